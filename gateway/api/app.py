@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +10,6 @@ from gateway.api.admission import WINDOW, Admission, window_values
 from gateway.api.cors import Cors
 from gateway.api.responses import Replies
 from gateway.api.routes.events import SOCKET_PATH
-from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.docs.documents import tagged_document
 from gateway.http.compression import LEAST_BYTES, Compression
 from gateway.http.errors import InvalidParam, Refused
@@ -26,6 +25,7 @@ from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
 from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
+Public = Callable[[Request], Awaitable[Reply]]
 _READS = ("GET", "HEAD")
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
@@ -38,7 +38,8 @@ class Parts:
 
     admission: Admission
     routes: Routes
-    status: Status
+    public: Mapping[str, Public]
+    """The paths under `/v1/` that need no key to be read."""
     replies: Replies
     metrics: Metrics
     runtime: Runtime
@@ -134,8 +135,8 @@ class Api:
                 return self._outside(request)
             if request.query_string:
                 parts.admission.refuse_key_in_query(request)
-            if request.path == STATUS_PATH and request.method in _READS:
-                return parts.status.answer(request)
+            if request.path in parts.public and request.method in _READS:
+                return await parts.public[request.path](request)
             admission = parts.admission
             caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
             if not admission.enter_nowait(caller):

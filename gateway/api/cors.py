@@ -15,7 +15,8 @@ _HEADERS: Final = (
 _EXPOSED: Final = (
     b"allow, content-disposition, etag, location, ratelimit, ratelimit-policy, retry-after, x-cache, "
     b"x-concurrency-limit, x-concurrency-remaining, x-credits-remaining, x-credits-used, x-idempotent-replay, "
-    b"x-poll-interval, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, x-sluice-overhead-ms"
+    b"x-next-cursor, x-poll-interval, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, "
+    b"x-sluice-overhead-ms"
 )
 _KEPT_S: Final = b"600"
 """How long a browser may remember what it was allowed."""

@@ -32,7 +32,7 @@ from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Page, Single
 from upstreams.transport.http import BODY_BYTES_MAX
 
-_NOT_OF_MONITORS = ("cursor", "dry_run", "max_credits")
+_NOT_OF_MONITORS = ("cursor", "dry_run", "fields", "format", "max_credits")
 _RESULT_BYTES_MAX = BODY_BYTES_MAX
 _INTEGERS_END = 2**63
 """Readers and writers of JSON change larger integers."""

@@ -16,7 +16,7 @@ from upstreams.fetching.planned import GoOn
 from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200
-_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run"))
+_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format"))
 
 
 @dataclass(slots=True)

@@ -1,75 +1,96 @@
-"""The guide of one endpoint: parameters, price, cache, paging, a request to copy and a true example (spec 2.4)."""
+"""The guide of one operation: parameters, price, cache, paging, errors, a request and a true example (spec 2.4)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
+import msgspec
+import orjson
+
 from billing.prices import credits_for
-from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
-from gateway.http.params import CURSOR, DRY_RUN, MAX_CREDITS
-from upstreams.catalog import Catalog, Listing
+from gateway.docs.catalog import how_to_use
+from gateway.docs.errors import error_records
+from gateway.docs.operations import ApiOperation, Reference
+from gateway.docs.samples import sample_of
+from upstreams.catalog import Listing
 from upstreams.fetching.fetch import plan, sources_of
 from upstreams.model.cursors import CursorSigner
-from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Args, Param
 from upstreams.sandbox.rehearse import example_values, rehearse
 
-_BILLING_RULES = (
+_BILLING_RULES: Final = (
     "Cache hits cost 0 credits.",
     "Failed calls and empty results are refunded automatically.",
     "Errors in the request are found before anything is charged.",
 )
-_EXAMPLE_NOW_AT = 1_767_225_600.0
-_RELATED_MAX = 5
+_EXAMPLE_NOW_AT: Final = 1_767_225_600.0
+_RELATED_MAX: Final = 5
 
 
 class Guides:
-    """Makes guides; the example is what the endpoint's own reader makes of the sandbox's answer."""
+    """Makes guides; an endpoint's example is what its own reader makes of the sandbox's answer."""
 
-    def __init__(self, catalog: Catalog, *, base_url: str, signer: CursorSigner) -> None:
-        self._catalog = catalog
+    def __init__(self, reference: Reference, *, base_url: str, signer: CursorSigner) -> None:
+        self._reference = reference
         self._base_url = base_url
         self._signer = signer
 
-    def of(self, listing: Listing) -> dict[str, Any]:
-        """The guide of one endpoint."""
-        endpoint, platform = listing.endpoint, listing.site.platform
-        request_url = f"{self._base_url}{listing.path}?{urlencode(_example_params(listing))}".rstrip("?")
+    def of(self, operation: ApiOperation) -> dict[str, Any]:
+        """The guide of one operation."""
+        listing, base = operation.listing, self._base_url
         return {
             "kind": "endpoint_guide",
-            "id": listing.id,
-            "path": listing.path,
-            "method": "GET",
-            "platform": platform.slug,
-            "resource": endpoint.resource,
-            "summary": endpoint.summary,
-            "description": _description(listing),
-            "credits": _credits(listing),
-            "params": _params(listing),
-            "pagination": _pagination(listing),
-            "cache": {
-                "ttl_seconds": endpoint.cache_ttl_s,
-                "note": "Hits cost nothing; Cache-Control: no-cache asks for a billed refresh.",
-            },
-            "response": {
-                "archetype": endpoint.archetype.name,
-                "schema_url": f"{self._base_url}/schemas/{endpoint.archetype.name}.json",
-                "example": self._example(listing),
-                "example_source": "sandbox",
-            },
-            "request": {"url": request_url, "curl": f"curl -H 'x-api-key: YOUR_KEY' '{request_url}'"},
+            "id": operation.id,
+            "path": operation.path,
+            "method": operation.method,
+            "platform": operation.platform,
+            "resource": operation.resource,
+            "summary": operation.summary,
+            "description": description_of(operation),
+            "credits": _credits(operation),
+            "params": _params(operation),
+            "pagination": _pagination(operation),
+            "cache": _cache(listing),
+            "response": self._response(operation),
+            "request": self._request(operation),
+            "errors": error_records(operation),
+            "availability": availability_of(operation),
             "links": {
-                "docs": f"{self._base_url}/docs/errors",
-                "platform_docs": platform.docs_url,
-                "llms": f"{self._base_url}/llms.txt",
-                "catalog": f"{self._base_url}/v1/utility/endpoints",
+                "docs": f"{base}{operation.page}",
+                "platform_docs": listing.site.platform.docs_url if listing else f"{base}/docs/{operation.platform}",
+                "llms": f"{base}/llms.txt",
+                "catalog": f"{base}/v1/utility/endpoints",
             },
-            "related": self._related(listing),
+            "related": self._related(operation),
         }
 
-    def _example(self, listing: Listing) -> dict[str, Any]:
+    def _response(self, operation: ApiOperation) -> dict[str, Any]:
+        name, doc = operation.archetype, operation.route.doc
+        return {
+            "archetype": name or None,
+            "schema_url": f"{self._base_url}/schemas/{name}.json" if name else None,
+            "example": self.example(operation),
+            "example_source": "sandbox" if operation.listing else "schema" if name else None,
+            "status": 200 if doc is None else doc.status,
+            "content_types": content_types(operation),
+        }
+
+    def example(self, operation: ApiOperation) -> dict[str, Any] | None:
+        """The part of an answer that is the operation's own; None where it answers without JSON."""
+        if operation.listing is not None:
+            return self._true_example(operation.listing)
+        doc = operation.route.doc
+        if doc is None or doc.answer is None:
+            return None
+        (top,), definitions = msgspec.json.schema_components([doc.answer])
+        data = sample_of(top, definitions)
+        if doc.beside:
+            return dict(data)
+        return {"data": data, "pagination": _SAMPLE_PAGE} if operation.paginated else {"data": data}
+
+    def _true_example(self, listing: Listing) -> dict[str, Any]:
         result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT)
         shaped = shape(listing.endpoint.archetype, result, lambda state: self._signer.seal(b"example", state))
         share_out(shaped.data.get("legs", ()), credits_for(listing.endpoint.tier))
@@ -78,90 +99,178 @@ class Guides:
         items = shaped.data["items"]
         return {"data": {**shaped.data, "items": items[:1]}, "pagination": shaped.pagination}
 
-    def _related(self, listing: Listing) -> list[dict[str, str]]:
-        same = [other for other in self._catalog.available() if other.site is listing.site and other.id != listing.id]
-        same.sort(key=lambda other: other.endpoint.archetype.key != listing.endpoint.archetype.key)
+    def _request(self, operation: ApiOperation) -> dict[str, Any]:
+        url, body = request_url(operation, self._base_url), example_body(operation)
+        words = ["curl"]
+        if operation.method != "GET":
+            words += ["-X", operation.method]
+        if not (operation.route.doc and operation.route.doc.is_public):
+            words += ["-H", "'x-api-key: YOUR_KEY'"]
+        if body:
+            words += ["-H", "'content-type: application/json'", "-d", _quoted(orjson.dumps(body).decode())]
+        return {"url": url, "curl": " ".join([*words, f"'{url}'"]), "body": body}
+
+    def _related(self, operation: ApiOperation) -> list[dict[str, str]]:
+        same = [one for one in self._reference.offered if one.platform == operation.platform and one != operation]
+        if operation.listing is not None:
+            key = operation.listing.endpoint.archetype.key
+            same.sort(key=lambda other: other.listing is None or other.listing.endpoint.archetype.key != key)
+        else:
+            same.sort(key=lambda other: other.id.partition("/")[0] != operation.id.partition("/")[0])
         return [
-            {
-                "id": other.id,
-                "path": other.path,
-                "summary": other.endpoint.summary,
-                "how_to_use": f"/v1/utility/endpoint?id={other.id}",
-            }
-            for other in same[:_RELATED_MAX]
+            {"id": one.id, "path": one.path, "summary": one.summary, "how_to_use": how_to_use(one)}
+            for one in same[:_RELATED_MAX]
         ]
 
 
-def _example_params(listing: Listing) -> dict[str, str]:
-    first_of_groups = {group[0] for group in listing.endpoint.one_of}
-    return {p.name: p.example for p in listing.endpoint.params if p.required or p.name in first_of_groups}
+_SAMPLE_PAGE: Final = {"next_cursor": None, "has_more": False, "page_size": 1}
 
 
-def _description(listing: Listing) -> str:
-    """Return the endpoint's own description, and the order of its sources if it has several."""
-    endpoint, site = listing.endpoint, listing.site
-    told = endpoint.description or endpoint.summary
-    if not endpoint.fallbacks:
+def request_url(operation: ApiOperation, base_url: str) -> str:
+    """The address of the operation's example request."""
+    path = operation.path
+    for param in operation.in_path:
+        path = path.replace(f"{{{param.name}}}", param.example)
+    first_of_groups = {group[0] for group in operation.one_of}
+    sent = {one.name: one.example for one in operation.query if one.required or one.name in first_of_groups}
+    return f"{base_url}{path}?{urlencode(sent)}".rstrip("?")
+
+
+def example_body(operation: ApiOperation) -> dict[str, Any]:
+    """The JSON body of the example request."""
+    chosen = [one for one in operation.body if one.required or "examples" in one.schema]
+    return {one.name: sample_of(one.schema, {}) for one in chosen}
+
+
+def content_types(operation: ApiOperation) -> list[str]:
+    """The media types that the operation's answers may have."""
+    doc = operation.route.doc
+    if doc is not None:
+        return doc.form.split()
+    assert operation.listing is not None, "a route is a data endpoint or is described"
+    endpoint = operation.listing.endpoint
+    streams = ["text/event-stream"] if endpoint.collect else []
+    return ["application/json", *(["text/csv", "application/x-ndjson"] if endpoint.archetype.many else []), *streams]
+
+
+def availability_of(operation: ApiOperation) -> dict[str, Any]:
+    """Whether the operation can be called, and else which credentials are missing."""
+    listing = operation.listing
+    if listing is None or listing.available:
+        return {"available": True, "missing_credentials": [], "next_step": None}
+    missing = [name for name in listing.endpoint.needs if name not in listing.site.credentials]
+    slug = listing.site.platform.slug
+    keys = ", ".join(f"{name}_env" for name in missing)
+    how = f"The operator names variables of the environment in [upstreams.{slug}] of config.toml: {keys}."
+    return {"available": False, "missing_credentials": missing, "next_step": how}
+
+
+def description_of(operation: ApiOperation) -> str:
+    """Return the operation's own description, and the order of its sources if it has several."""
+    listing, doc = operation.listing, operation.route.doc
+    if listing is None:
+        assert doc is not None, "a route is a data endpoint or is described"
+        return " ".join((doc.description or doc.summary, *doc.notes))
+    told = listing.endpoint.description or listing.endpoint.summary
+    if not listing.endpoint.fallbacks or not listing.available:
         return told
-    sources = sources_of(plan(site, endpoint, Args(example_values(endpoint), None, site.credentials)))
+    args = Args(example_values(listing.endpoint), None, listing.site.credentials)
+    sources = sources_of(plan(listing.site, listing.endpoint, args))
     return f"{told} Its sources, of which each is asked when those before it fail: {', '.join(sources)}."
 
 
-def _credits(listing: Listing) -> dict[str, Any]:
-    price = price_of(listing.endpoint)
+def _credits(operation: ApiOperation) -> dict[str, Any]:
+    price = operation.price
     return {
         "cost": price.credits,
         "label": price.label,
-        "tier": listing.endpoint.tier,
+        "tier": operation.listing.endpoint.tier if operation.listing else "free",
         "pricing_notes": price.note,
-        "billing_rules": list(_BILLING_RULES),
+        "billing_rules": list(_BILLING_RULES) if operation.listing else [],
     }
 
 
-def _params(listing: Listing) -> dict[str, Any]:
-    endpoint = listing.endpoint
-    grouped = {name for group in endpoint.one_of for name in group}
-    paging = (CURSOR,) if endpoint.archetype.many else ()
-    optional = [p for p in endpoint.params if not p.required and p.name not in grouped]
-    by_name = {p.name: p for p in endpoint.params}
+def _cache(listing: Listing | None) -> dict[str, Any] | None:
+    if listing is None:
+        return None
+    note = "Hits cost nothing; Cache-Control: no-cache asks for a billed refresh."
+    return {"ttl_seconds": listing.endpoint.cache_ttl_s, "note": note}
+
+
+def _params(operation: ApiOperation) -> dict[str, Any]:
+    grouped = {name for group in operation.one_of for name in group}
+    by_name = {param.name: param for param in operation.query}
+    query = [param for param in operation.query if param.name not in grouped]
+    fields = [(field.required, _field(field.name, field.schema)) for field in operation.body]
     return {
-        "required": [_param(p) for p in endpoint.params if p.required],
-        "one_of": [
-            {"options": [_param(by_name[name]) for name in group], "rule": "exactly one"} for group in endpoint.one_of
+        "required": [
+            *(param_record(param, "path") for param in operation.in_path),
+            *(param_record(param) for param in query if param.required),
+            *(field for required, field in fields if required),
         ],
-        "optional": [_param(p) for p in (*optional, *paging, MAX_CREDITS, DRY_RUN)],
+        "one_of": [
+            {"options": [param_record(by_name[name]) for name in group], "rule": "exactly one"}
+            for group in operation.one_of
+        ],
+        "optional": [
+            *(param_record(param) for param in query if not param.required),
+            *(field for required, field in fields if not required),
+        ],
     }
 
 
-def _param(param: Param) -> dict[str, Any]:
+def param_record(param: Param, place: str = "query") -> dict[str, Any]:
+    """One parameter as guides show it: with its choices and bounds, where it has any."""
     shown: dict[str, Any] = {
         "name": param.name,
         "type": param.type,
         "description": param.description,
         "example": param.example,
         "requires": None,
+        "in": place,
     }
     extra = {"default": param.default, "minimum": param.minimum, "maximum": param.maximum}
     shown.update({name: value for name, value in extra.items() if value is not None})
     if param.choices:
         shown["choices"] = list(param.choices)
+    elif param.type in ("string", "url"):
+        shown["max_length"] = param.length_max
     return shown
 
 
-def _pagination(listing: Listing) -> dict[str, Any] | None:
-    if not listing.endpoint.archetype.many:
+def _field(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A field of a body; its example is JSON text, as every example is text."""
+    kind = schema.get("type", "object or string")
+    kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+    return {
+        "name": name,
+        "type": " or ".join(kinds),
+        "description": schema.get("description", f"The {name}."),
+        "example": orjson.dumps(sample_of(schema, {})).decode(),
+        "requires": None,
+        "in": "body",
+        "schema": {key: value for key, value in schema.items() if key not in ("description", "examples")},
+    }
+
+
+def _pagination(operation: ApiOperation) -> dict[str, Any] | None:
+    if not operation.paginated:
         return None
     return {
         "style": "cursor",
         "param": "cursor",
-        "limit": _limit(listing.endpoint),
-        "limit_max": next((param.maximum for param in listing.endpoint.params if param.name == "limit"), None),
-        "note": "Send pagination.next_cursor back unchanged until has_more is false; no limit above limit_max counts.",
+        "limit": _limit(operation),
+        "note": "Send pagination.next_cursor back unchanged until has_more is false.",
     }
 
 
-def _limit(endpoint: Endpoint) -> str | None:
-    """Return how this endpoint reads `limit`; None for one that has no such parameter (spec 4.3, rule 7)."""
-    if endpoint.collect is not None:
+def _limit(operation: ApiOperation) -> str | None:
+    """Return how it reads `limit`; None for one that has no such parameter (spec 4.3, rule 7)."""
+    if operation.listing is not None and operation.listing.endpoint.collect is not None:
         return "collect-until-N"
-    return "page size" if any(param.name == "limit" for param in endpoint.params) else None
+    return "page size" if any(param.name == "limit" for param in operation.query) else None
+
+
+def _quoted(text: str) -> str:
+    """A text in single quotes, as a shell reads it."""
+    return "'" + text.replace("'", "'\\''") + "'"

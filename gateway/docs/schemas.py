@@ -40,6 +40,33 @@ def schema_of(archetype: Archetype, base_url: str) -> Schema:
     }
 
 
+def openapi_schemas(archetypes: Iterable[Archetype]) -> dict[str, Schema]:
+    """The schemas of all archetypes and their records, for one document: any field may be left out of an answer there,
+    since `fields` chooses among them.
+    """
+    found: dict[str, Schema] = {}
+    for archetype in archetypes:
+        schema = schema_of(archetype, "")
+        definitions = schema.pop("$defs")
+        found |= {_title(name): one for name, one in definitions.items()}
+        found[archetype.name] = {name: one for name, one in schema.items() if name not in ("$schema", "$id", "title")}
+    return {name: _optional(schema) for name, schema in found.items()}
+
+
+def _title(name: str) -> str:
+    """The name of a record's schema, by its constructor's."""
+    return "".join(part.capitalize() for part in name.split("_")) + "Record"
+
+
+def _optional(value: Any) -> Any:
+    """A schema in which nothing is required, with its references into the document's components."""
+    if isinstance(value, dict):
+        if "$ref" in value:
+            return {**value, "$ref": f"#/components/schemas/{_title(value['$ref'].rpartition('/')[2])}"}
+        return {name: _optional(one) for name, one in value.items() if name != "required" or not isinstance(one, list)}
+    return [_optional(one) for one in value] if isinstance(value, list) else value
+
+
 def _page_of(row: Schema) -> Schema:
     items = {"type": "array", "description": "The rows of this page.", "items": row}
     return {"type": "object", "properties": {"items": items, "total": _TOTAL}, "required": ["items"]}

@@ -20,6 +20,10 @@ MAX_CREDITS = Param(
     "max_credits", "Refuse instead of charging more than this.", "5", type="integer", minimum=0, maximum=1_000_000
 )
 DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody.", "1", type="boolean")
+FIELDS = Param(
+    "fields", "Paths into `data`, commas between them: only these are answered.", "items.post.id", length_max=4_096
+)
+FORMAT = Param("format", "How the rows are written; `Accept` does it too.", "csv", choices=("json", "csv", "ndjson"))
 
 _WORDS = re.compile(r"\w+")
 _FOREIGN_CURSORS = frozenset(
@@ -132,10 +136,14 @@ class Declared:
         return next(iter(get_close_matches(name, self.by_name, n=1, cutoff=_NEAR)), None)
 
 
+def common_params(endpoint: Endpoint) -> tuple[Param, ...]:
+    """The parameters that an endpoint has beside its own, as all of its kind."""
+    return (CURSOR, MAX_CREDITS, DRY_RUN, FIELDS, FORMAT) if endpoint.archetype.many else (MAX_CREDITS, DRY_RUN, FIELDS)
+
+
 def declared_by(endpoint: Endpoint) -> Declared:
     """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
-    paging = (CURSOR,) if endpoint.archetype.many else ()
-    return Declared((*endpoint.params, *paging, MAX_CREDITS, DRY_RUN), endpoint.one_of)
+    return Declared((*endpoint.params, *common_params(endpoint)), endpoint.one_of)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:

@@ -7,12 +7,43 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+import msgspec
+
 from gateway.http.errors import Refused
 from gateway.http.request import Caller, Reply, Request
+from upstreams.model.params import Param
 
 Handler = Callable[[Request, Caller], Awaitable[Reply]]
 BODY_BYTES_MAX = 1_000_000
 _PARTS = re.compile(r"\{[a-z_]+\}|[^{]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RouteDoc:
+    """Describes a route that is no data endpoint: catalog, guide, OpenAPI document and pages are made of it."""
+
+    name: str
+    """The name of the operation, such as `list_monitors`."""
+    summary: str
+    answer: object = None
+    """The type of its `data`, a TypedDict; None: there is no JSON in its answer."""
+    description: str = ""
+    status: int = 200
+    platform: str = "account"
+    reasons: tuple[str, ...] = ()
+    """Errors beyond those of every route, as `CODE` or `CODE/reason`."""
+    one_of: tuple[tuple[str, ...], ...] = ()
+    """Groups of parameters of which exactly one must be sent."""
+    once: bool = False
+    """It takes an `Idempotency-Key`."""
+    form: str = "application/json"
+    """The media type of its answer; with several, one space between them."""
+    beside: bool = False
+    """The answer's fields stand beside those of the envelope, not in `data` (decisions 2)."""
+    is_public: bool = False
+    """It needs no key."""
+    notes: tuple[str, ...] = ()
+    """Paragraphs for who reads on, such as of its other forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +55,12 @@ class Route:
     allow: tuple[str, ...] = ("GET", "HEAD")
     is_listed: bool = True
     """False hides the path from suggestions: its endpoint was withdrawn."""
+    doc: RouteDoc | None = None
+    """None for a data endpoint, which its declaration describes."""
+    params: tuple[Param, ...] = ()
+    """The query that it reads, where `doc` describes it."""
+    body: type[msgspec.Struct] | None = None
+    """The JSON body that it reads."""
 
 
 class Routes:
@@ -53,6 +90,10 @@ class Routes:
         if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it
             _check_body_size(length)
         return route
+
+    def all(self) -> list[Route]:
+        """Every route once, in the order of the declarations."""
+        return list({id(route): route for methods in self._by_path.values() for route in methods.values()}.values())
 
     def label(self, path: str) -> str:
         """How a path is named in the metrics: the unknown ones share one name, so that nobody can invent labels."""

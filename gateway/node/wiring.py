@@ -29,11 +29,13 @@ from gateway.api.routes.discovery import Discovery
 from gateway.api.routes.events import Events
 from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
-from gateway.api.routes.status import Status
+from gateway.api.routes.openapi import OPENAPI_PATH, OpenApiRoute
+from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
 from gateway.config.ids import id_maker
 from gateway.docs.guide import Guides
+from gateway.docs.operations import Reference
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
@@ -203,10 +205,23 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     stores.disk.on_change = calls.refuse_new
     overload = _overload(setting, parts, calls, unsent=unsent, runtime=runtime)
     replies, status = Replies(stores.balances, setting.base_url), Status(parts.catalog, now=runtime.now)
+    reference = Reference(parts.catalog)
+    document = OpenApiRoute(reference, setting.base_url)
+    routes = Routes(
+        (
+            *_data_routes(parts.catalog, calls, replies),
+            *_own_routes(
+                setting, parts, calls, reference=reference, admission=admission, signer=signer, replies=replies
+            ),
+            status.route,
+            document.route,
+        )
+    )
+    reference.describe(routes.all())
     entry = Parts(
         admission=admission,
-        routes=_routes(setting, parts, calls=calls, admission=admission, signer=signer, replies=replies, status=status),
-        status=status,
+        routes=routes,
+        public={STATUS_PATH: status.answer, OPENAPI_PATH: document.answer},
         replies=replies,
         metrics=metrics,
         runtime=runtime,
@@ -264,32 +279,29 @@ def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent
     return overload
 
 
-def _routes(
+def _own_routes(
     setting: NodeSetting,
     parts: _Parts,
-    *,
     calls: BilledCalls,
+    *,
+    reference: Reference,
     admission: Admission,
     signer: CursorSigner,
     replies: Replies,
-    status: Status,
-) -> Routes:
-    catalog, feed, monitors = parts.catalog, parts.feed, parts.monitors
+) -> list[Route]:
+    """The routes that call no platform."""
+    feed, monitors = parts.feed, parts.monitors
     changes = Changes(calls.claims, replies)
-    guides = Guides(catalog, base_url=setting.base_url, signer=signer)
-    return Routes(
-        (
-            *_data_routes(catalog, calls, replies),
-            *Discovery(catalog, guides=guides, replies=replies).routes,
-            *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
-            *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
-            *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
-            *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
-            *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
-            *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
-            status.route,
-        )
-    )
+    guides = Guides(reference, base_url=setting.base_url, signer=signer)
+    return [
+        *Discovery(reference, guides=guides, replies=replies).routes,
+        *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
+        *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
+        *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
+        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
+        *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
+        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
+    ]
 
 
 def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list[Route]:

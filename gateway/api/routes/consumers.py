@@ -13,6 +13,7 @@ from events.errors import CursorAhead, CursorExpired, EventsError
 from events.instants import iso
 from gateway.api.changes import Changes, text_of
 from gateway.api.responses import Replies, account_fragment
+from gateway.docs.account import feed as docs
 from gateway.feed import refusals
 from gateway.feed.acks import acknowledge
 from gateway.feed.queries import check_name
@@ -21,7 +22,7 @@ from gateway.feed.tokens import PATH, FeedTokens
 from gateway.http.bodies import read_json
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
-from gateway.http.routing import Route
+from gateway.http.routing import Route, RouteDoc
 from limits.idempotency import StoredReply
 from storage.errors import StorageError
 from upstreams.model.cursors import CursorSigner
@@ -51,14 +52,14 @@ class ConsumerRoutes:
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
         return (
-            self._route(CONSUMERS, self.list),
-            self._route(CONSUMER, self.show),
-            self._route(CONSUMER, self.delete, "DELETE"),
-            self._route(f"{CONSUMER}/ack", self.ack, "POST"),
-            self._route(f"{CONSUMER}/reset", self.reset, "POST"),
+            self._route(CONSUMERS, self.list, docs.LIST),
+            self._route(CONSUMER, self.show, docs.SHOW),
+            self._route(CONSUMER, self.delete, docs.DELETE, "DELETE"),
+            self._route(f"{CONSUMER}/ack", self.ack, docs.ACK, "POST"),
+            self._route(f"{CONSUMER}/reset", self.reset, docs.RESET, "POST"),
         )
 
-    def _route(self, path: str, answer: _Answer, *methods: str) -> Route:
+    def _route(self, path: str, answer: _Answer, doc: RouteDoc, *methods: str) -> Route:
         async def handle(request: Request, caller: Caller) -> Reply:
             tokens = FeedTokens(self._signer, caller.key.account_id)
             try:
@@ -69,7 +70,7 @@ class ConsumerRoutes:
             except StorageError as exc:
                 raise refusals.store_away() from exc
 
-        return Route(path, handle, methods or ("GET", "HEAD"))
+        return Route(path, handle, methods or ("GET", "HEAD"), doc=doc, body=AckBody if doc.once else None)
 
     async def list(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """All of them, by name."""

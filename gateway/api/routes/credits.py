@@ -8,6 +8,7 @@ from billing.ledger.transactions import Ledger, Transaction
 from events.instants import iso
 from gateway.api.paging import Lists
 from gateway.api.responses import Replies, account_fragment
+from gateway.docs.account.credits import BALANCE, TRANSACTIONS
 from gateway.http.params import CURSOR, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -32,7 +33,10 @@ class Credits:
     @property
     def routes(self) -> tuple[Route, ...]:
         """The two routes."""
-        return (Route("/v1/credits/balance", self.balance), Route("/v1/credits/transactions", self.transactions))
+        return (
+            Route("/v1/credits/balance", self.balance, doc=BALANCE),
+            Route("/v1/credits/transactions", self.transactions, doc=TRANSACTIONS, params=_TRANSACTIONS),
+        )
 
     async def balance(self, request: Request, caller: Caller) -> Reply:
         """Return the balance, the credits on hold and the latest deductions."""

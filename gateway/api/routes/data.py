@@ -7,11 +7,12 @@ from functools import partial
 
 import orjson
 
+from gateway.api.projection import USUAL, Projection, cut, negotiated, projection_of, written
 from gateway.api.responses import Replies
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import idempotency_key
 from gateway.calls.planning import above_max
-from gateway.calls.request import CallRequest, cache_key, claim_of
+from gateway.calls.request import CallRequest, CallResult, cache_key, claim_of
 from gateway.http import envelope
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import declared_by
@@ -24,7 +25,9 @@ from upstreams.model.params import Value
 
 READINGS_MAX = 500
 READING_BYTES_MAX = 300
-Reading = tuple[dict[str, Value], bytes]
+Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
+"""The values of a query, the cache's key of its answers, the part that is wanted, and whether it is any call's."""
+_PRICED = frozenset(("dry_run", "max_credits"))
 
 
 class DataEndpoint:
@@ -36,6 +39,7 @@ class DataEndpoint:
         self._calls = calls
         self._replies = replies
         self._rules = declared_by(listing.endpoint)
+        self._is_list = listing.endpoint.archetype.many
         # The same few hundred queries come again and again: measured (`docs/performance.md`).
         self._readings: dict[bytes, Reading] = {}
 
@@ -50,32 +54,50 @@ class DataEndpoint:
             raise Refused(
                 "SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured."
             )
-        values, key = self._readings.get(request.query_string) or self._read(request.query_string)
+        values, key, part, is_plain = self._readings.get(request.query_string) or self._read(request.query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
-        if values.get("dry_run"):
-            return await self._dry_run(request, caller, call)
-        if "max_credits" in values:
-            call.credits_max = int(values["max_credits"])
-            await self._check_max_credits(call)
+        if not is_plain:
+            if values.get("dry_run"):
+                return await self._dry_run(request, caller, call)
+            if "max_credits" in values:
+                call.credits_max = int(values["max_credits"])
+                await self._check_max_credits(call)
+        accept = request.headers.get(b"accept")
+        if accept is not None and accept not in USUAL and self._is_list:
+            part = negotiated(request, accept, part, named="format" in values)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if idempotency is not None:
             _refuse_stream(request)
             call.claim = claim_of(call, idempotency)
         if request.stream is None or self._listing.endpoint.collect is None or request.method != "GET":
-            return self._replies.data(request, await self._calls.call(call))
+            result = await self._calls.call(call)
+            return self._replies.data(request, result) if part is None else await self._part(request, result, part)
         call.go_on = partial(_publish_page, request.stream)
-        return replace(self._replies.data(request, await self._calls.call(call)), streamed=True)
+        result = await self._calls.call(call)
+        reply = self._replies.data(request, result) if part is None else await self._part(request, result, part)
+        return replace(reply, streamed=True)
 
     def _read(self, query_string: bytes) -> Reading:
         """The values of a query and what their answers are stored under, remembered for the next time."""
         values = self._rules.read(query_of(query_string))
-        reading = values, cache_key(self._listing, values)
+        part = projection_of(self._listing.endpoint.archetype, values)
+        reading = values, cache_key(self._listing, values), part, _PRICED.isdisjoint(values)
         if len(query_string) <= READING_BYTES_MAX:
             if len(self._readings) >= READINGS_MAX:
                 self._readings.clear()  # measured: to drop the oldest alone costs more than to read all anew
             self._readings[query_string] = reading
         return reading
+
+    async def _part(self, request: Request, result: CallResult, part: Projection) -> Reply:
+        """The answer in the part and the form that its reader wants; an error that is repeated is as it was."""
+        if result.replayed is not None and result.replayed.status >= 400:
+            return self._replies.data(request, result)
+        if part.form != "json":
+            reply = self._replies.data(request, result)
+            return await written(reply, self._listing.endpoint.archetype, result.fragment, part)
+        assert part.tree is not None, "there is a part to cut out, or another form"
+        return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
 
     async def _check_max_credits(self, call: CallRequest) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -11,11 +11,13 @@ from gateway.api.changes import Changes, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
+from gateway.docs.account import deliveries as docs
 from gateway.http.bodies import NoFields, read_json
 from gateway.http.params import CURSOR, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from limits.idempotency import StoredReply
+from scheduler.monitors.model.body_fields import SECRET
 from scheduler.monitors.model.fields import read_secret
 from scheduler.monitors.webhooks import Logged, Webhooks
 from scheduler.webhooks.records import AttemptRow
@@ -32,7 +34,7 @@ _PAGE: Final = (limit(25, default=10), CURSOR)
 class RotateBody(msgspec.Struct, frozen=True):
     """The body of a rotation; without a secret of one's own one is made."""
 
-    webhook_secret: Any = None
+    webhook_secret: Annotated[Any, SECRET] = None
 
 
 class DeliveryRoutes:
@@ -48,11 +50,13 @@ class DeliveryRoutes:
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
         return (
-            Route(DELIVERIES, self.page),
-            Route(f"{DELIVERIES}/{{delivery_id}}", self.show),
-            Route(f"{DELIVERIES}/{{delivery_id}}/redeliver", self.redeliver, ("POST",)),
-            Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",)),
-            Route(f"{WEBHOOK}/resume", self.resume, ("POST",)),
+            Route(DELIVERIES, self.page, doc=docs.LIST, params=_PAGE),
+            Route(f"{DELIVERIES}/{{delivery_id}}", self.show, doc=docs.SHOW),
+            Route(
+                f"{DELIVERIES}/{{delivery_id}}/redeliver", self.redeliver, ("POST",), doc=docs.REDELIVER, body=NoFields
+            ),
+            Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",), doc=docs.ROTATE, body=RotateBody),
+            Route(f"{WEBHOOK}/resume", self.resume, ("POST",), doc=docs.RESUME, body=NoFields),
         )
 
     async def page(self, request: Request, caller: Caller) -> Reply:

@@ -12,12 +12,13 @@ from billing.keys.cache import Key
 from events.log.pages import EventPage
 from gateway.api.admission import Admission
 from gateway.api.responses import Replies
+from gateway.docs.account.feed import READ, SOCKET
 from gateway.feed import pages, refusals
 from gateway.feed.acks import acknowledge
 from gateway.feed.following import Stopped, follow
 from gateway.feed.pages import PageView
 from gateway.feed.polling import Polled, Polls
-from gateway.feed.queries import FeedQuery, query_of
+from gateway.feed.queries import PARAMS, FeedQuery, query_of
 from gateway.feed.reading import ByConsumer, ByCursor, Readers, reading_of
 from gateway.feed.sinks import EventSocket, EventSource
 from gateway.feed.tokens import PATH, FeedTokens
@@ -74,7 +75,10 @@ class Events:
     @property
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
-        return Route(PATH, self.answer), Route(SOCKET_PATH, self.answer_socket)
+        return (
+            Route(PATH, self.answer, doc=READ, params=PARAMS),
+            Route(SOCKET_PATH, self.answer_socket, doc=SOCKET, params=PARAMS),
+        )
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
         """A page, held open while it is empty; 304 for one that the client has.

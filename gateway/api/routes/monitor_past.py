@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
 from gateway.api.windows import WINDOW, window_of
+from gateway.docs.account import monitors as docs
 from gateway.http.bodies import read_json
 from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
@@ -25,6 +26,7 @@ from scheduler.monitors.metrics.paths import meant_by
 from scheduler.monitors.metrics.rules import read_rules, stored_rules
 from scheduler.monitors.metrics.shapes import ROW
 from scheduler.monitors.metrics.tracking import Track, stored_track
+from scheduler.monitors.model.body_fields import RULES
 from scheduler.monitors.model.records import Monitor
 from scheduler.monitors.service import MonitorService
 from upstreams.model.params import Param, Value
@@ -42,7 +44,7 @@ _CONTENT_TYPES: Final = {"csv": b"text/csv; charset=utf-8; header=present", "ndj
 class BacktestBody(msgspec.Struct, frozen=True):
     """Rules to try, by default the monitor's own, and the window of runs to try them on."""
 
-    alert_rules: Any = msgspec.UNSET
+    alert_rules: Annotated[Any, RULES] = msgspec.UNSET
     from_: str | None = msgspec.field(default=None, name="from")
     to: str | None = None
 
@@ -59,10 +61,10 @@ class MonitorPastRoutes:
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
         return (
-            Route(f"{MONITOR}/timeseries", self.timeseries),
-            Route(f"{MONITOR}/export", self.export),
-            Route(f"{MONITOR}/chart.svg", self.chart),
-            Route(f"{MONITOR}/backtest", self.backtest, ("POST",)),
+            Route(f"{MONITOR}/timeseries", self.timeseries, doc=docs.TIMESERIES, params=_SERIES),
+            Route(f"{MONITOR}/export", self.export, doc=docs.EXPORT, params=_EXPORT),
+            Route(f"{MONITOR}/chart.svg", self.chart, doc=docs.CHART, params=_CHART),
+            Route(f"{MONITOR}/backtest", self.backtest, ("POST",), doc=docs.BACKTEST, body=BacktestBody),
         )
 
     async def timeseries(self, request: Request, caller: Caller) -> Reply:

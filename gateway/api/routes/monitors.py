@@ -12,6 +12,7 @@ from gateway.api.monitor_records import run_record
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.windows import WINDOW, window_of
+from gateway.docs.account import monitors as docs
 from gateway.http.bodies import NoFields, read_json
 from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR, DRY_RUN, read_free
@@ -59,14 +60,14 @@ class MonitorRoutes:
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
         return (
-            Route(MONITORS, self.page),
-            Route(MONITORS, self.create, ("POST",)),
-            Route(MONITOR, self.show),
-            Route(MONITOR, self.change, ("PATCH",)),
-            Route(MONITOR, self.delete, ("DELETE",)),
-            Route(f"{MONITOR}/run", self.run, ("POST",)),
-            Route(f"{MONITOR}/runs", self.runs),
-            Route(f"{MONITOR}/runs/{{run_id}}", self.show_run),
+            Route(MONITORS, self.page, doc=docs.LIST, params=_LIST),
+            Route(MONITORS, self.create, ("POST",), doc=docs.CREATE, params=(DRY_RUN,), body=CreateBody),
+            Route(MONITOR, self.show, doc=docs.SHOW),
+            Route(MONITOR, self.change, ("PATCH",), doc=docs.CHANGE, body=PatchBody),
+            Route(MONITOR, self.delete, ("DELETE",), doc=docs.DELETE),
+            Route(f"{MONITOR}/run", self.run, ("POST",), doc=docs.RUN, body=NoFields),
+            Route(f"{MONITOR}/runs", self.runs, doc=docs.RUNS, params=_RUNS),
+            Route(f"{MONITOR}/runs/{{run_id}}", self.show_run, doc=docs.SHOW_RUN, params=_RUN),
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import trio
 
 from events.instants import iso
+from gateway.docs.account.node import STATUS
 from gateway.http import envelope
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
@@ -31,22 +32,25 @@ class Status:
     @property
     def route(self) -> Route:
         """Its place in the table: for suggestions, and for the 405 of a wrong method, which needs a key like any."""
-        return Route(STATUS_PATH, self._by_route)
+        return Route(STATUS_PATH, self._by_route, doc=STATUS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:
-        await trio.lowlevel.checkpoint()
-        return self.answer(request)
+        return await self.answer(request)
 
-    def answer(self, request: Request) -> Reply:
+    async def answer(self, request: Request) -> Reply:
         """The status envelope: it belongs to nobody, so it carries no balance."""
+        await trio.lowlevel.checkpoint()
+        stored = envelope.fragment("utility", request.path, self.data())
+        return Reply(200, envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False))
+
+    def data(self) -> dict[str, Any]:
+        """The states of all platforms and of the whole."""
         platforms = {slug: _platform(site) for slug, site in self._catalog.sites.items()}
-        data = {
+        return {
             "status": _overall(entry["status"] for entry in platforms.values()),
             "platforms": platforms,
             "updated_at": iso(self._now()),
         }
-        stored = envelope.fragment("utility", request.path, data)
-        return Reply(200, envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False))
 
 
 def _platform(site: Site) -> dict[str, Any]:

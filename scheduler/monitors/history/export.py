@@ -69,10 +69,11 @@ class _Cells(dict[str, str]):
     """The cells of texts that come again and again: the rows and metrics of a few runs."""
 
     def __missing__(self, text: str) -> str:
-        cell = self[text] = _cell(text)
+        cell = self[text] = csv_cell(text)
         return cell
 
 
-def _cell(text: str) -> str:
+def csv_cell(text: str) -> str:
+    """A text as a cell of a CSV that no spreadsheet runs."""
     safe = f"'{text}" if _FORMULA.match(text) else text
     return '"' + safe.replace('"', '""') + '"' if _QUOTED.search(safe) else safe

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -12,6 +12,7 @@ from scheduler.clock.cadence import Cadence, next_slot, read_cadence
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.metrics.rules import AlertRule, read_rules
 from scheduler.monitors.metrics.tracking import Track, read_track
+from scheduler.monitors.model import body_fields
 from scheduler.monitors.model.fields import (
     URL_HOW,
     Format,
@@ -32,17 +33,17 @@ _CADENCE_HOW = 'Send hourly, daily, weekly, or a cron such as {"cron": "30 6 * *
 class CreateBody(msgspec.Struct, frozen=True):
     """The fields of a new monitor as they were sent; null counts as not sent."""
 
-    recipe: Any = None
-    cadence: Any = None
-    params: Any = None
-    webhook_url: Any = None
-    alert_rules: Any = None
-    suppress_webhook_unless_alert: Any = None
-    webhook_secret: Any = None
-    track: Any = None
-    webhook_format: Any = None
-    name: Any = None
-    run_now: Any = None
+    recipe: Annotated[Any, body_fields.RECIPE, body_fields.DUE] = None
+    cadence: Annotated[Any, body_fields.CADENCE, body_fields.DUE] = None
+    params: Annotated[Any, body_fields.PARAMS] = None
+    webhook_url: Annotated[Any, body_fields.URL] = None
+    alert_rules: Annotated[Any, body_fields.RULES] = None
+    suppress_webhook_unless_alert: Annotated[Any, body_fields.SUPPRESS] = None
+    webhook_secret: Annotated[Any, body_fields.SECRET] = None
+    track: Annotated[Any, body_fields.TRACK] = None
+    webhook_format: Annotated[Any, body_fields.FORMAT] = None
+    name: Annotated[Any, body_fields.NAME] = None
+    run_now: Annotated[Any, body_fields.RUN_NOW] = None
 
 
 @dataclass(frozen=True, slots=True)

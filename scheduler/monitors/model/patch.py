@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -13,6 +13,7 @@ from scheduler.clock.cadence import Cadence, cadence_of, next_slot, read_cadence
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.metrics.rules import read_rules
 from scheduler.monitors.metrics.tracking import Track, read_track, stored_track
+from scheduler.monitors.model import body_fields
 from scheduler.monitors.model.fields import (
     URL_HOW,
     Status,
@@ -30,16 +31,16 @@ from scheduler.recipes import Recipes
 class PatchBody(msgspec.Struct, frozen=True):
     """The fields that may change, as they were sent."""
 
-    name: Any = UNSET
-    params: Any = UNSET
-    cadence: Any = UNSET
-    track: Any = UNSET
-    alert_rules: Any = UNSET
-    webhook_url: Any = UNSET
-    webhook_secret: Any = UNSET
-    webhook_format: Any = UNSET
-    suppress_webhook_unless_alert: Any = UNSET
-    status: Any = UNSET
+    name: Annotated[Any, body_fields.NAME] = UNSET
+    params: Annotated[Any, body_fields.PARAMS] = UNSET
+    cadence: Annotated[Any, body_fields.CADENCE] = UNSET
+    track: Annotated[Any, body_fields.TRACK] = UNSET
+    alert_rules: Annotated[Any, body_fields.RULES] = UNSET
+    webhook_url: Annotated[Any, body_fields.URL] = UNSET
+    webhook_secret: Annotated[Any, body_fields.SECRET] = UNSET
+    webhook_format: Annotated[Any, body_fields.FORMAT] = UNSET
+    suppress_webhook_unless_alert: Annotated[Any, body_fields.SUPPRESS] = UNSET
+    status: Annotated[Any, body_fields.STATUS] = UNSET
 
 
 @dataclass(frozen=True, slots=True)

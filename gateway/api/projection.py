@@ -1,0 +1,253 @@
+"""A data answer in part or in another form: `fields`, and `format=csv|ndjson` for lists (decisions 16).
+
+Neither is part of what is cached, stored or billed: an answer is made whole, and its reader's part is cut out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Final, Literal
+
+import orjson
+import trio
+
+from gateway.http.errors import InvalidParam
+from gateway.http.request import Reply, Request, prefers
+from gateway.server.http1.fields import fields_of, joined
+from scheduler.monitors.history.export import csv_cell
+from upstreams.model.archetypes import Archetype, leg
+from upstreams.model.archetypes.shape import Field, Make, computed
+from upstreams.model.archetypes.shape import fields_of as fields_of_record
+from upstreams.model.params import Value
+
+Form = Literal["json", "csv", "ndjson"]
+Tree = Mapping[str, Any]
+"""The names to keep, each with those below it; none below it keeps all."""
+Paths = dict[tuple[str, ...], bool]
+"""Paths, and whether anything may stand below each."""
+TYPES: Final[Mapping[str, bytes]] = {
+    "csv": b"text/csv; charset=utf-8; header=present",
+    "ndjson": b"application/x-ndjson",
+}
+USUAL: Final = frozenset((b"*/*", b"application/json"))
+"""Values of `Accept` that ask for no form of a list other than JSON."""
+_ASIDE_BYTES: Final = 65_536
+"""A longer answer is cut in a thread."""
+_DEPTH_MAX: Final = 8
+_ALWAYS: Final = "_warnings"
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The part of an answer that its reader wants, and the form of it."""
+
+    tree: Tree | None = None
+    form: Form = "json"
+
+
+def projection_of(archetype: Archetype, values: Mapping[str, Value]) -> Projection | None:
+    """The projection that a query asks for; None: the whole answer as JSON.
+
+    Raises:
+        InvalidParam: a path leads nowhere.
+    """
+    if "fields" not in values and "format" not in values:
+        return None
+    tree = _tree(archetype, str(values["fields"])) if "fields" in values else None
+    form: Form = "csv" if values.get("format") == "csv" else "ndjson" if values.get("format") == "ndjson" else "json"
+    return None if tree is None and form == "json" else Projection(tree, form)
+
+
+def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, named: bool) -> Projection | None:
+    """The projection with the form that `Accept` prefers, unless the query has `named` one.
+
+    Raises:
+        InvalidParam: a stream of events cannot be written as rows.
+    """
+    if named:
+        if request.stream is not None and wanted is not None and wanted.form != "json":
+            problem = "cannot be combined with Accept: text/event-stream"
+            how = "Leave one of the two out."
+            raise InvalidParam("format", problem, suggestion=how, reason="conflicting_params")
+        return wanted
+    if prefers(accept, b"text/csv", b"application/json"):
+        return Projection(None if wanted is None else wanted.tree, "csv")
+    if prefers(accept, b"application/x-ndjson", b"application/json"):
+        return Projection(None if wanted is None else wanted.tree, "ndjson")
+    return wanted
+
+
+async def cut(stored: bytes, tree: Tree) -> bytes:
+    """A fragment of an envelope with no more of its `data` than the tree names, and the warnings."""
+    if len(stored) <= _ASIDE_BYTES:
+        return _cut(stored, tree)
+    return await trio.to_thread.run_sync(_cut, stored, tree)
+
+
+async def written(reply: Reply, archetype: Archetype, stored: bytes, projection: Projection) -> Reply:
+    """The rows of a fragment in the projection's form, with the headers of the reply around it; the next page's cursor
+    stands in `X-Next-Cursor`.
+    """
+    make = _csv if projection.form == "csv" else _ndjson
+    if len(stored) <= _ASIDE_BYTES:
+        body, cursor = make(stored, archetype, projection.tree)
+    else:
+        body, cursor = await trio.to_thread.run_sync(make, stored, archetype, projection.tree)
+    more = fields_of([(b"x-next-cursor", cursor.encode())]) if cursor else fields_of([])
+    headers = joined(joined(reply.headers, more), fields_of([(b"x-content-type-options", b"nosniff")]))
+    return replace(reply, body=body, pieces=None, headers=headers, content_type=TYPES[projection.form])
+
+
+def _cut(stored: bytes, tree: Tree) -> bytes:
+    envelope = orjson.loads(b"{%b}" % stored)
+    data = envelope["data"]
+    kept = {_ALWAYS: data[_ALWAYS]} if _ALWAYS in data else {}
+    envelope["data"] = {**_part(data, tree), **kept}
+    return orjson.dumps(envelope)[1:-1]
+
+
+def _part(value: Any, tree: Tree) -> Any:
+    if not tree:
+        return value
+    if isinstance(value, dict):
+        return {name: _part(value[name], below) for name, below in tree.items() if name in value}
+    return [_part(one, tree) for one in value] if isinstance(value, list) else value
+
+
+def _ndjson(stored: bytes, _archetype: Archetype, tree: Tree | None) -> tuple[bytes, str | None]:
+    rows, cursor = _rows(stored)
+    chosen = rows if tree is None else [_part(row, tree.get("items", {})) for row in rows]
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chosen), cursor
+
+
+def _csv(stored: bytes, archetype: Archetype, tree: Tree | None) -> tuple[bytes, str | None]:
+    rows, cursor = _rows(stored)
+    columns = csv_columns(archetype)
+    if tree and tree.get("items"):
+        columns = [path for path in columns if _has(tree["items"], path)]
+    lines = [",".join(".".join(path) for path in columns)]
+    lines += (",".join(_cell(_at(row, path)) for path in columns) for row in rows)
+    return "".join(f"{line}\r\n" for line in lines).encode(), cursor
+
+
+def _rows(stored: bytes) -> tuple[list[Any], str | None]:
+    envelope = orjson.loads(b"{%b}" % stored)
+    return envelope["data"]["items"], envelope["pagination"]["next_cursor"]
+
+
+def csv_columns(archetype: Archetype) -> list[tuple[str, ...]]:
+    """The columns of a list, each by its path in a row: every field that is no object; lists are JSON in their cell."""
+    found = list(_leaves((archetype.key,), archetype.make))
+    return [*found, *_leaves(("computed",), computed)] if archetype.computed else found
+
+
+def _leaves(above: tuple[str, ...], make: Make) -> Iterator[tuple[str, ...]]:
+    return _leaves_of(above, fields_of_record(make))
+
+
+def _leaves_of(above: tuple[str, ...], fields: Iterable[Field]) -> Iterator[tuple[str, ...]]:
+    for one in fields:
+        if one.kind == "object" and (one.members or one.make is not None):
+            below = one.members or fields_of_record(one.make or computed)
+            yield from _leaves_of((*above, one.name), below)
+        else:
+            yield (*above, one.name)
+
+
+def _has(tree: Tree, path: Sequence[str]) -> bool:
+    """Whether a tree keeps a path, or a part of what stands there."""
+    for name in path:
+        if not tree:
+            return True
+        if name not in tree:
+            return False
+        tree = tree[name]
+    return True
+
+
+def _at(row: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        row = row.get(name) if isinstance(row, dict) else None
+    return row
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return csv_cell(value if isinstance(value, str) else orjson.dumps(value).decode())
+
+
+def _tree(archetype: Archetype, text: str) -> Tree:
+    """The tree of a list of paths; `items[].post.id` and `items.post.id` are the same."""
+    tree: dict[str, Any] = {}
+    whole: set[tuple[str, ...]] = set()
+    for sent in filter(None, (part.strip() for part in text.split(","))):
+        path = tuple(sent.replace("[]", "").split("."))
+        _check(archetype, sent, path)
+        whole.add(path)
+    for path in whole:
+        if any(path[:length] in whole for length in range(1, len(path))):
+            continue  # all of what is above it is kept
+        below = tree
+        for name in path:
+            below = below.setdefault(name, {})
+    if not tree:
+        raise InvalidParam("fields", "names no path", suggestion="Leave fields out to get all of them.")
+    return tree
+
+
+def _check(archetype: Archetype, sent: str, path: tuple[str, ...]) -> None:
+    known = _paths(archetype)
+    if path in known or any(path[:length] in known and known[path[:length]] for length in range(1, len(path))):
+        return
+    text = ".".join(path)[:200]
+    names = [".".join(one) for one in known]
+    ends = [name for name in names if name.endswith(f".{text}")]
+    near = ends or get_close_matches(text, names, n=1, cutoff=0.6)
+    problem = f"names a path that `data` has not: {sent[:200]}"
+    raise InvalidParam("fields", problem, meant=near[0] if near else None)
+
+
+@cache
+def _paths(archetype: Archetype) -> Paths:
+    """Every path into an archetype's `data`, and whether anything may stand below it."""
+    row = _row_paths(archetype)
+    found: Paths = {("items", *path): is_open for path, is_open in row.items()} if archetype.many else row
+    top: Paths = {("items",): False, ("total",): False} if archetype.many else {}
+    if not archetype.key:
+        top |= {("legs",): False, **{("legs", *path): is_open for path, is_open in _paths_of((), leg, 0).items()}}
+    return {**top, (_ALWAYS,): False, **found}
+
+
+def _row_paths(archetype: Archetype) -> Paths:
+    above: tuple[str, ...] = (archetype.key,) if archetype.key else ()
+    found: Paths = {above: False} if above else {}
+    found |= _paths_of(above, archetype.make, 0)
+    if archetype.computed is not None:
+        found |= {("computed",): False, **_paths_of(("computed",), computed, 0)}
+    return found
+
+
+def _paths_of(above: tuple[str, ...], make: Make, depth: int) -> Paths:
+    return _paths_below(above, fields_of_record(make), depth)
+
+
+def _paths_below(above: tuple[str, ...], fields: Iterable[Field], depth: int) -> Paths:
+    """The paths of fields; a record that holds records of its own kind is open below the second."""
+    found: Paths = {}
+    for one in fields:
+        path = (*above, one.name)
+        is_deep = depth >= _DEPTH_MAX or above.count(one.name) > 0
+        found[path] = one.is_open or is_deep
+        if not is_deep and one.members:
+            found |= _paths_below(path, one.members, depth + 1)
+        elif not is_deep and one.make is not None:
+            found |= _paths_of(path, one.make, depth + 1)
+    return found

@@ -1,0 +1,52 @@
+"""`GET /v1/openapi.json`: public, this API as a document, whole or of one platform (spec 9, decisions 16)."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final
+
+import trio
+
+from gateway.docs.account.node import OPENAPI
+from gateway.docs.openapi.document import OpenApi
+from gateway.docs.operations import Reference
+from gateway.http.conditional import tagged
+from gateway.http.errors import InvalidParam
+from gateway.http.params import read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from upstreams.model.params import Param
+
+OPENAPI_PATH: Final = "/v1/openapi.json"
+_CACHING: Final = b"public, max-age=300"
+_PARAMS: Final = (Param("platform", "Only the operations of this platform.", "github"),)
+
+
+class OpenApiRoute:
+    """Answers with the document, made at its first request, in a thread, and kept: nothing in it changes."""
+
+    def __init__(self, reference: Reference, base_url: str) -> None:
+        self._reference = reference
+        self._documents = OpenApi(reference, base_url)
+        self._made: dict[str | None, bytes] = {}
+
+    @property
+    def route(self) -> Route:
+        """Its place in the table: for the catalog, and for the 405 of a wrong method, which needs a key like any."""
+        return Route(OPENAPI_PATH, self._by_route, doc=OPENAPI, params=_PARAMS)
+
+    async def _by_route(self, request: Request, _caller: Caller) -> Reply:
+        return await self.answer(request)
+
+    async def answer(self, request: Request) -> Reply:
+        """The document."""
+        chosen = read_free(request.query, _PARAMS).get("platform")
+        platform = None if chosen is None else str(chosen)
+        if platform is not None and platform not in self._reference.platforms:
+            near = get_close_matches(platform.lower()[:100], self._reference.platforms, n=1, cutoff=0.6)
+            problem = f"must be one of {', '.join(self._reference.platforms)}"
+            raise InvalidParam("platform", problem, meant=near[0] if near else None)
+        body = self._made.get(platform)
+        if body is None:
+            body = self._made[platform] = await trio.to_thread.run_sync(self._documents.document, platform)
+        return tagged(request, Reply(200, body), body, caching=_CACHING)

@@ -1,0 +1,1 @@
+"""The answers of routes that are no data endpoints, as types, and what their readers are told of them."""

@@ -1,0 +1,138 @@
+"""The deliveries of a monitor's webhook, for their readers (decisions 12)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+
+from gateway.docs.account.fields import Instant, MonitorId, RunId, told
+from gateway.docs.account.monitors import AlertView, WebhookView
+from gateway.http.routing import RouteDoc
+
+_UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_monitor"
+_UNKNOWN_DELIVERY: Final = "RESOURCE_NOT_FOUND/unknown_delivery"
+_UNKNOWN_WEBHOOK: Final = "RESOURCE_NOT_FOUND/unknown_webhook"
+
+
+class AttemptView(TypedDict):
+    """One attempt of a delivery."""
+
+    number: Annotated[int, told("Which one it was.", 1)]
+    at: Instant
+    status: Annotated[int | None, told("The status that came; null where none did.", 200)]
+    error: Annotated[str | None, told("Why none came.")]
+    latency_ms: Annotated[int | None, told("How long it took.", 35)]
+    answer: Annotated[str | None, told("The first 20,000 characters of the answer.", "ok")]
+
+
+class DeliveryView(TypedDict):
+    """One delivery of a run, with its attempts."""
+
+    id: Annotated[str, told("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
+    run_id: RunId
+    status: Literal["queued", "delivered", "failed"]
+    fail_reason: Annotated[str | None, told("Why it failed.")]
+    redelivered: Annotated[bool, told("Whether its owner had it sent again.")]
+    created_at: Instant
+    next_attempt_at: Instant | None
+    attempt_under_way: Annotated[bool, told("Whether an attempt is being made now.")]
+    delivered_at: Instant | None
+    failed_at: Instant | None
+    last_status: Annotated[int | None, told("The status that came last.", 200)]
+    attempts: list[AttemptView]
+
+
+class DeliveriesData(TypedDict):
+    """A page of deliveries."""
+
+    items: list[DeliveryView]
+
+
+class DeliveryData(TypedDict):
+    """One delivery."""
+
+    delivery: DeliveryView
+
+
+class SecretData(TypedDict):
+    """A webhook's new secret."""
+
+    webhook_secret: Annotated[str | None, told("The new secret; null where the change is repeated.", "whsec_...")]
+    previous_secret_valid_until: Instant
+
+
+class WebhookData(TypedDict):
+    """A webhook."""
+
+    webhook: WebhookView
+
+
+class _Delivered(TypedDict):
+    """The fields of every delivery."""
+
+    monitor_id: MonitorId
+    run_id: RunId
+    recipe: Annotated[str, told("The endpoint that the monitor repeats.", "github/profile")]
+    status: Literal["ok", "partial"]
+    scheduled_for: Instant
+    alerts_fired: list[AlertView]
+
+
+class FullDelivery(_Delivered):
+    """The body of a delivery with the whole result; of a numbers-only monitor with its numbers too."""
+
+    result: Annotated[dict[str, Any], told("The recipe's answer.", {"author": {"followers": 17297}})]
+    deltas: Annotated[dict[str, Any] | None, told("The change against the run before.", {"author.followers": 12})]
+    numbers: NotRequired[Annotated[dict[str, dict[str, float]], told("The tracked numbers by row.")]]
+
+
+class NumberRow(TypedDict):
+    """One number of a delivery in rows."""
+
+    t: Instant
+    row_id: Annotated[str, told("The row; `_` is the page itself.", "_")]
+    metric: Annotated[str, told("The path of the number.", "author.followers")]
+    value: Annotated[float, told("The number.", 17297)]
+    prev: Annotated[float | None, told("The number before.")]
+    abs_change: Annotated[float | None, told("The change.")]
+    pct_change: Annotated[float | None, told("The change in percent.")]
+
+
+class RowsDelivery(_Delivered):
+    """The body of a delivery in rows, for spreadsheets."""
+
+    rows: list[NumberRow]
+
+
+LIST: Final = RouteDoc(
+    "list_deliveries", "A monitor's deliveries with their attempts, newest first.", DeliveriesData, reasons=(_UNKNOWN,)
+)
+SHOW: Final = RouteDoc(
+    "get_delivery", "One delivery with its attempts.", DeliveryData, reasons=(_UNKNOWN, _UNKNOWN_DELIVERY)
+)
+REDELIVER: Final = RouteDoc(
+    "redeliver",
+    "Send a delivery again.",
+    DeliveryData,
+    status=202,
+    once=True,
+    reasons=(
+        _UNKNOWN,
+        _UNKNOWN_DELIVERY,
+        "INVALID_REQUEST/webhook_paused",
+        "INVALID_REQUEST/attempts_limit_reached",
+    ),
+)
+ROTATE: Final = RouteDoc(
+    "rotate_webhook_secret",
+    "Give a webhook a new signing secret; the one before signs too for 24 hours.",
+    SecretData,
+    once=True,
+    reasons=(_UNKNOWN, _UNKNOWN_WEBHOOK),
+)
+RESUME: Final = RouteDoc(
+    "resume_webhook",
+    "Let a paused webhook take deliveries again.",
+    WebhookData,
+    once=True,
+    reasons=(_UNKNOWN, _UNKNOWN_WEBHOOK),
+)

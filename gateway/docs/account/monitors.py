@@ -1,0 +1,221 @@
+"""Monitors and their past, for their readers (spec 2.6, 4.5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+
+from gateway.docs.account.fields import Instant, MonitorId, RunId, told
+from gateway.http.routing import RouteDoc
+from scheduler.monitors.model.records import RunStatus
+
+_UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_monitor"
+_UNKNOWN_RUN: Final = "RESOURCE_NOT_FOUND/unknown_run"
+
+
+class WebhookView(TypedDict):
+    """A monitor's webhook as its owner sees it."""
+
+    url: Annotated[str, told("The address that runs are delivered to.", "https://example.com/hook")]
+    status: Literal["active", "paused"]
+    failure_count: Annotated[int, told("Deliveries that failed in a row.", 0)]
+    last_delivery_at: Instant | None
+    signing_secret_hint: NotRequired[Annotated[str | None, told("The end of its secret.", "...x7Qa")]]
+
+
+class MonitorView(TypedDict):
+    """A monitor as its owner sees it."""
+
+    id: MonitorId | None
+    name: Annotated[str, told("Its name.", "Followers of octocat")]
+    recipe: Annotated[str, told("The endpoint that it repeats.", "github/profile")]
+    params: Annotated[dict[str, Any], told("The recipe's parameters.", {"handle": "octocat"})]
+    cadence: Annotated[str | dict[str, str], told("How often it runs.", "daily")]
+    status: Literal["active", "paused"]
+    track: Annotated[dict[str, Any] | None, told("The numbers that it keeps.", {"metrics": ["author.followers"]})]
+    alert_rules: Annotated[list[dict[str, Any]], told("When a run counts as an alert.", [])]
+    suppress_webhook_unless_alert: Annotated[bool, told("Whether only alerts are delivered.")]
+    webhook_format: Literal["full", "rows"]
+    webhook: WebhookView | None
+    rows_asked: Annotated[int | None, told("Rows that a run reads, of a list.")]
+    estimated_cost_per_run: Annotated[int | None, told("Credits of a run; null while its recipe cannot run.", 2)]
+    estimated_monthly_cost: Annotated[int | None, told("Credits of a month.", 60)]
+    next_run_at: Instant | None
+    warnings: Annotated[list[str], told("Lines on what will not go as it was meant.", [])]
+    runs_total: Annotated[int, told("Runs so far.", 3)]
+    credits_spent: Annotated[int, told("Credits so far.", 6)]
+    created_at: Instant
+    updated_at: Instant
+
+
+class AlertView(TypedDict):
+    """An alert that a run fired."""
+
+    metric: Annotated[str, told("The path of the number.", "author.followers")]
+    op: Annotated[str, told("How it was compared.", "gt")]
+    # Their names are no Python names: `from` is one of its words.
+    to: Annotated[float | None, told("The number.", 20001)]
+    delta: Annotated[float | None, told("How it changed; null without a number before.")]
+    pct_change: Annotated[float | None, told("The change in percent.")]
+    row_id: NotRequired[Annotated[str, told("The row that it belongs to.", "42")]]
+
+
+class DeliveryState(TypedDict):
+    """How a run's delivery stands."""
+
+    attempts: Annotated[int, told("Attempts so far.", 1)]
+    lastStatus: Annotated[int | None, told("The status that the receiver answered last.", 200)]
+    deliveredAt: Instant | None
+    failedAt: Instant | None
+
+
+class RunView(TypedDict):
+    """One run of a monitor."""
+
+    run_id: RunId
+    monitor_id: MonitorId
+    status: RunStatus
+    scheduled_for: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
+    credits_used: Annotated[int, told("Credits that it cost.", 2)]
+    rows: Annotated[int | None, told("Rows of a list that it read.")]
+    legs: Annotated[list[dict[str, Any]], told("Which source answered.", [])]
+    alerts_fired: list[AlertView]
+    warnings: Annotated[list[str], told("Lines on what was left out.", [])]
+    webhook_delivery: DeliveryState | None
+    skip_reason: NotRequired[Annotated[str, told("Why it was skipped or failed.", "insufficient_credits")]]
+    result: NotRequired[Annotated[Any, told("The stored `data` of the recipe, with `include=result`.")]]
+    numbers: NotRequired[Annotated[Any, told("The tracked numbers by row, with `include=numbers`.")]]
+    deltas: NotRequired[Annotated[Any, told("How they changed, with `include=numbers`.")]]
+
+
+class MonitorData(TypedDict):
+    """One monitor."""
+
+    monitor: MonitorView
+    webhook_secret: NotRequired[Annotated[str, told("The secret of a first webhook, shown this once.", "whsec_...")]]
+
+
+class MonitorCreated(TypedDict):
+    """A new monitor; with `dry_run` instead `data{valid, monitor}`."""
+
+    monitor: MonitorView
+    webhook_secret: Annotated[str | None, told("The webhook's signing secret, shown this once.", "whsec_...")]
+
+
+class MonitorsData(TypedDict):
+    """A page of monitors."""
+
+    items: list[MonitorView]
+
+
+class RunData(TypedDict):
+    """One run."""
+
+    run: RunView
+
+
+class RunsData(TypedDict):
+    """A page of runs."""
+
+    items: list[RunView]
+
+
+class SeriesPoint(TypedDict):
+    """The numbers of one run."""
+
+    t: Instant
+    metrics: Annotated[dict[str, float | None], told("A number for each metric.", {"author.followers": 17297})]
+
+
+class RowPoint(TypedDict):
+    """One number of one run."""
+
+    t: Instant
+    value: Annotated[float | None, told("The number.", 17297)]
+
+
+class RowSeries(TypedDict):
+    """The numbers of one row, run after run."""
+
+    row_id: Annotated[str, told("The row; `_` is the page itself.", "_")]
+    metric: Annotated[str, told("The path of the number.", "author.followers")]
+    points: list[RowPoint]
+
+
+class TimeseriesData(TypedDict):
+    """The numbers of a monitor's runs in time."""
+
+    monitor_id: MonitorId
+    metric_keys: Annotated[list[str], told("The metrics that there are.", ["author.followers"])]
+    points: list[SeriesPoint]
+    series: NotRequired[list[RowSeries]]
+    series_truncated: NotRequired[Annotated[bool, told("There are more points than an answer holds.")]]
+    _warnings: NotRequired[list[str]]
+
+
+class FiredRun(TypedDict):
+    """A run on which rules would have fired."""
+
+    run_id: RunId
+    t: Instant
+    alerts: list[AlertView]
+
+
+class BacktestData(TypedDict):
+    """When rules would have fired on the stored runs."""
+
+    monitor_id: MonitorId
+    runs: Annotated[int, told("Runs that were looked at.", 30)]
+    runs_fired: Annotated[int, told("Runs on which a rule would have fired.", 1)]
+    alerts_fired: Annotated[int, told("Alerts in all.", 1)]
+    truncated: Annotated[bool, told("Whether `fired` leaves some out.")]
+    fired: list[FiredRun]
+
+
+CREATE: Final = RouteDoc(
+    "create_monitor",
+    "Make a monitor.",
+    MonitorCreated,
+    description="Repeats a call on a cadence, keeps its result or its numbers, and delivers runs to a webhook. "
+    "`dry_run=1` validates and prices it without making it.",
+    status=201,
+    beside=True,
+    once=True,
+    reasons=("INVALID_REQUEST/monitor_limit_reached",),
+)
+LIST: Final = RouteDoc("list_monitors", "The account's monitors, newest first.", MonitorsData)
+SHOW: Final = RouteDoc("get_monitor", "One monitor.", MonitorData, reasons=(_UNKNOWN,))
+CHANGE: Final = RouteDoc(
+    "update_monitor",
+    "Change, pause or resume a monitor.",
+    MonitorData,
+    reasons=(_UNKNOWN, "INVALID_REQUEST/monitor_limit_reached"),
+)
+DELETE: Final = RouteDoc("delete_monitor", "Forget a monitor with its runs.", status=204, reasons=(_UNKNOWN,))
+RUN: Final = RouteDoc(
+    "run_monitor",
+    "Begin a run now, at least 60 s after the last.",
+    RunData,
+    status=202,
+    once=True,
+    reasons=(_UNKNOWN, "INVALID_REQUEST/monitor_paused", "RATE_LIMITED/run_too_soon"),
+)
+RUNS: Final = RouteDoc("list_runs", "A monitor's runs, newest first.", RunsData, reasons=(_UNKNOWN,))
+SHOW_RUN: Final = RouteDoc("get_run", "One run of a monitor.", RunData, reasons=(_UNKNOWN, _UNKNOWN_RUN))
+TIMESERIES: Final = RouteDoc(
+    "get_timeseries",
+    "The numbers of the newest 1,000 runs as series.",
+    TimeseriesData,
+    reasons=(_UNKNOWN,),
+)
+EXPORT: Final = RouteDoc(
+    "export_monitor",
+    "The numbers of the newest 1,000 runs as a download, oldest first.",
+    form="text/csv application/x-ndjson",
+    reasons=(_UNKNOWN, "INVALID_REQUEST/no_numbers"),
+)
+CHART: Final = RouteDoc("draw_monitor", "The picture of one metric.", form="image/svg+xml", reasons=(_UNKNOWN,))
+BACKTEST: Final = RouteDoc(
+    "backtest_monitor", "When alert rules would have fired on the stored runs.", BacktestData, reasons=(_UNKNOWN,)
+)

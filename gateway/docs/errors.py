@@ -1,0 +1,135 @@
+"""The reasons of errors, and the errors that one operation can give (spec 7.2, 7.3)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from gateway.docs.operations import ApiOperation
+from gateway.http.codes import CODES
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One value of `details.reason`."""
+
+    code: str
+    name: str
+    meaning: str
+
+    @property
+    def key(self) -> str:
+        """Its code and its name, as declarations name it."""
+        return f"{self.code}/{self.name}"
+
+
+_ALL: Final = (
+    Reason("MISSING_API_KEY", "key_in_query", "The key stands in the address, where logs keep it: revoke it."),
+    Reason("INVALID_REQUEST", "key_in_query", "A second key stands in the address, where logs keep it: revoke it."),
+    Reason("INVALID_REQUEST", "invalid_param", "A parameter, field or header is wrong; `param` names it."),
+    Reason("INVALID_REQUEST", "invalid_utf8", "A value is not valid UTF-8."),
+    Reason("INVALID_REQUEST", "double_encoded", "A value was percent-encoded twice."),
+    Reason("INVALID_REQUEST", "conflicting_params", "Two things that were sent exclude each other."),
+    Reason("INVALID_REQUEST", "monitor_limit_reached", "The plan's number of active monitors is reached."),
+    Reason("INVALID_REQUEST", "monitor_paused", "The monitor is paused."),
+    Reason("INVALID_REQUEST", "no_numbers", "The monitor's results hold no number."),
+    Reason("INVALID_REQUEST", "webhook_paused", "The webhook is paused: resume it first."),
+    Reason("INVALID_REQUEST", "attempts_limit_reached", "The delivery was attempted as often as it may be."),
+    Reason("INVALID_REQUEST", "consumer_limit_reached", "The key has as many consumers as it may have."),
+    Reason("INSUFFICIENT_CREDITS", "balance_too_low", "The account's balance does not cover the call."),
+    Reason("INSUFFICIENT_CREDITS", "above_max_credits", "The call would cost more than `max_credits`."),
+    Reason("KEY_BUDGET_EXCEEDED", "key_budget_reached", "The key's own limit does not cover the call."),
+    Reason("RESOURCE_NOT_FOUND", "account_private", "The profile is private, or behind a wall; it is still there."),
+    Reason("RESOURCE_NOT_FOUND", "account_gone", "The handle is in use no more; a numeric id may still find it."),
+    Reason("RESOURCE_NOT_FOUND", "captions_disabled", "The video's owner has switched captions off."),
+    Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions."),
+    Reason("RESOURCE_NOT_FOUND", "login_required", "Only who is signed in sees the video."),
+    Reason("RESOURCE_NOT_FOUND", "video_gone", "The video was removed."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_monitor", "The account has no such monitor."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The monitor has no such delivery."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_webhook", "The monitor has no webhook."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_consumer", "The key has no such consumer: its first read makes it."),
+    Reason("UNSUPPORTED_MEDIA_TYPE", "encoded_body", "The body is compressed: send it as it is."),
+    Reason("UPGRADE_REQUIRED", "websocket_only", "The path is served as a WebSocket only."),
+    Reason("CURSOR_EXPIRED", "retention_passed", "Events behind the cursor were removed."),
+    Reason("RATE_LIMITED", "run_too_soon", "A run was begun by hand less than 60 s ago."),
+    Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The events' store is away: ask again after `Retry-After`."),
+)
+REASONS: Final[Mapping[str, Reason]] = MappingProxyType({reason.key: reason for reason in _ALL})
+_BAD: Final = (
+    "INVALID_REQUEST/invalid_param",
+    "INVALID_REQUEST/invalid_utf8",
+    "INVALID_REQUEST/double_encoded",
+)
+_ALWAYS: Final = ("INTERNAL_ERROR", "METHOD_NOT_ALLOWED", *_BAD)
+_WITH_KEY: Final = (
+    "MISSING_API_KEY/key_in_query",
+    "INVALID_REQUEST/key_in_query",
+    "INVALID_API_KEY",
+    "RATE_LIMITED",
+    "CONCURRENCY_LIMIT",
+    "SERVICE_UNAVAILABLE",
+)
+_ONCE: Final = (
+    "IDEMPOTENCY_KEY_CONFLICT",
+    "IDEMPOTENCY_IN_PROGRESS",
+    "IDEMPOTENCY_REPLAY_UNAVAILABLE",
+    "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH",
+)
+_BILLED: Final = (
+    "INSUFFICIENT_CREDITS/balance_too_low",
+    "INSUFFICIENT_CREDITS/above_max_credits",
+    "KEY_BUDGET_EXCEEDED/key_budget_reached",
+    "INVALID_REQUEST/conflicting_params",
+    "RESOURCE_NOT_FOUND",
+    "UPSTREAM_ERROR",
+    *_ONCE,
+)
+_WITH_BODY: Final = ("PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE/encoded_body")
+
+
+def errors_of(operation: ApiOperation) -> dict[str, list[str]]:
+    """The codes of the errors that an operation can give, each with its reasons, in the order of the table."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for key in _keys(operation):
+        code, _, reason = key.partition("/")
+        found[code] |= {reason} if reason else set()
+    return {
+        code: [one.name for one in _ALL if one.code == code and one.name in found[code]]
+        for code in CODES
+        if code in found
+    }
+
+
+def _keys(operation: ApiOperation) -> Iterable[str]:
+    yield from _ALWAYS
+    doc, listing = operation.route.doc, operation.listing
+    if doc is None or not doc.is_public:
+        yield from _WITH_KEY
+    if doc is None:
+        yield from _BILLED
+    else:
+        yield from doc.reasons
+        yield from _ONCE if doc.once else ()
+    yield from _WITH_BODY if operation.route.body is not None else ()
+    if listing is not None:
+        yield from (f"RESOURCE_NOT_FOUND/{reason}" for reason in listing.site.platform.reasons)
+
+
+def error_records(operation: ApiOperation) -> list[dict[str, Any]]:
+    """The errors of an operation as its guide tells them."""
+    return [
+        {
+            "type": name,
+            "status": CODES[name].status,
+            "retryable": CODES[name].retryable,
+            "charge": CODES[name].charge,
+            "condition": CODES[name].condition,
+            "reasons": [{"reason": one, "meaning": REASONS[f"{name}/{one}"].meaning} for one in reasons],
+        }
+        for name, reasons in errors_of(operation).items()
+    ]

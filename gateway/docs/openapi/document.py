@@ -1,0 +1,118 @@
+"""The API as an OpenAPI 3.1 document, made of the reference; all that operations share stands in its components."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+import orjson
+
+from gateway.docs.errors import errors_of
+from gateway.docs.guide import content_types, description_of
+from gateway.docs.openapi.answers import Answers, error_responses
+from gateway.docs.openapi.inputs import HEADERS, Inputs
+from gateway.docs.openapi.webhooks import webhooks_of
+from gateway.docs.operations import ApiOperation, Reference
+from gateway.docs.samples import Schema
+from gateway.http.codes import CODES
+from upstreams.model.archetypes import ARCHETYPES
+
+_DESCRIPTION: Final = (
+    "One API over many public platforms, billed in credits. Send the key in `x-api-key` or as a bearer. Every `GET` "
+    "takes `HEAD` too. Answers are JSON in one envelope; errors name a stable `type`. `/llms.txt` leads to the pages."
+)
+_SECURITY: Final[list[dict[str, list[str]]]] = [{"ApiKey": []}, {"Bearer": []}]
+_SCHEMES: Final = {
+    "ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "Bearer": {"type": "http", "scheme": "bearer"},
+}
+_REFERENCE = re.compile(rb'"#/components/(\w+)/([^"]+)"')
+
+
+class OpenApi:
+    """Makes the document, whole or of one platform."""
+
+    def __init__(self, reference: Reference, base_url: str) -> None:
+        self._reference = reference
+        self._base_url = base_url
+
+    def document(self, platform: str | None = None) -> bytes:
+        """The document as JSON."""
+        every = self._reference.offered
+        chosen = [one for one in every if platform in (None, one.platform)]
+        inputs, answers = Inputs(every), Answers()
+        paths: dict[str, dict[str, Any]] = {}
+        for operation in chosen:
+            paths.setdefault(operation.path, {})[operation.method.lower()] = _item(operation, inputs, answers)
+        hooks = webhooks_of(answers) if platform in (None, "account") else {}
+        responses = {**answers.responses, **error_responses(self._base_url)}
+        components = {
+            "schemas": answers.schemas(ARCHETYPES.values()),
+            "responses": responses,
+            "parameters": inputs.parameters,
+            "headers": HEADERS,
+            "securitySchemes": _SCHEMES,
+        }
+        used = _used({"paths": paths, "webhooks": hooks}, components)
+        return orjson.dumps(
+            {
+                "openapi": "3.1.0",
+                "info": {"title": "Sluice", "version": version("sluice"), "description": _DESCRIPTION},
+                "servers": [{"url": self._base_url}],
+                "security": _SECURITY,
+                "tags": [{"name": name, "description": self._title(name)} for name in _platforms(chosen)],
+                "paths": paths,
+                **({"webhooks": hooks} if hooks else {}),
+                "components": {**used, "securitySchemes": _SCHEMES},
+            }
+        )
+
+    def _title(self, platform: str) -> str:
+        site = self._reference.catalog.sites.get(platform)
+        return site.platform.title if site else f"Routes of the {platform}." if platform == "account" else "The node."
+
+
+def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
+    return list(dict.fromkeys(operation.platform for operation in operations))
+
+
+def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str, Any]:
+    """One operation of the document."""
+    doc, price = operation.route.doc, operation.price
+    told = description_of(operation)
+    item: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        **({"description": told} if told != operation.summary else {}),
+        "tags": [operation.platform],
+        "parameters": inputs.of(operation),
+        "responses": {**answers.of(operation, content_types(operation)), **_errors(operation)},
+        "x-credit-cost": price.credits,
+        "x-credit-tier": operation.listing.endpoint.tier if operation.listing else "free",
+        "x-credit-label": price.label,
+    }
+    if body := inputs.body(operation):
+        item["requestBody"] = body
+    if doc is not None and doc.is_public:
+        item["security"] = []
+    return item
+
+
+def _errors(operation: ApiOperation) -> dict[str, Schema]:
+    statuses = dict.fromkeys(CODES[name].status for name in errors_of(operation))
+    return {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
+
+
+def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The components that the document refers to, and those that they refer to."""
+    found: dict[str, dict[str, Any]] = {}
+    waiting = [orjson.dumps(top)]
+    while waiting:
+        for kind, name in _REFERENCE.findall(waiting.pop()):
+            group = found.setdefault(kind.decode(), {})
+            if name.decode() not in group:
+                group[name.decode()] = components[kind.decode()][name.decode()]
+                waiting.append(orjson.dumps(group[name.decode()]))
+    return {kind: dict(sorted(group.items())) for kind, group in sorted(found.items())}

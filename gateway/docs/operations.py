@@ -1,0 +1,191 @@
+"""Every operation under `/v1` as its readers see it: data endpoints and the other routes alike.
+
+Catalog, guides, the OpenAPI document and the pages are all made of this one list, which is made of the routing table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+import msgspec
+
+from gateway.calls.pricing import Price, price_of
+from gateway.docs.samples import plain_schema
+from gateway.http.params import CURSOR, common_params
+from gateway.http.routing import Route
+from upstreams.catalog import Catalog, Listing
+from upstreams.model.params import Param
+
+_FREE: Final = Price(0, "free", "Costs nothing.")
+_NAMED = re.compile(r"\{(\w+)\}")
+_IN_PATH: Final = {
+    param.name: param
+    for param in (
+        Param("monitor_id", "The monitor's id.", "mon_01a1fd6f28fd7bba92988ba98f5dc154", required=True),
+        Param("run_id", "The run's id.", "run_01a1fd7028fd7bba92988ba98f5dc154", required=True),
+        Param("delivery_id", "The delivery's id.", "whd_01a1fd7128fd7bba92988ba98f5dc154", required=True),
+        Param("consumer", "The consumer's name: 1 to 64 of a-z, 0-9, _ and -.", "billing", required=True),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BodyField:
+    """One field of a JSON body."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOperation:
+    """One method of one path."""
+
+    route: Route
+    listing: Listing | None
+    method: str
+
+    @property
+    def path(self) -> str:
+        """The path, which may hold `{name}`."""
+        return self.route.path
+
+    @property
+    def id(self) -> str:
+        """The path without `/v1/`."""
+        return self.path.removeprefix("/v1/")
+
+    @property
+    def name(self) -> str:
+        """The name that a method of a client has: `github_profile_repos`, `list_monitors`."""
+        if self.route.doc is not None:
+            return self.route.doc.name
+        return re.sub(r"[^a-z0-9]+", "_", self.id)
+
+    @property
+    def platform(self) -> str:
+        """The platform's slug; `account` or the like for a route that is no data endpoint."""
+        if self.listing is not None:
+            return self.listing.site.platform.slug
+        assert self.route.doc is not None, "a route is a data endpoint or is described"
+        return self.route.doc.platform
+
+    @property
+    def resource(self) -> str:
+        """The part of the id behind its platform."""
+        return self.id.removeprefix(f"{self.platform}/")
+
+    @property
+    def page(self) -> str:
+        """The path of its page."""
+        return f"/docs/{self.id}" if self.listing else f"/docs/{self.platform}/{self.name.replace('_', '-')}"
+
+    @property
+    def summary(self) -> str:
+        """One line on it."""
+        return self.listing.endpoint.summary if self.listing else self._doc.summary
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be called: an endpoint may lack a credential."""
+        return self.listing is None or self.listing.available
+
+    @property
+    def price(self) -> Price:
+        """Return its price."""
+        return price_of(self.listing.endpoint) if self.listing else _FREE
+
+    @property
+    def archetype(self) -> str:
+        """The name of its answer's shape; empty where it has none."""
+        if self.listing is not None:
+            return self.listing.endpoint.archetype.name
+        return getattr(self._doc.answer, "__name__", "")
+
+    @property
+    def one_of(self) -> Sequence[Sequence[str]]:
+        """Groups of parameters of which exactly one must be sent."""
+        return self.listing.endpoint.one_of if self.listing else self._doc.one_of
+
+    @property
+    def in_path(self) -> tuple[Param, ...]:
+        """The parameters that stand in its path."""
+        return tuple(_IN_PATH[name] for name in _NAMED.findall(self.path))
+
+    @property
+    def query(self) -> tuple[Param, ...]:
+        """The parameters of its query."""
+        if self.listing is None:
+            return self.route.params
+        return (*self.listing.endpoint.params, *common_params(self.listing.endpoint))
+
+    @property
+    def body(self) -> tuple[BodyField, ...]:
+        """The fields of its JSON body."""
+        if self.route.body is None:
+            return ()
+        schema = plain_schema(msgspec.json.schema(self.route.body))
+        due = schema.get("required", ())
+        return tuple(BodyField(name, one, name in due) for name, one in schema["properties"].items())
+
+    @property
+    def paginated(self) -> bool:
+        """Whether it answers page by page."""
+        return any(param.name == CURSOR.name for param in self.query)
+
+    @property
+    def once(self) -> bool:
+        """Whether it takes an `Idempotency-Key`."""
+        return self.listing is not None or self._doc.once
+
+    @property
+    def _doc(self) -> Any:
+        assert self.route.doc is not None, "a route is a data endpoint or is described"
+        return self.route.doc
+
+
+class Reference:
+    """All operations of a node, in the order of its routing table."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.operations: tuple[ApiOperation, ...] = ()
+
+    def describe(self, routes: Iterable[Route]) -> None:
+        """Take the routing table, which is whole once every route is made, the reference's own readers among them."""
+        self.operations = tuple(
+            ApiOperation(route, None if route.doc else self.catalog.at(route.path), route.allow[0]) for route in routes
+        )
+
+    @property
+    def offered(self) -> list[ApiOperation]:
+        """The operations that can be called now."""
+        return [operation for operation in self.operations if operation.available]
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms of all operations, `account` and the like among them, each once."""
+        return tuple(dict.fromkeys(operation.platform for operation in self.operations))
+
+    def find(self, path: str, method: str | None) -> ApiOperation | None:
+        """The operation of a path, whose `{name}`s may be filled in; without a method the first one."""
+        found = [one for one in self.operations if one.path == path] or [
+            one for one in self.operations if "{" in one.path and _fits(one.path, path)
+        ]
+        return next((one for one in found if method is None or method in one.route.allow), None)
+
+    def nearest(self, path: str) -> str | None:
+        """The path that was probably meant, or None when nothing is near."""
+        return next(iter(get_close_matches(path[:200], [one.path for one in self.offered], n=1, cutoff=0.6)), None)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    wanted, sent = pattern.split("/"), path.split("/")
+    return len(wanted) == len(sent) and all(
+        one[:1] == "{" or one == other for one, other in zip(wanted, sent, strict=True)
+    )

@@ -1,0 +1,52 @@
+"""Schemas made plain, and an example of what one describes, made of the examples of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+Schema = dict[str, Any]
+_BY_TYPE: Final[Mapping[str, Any]] = {
+    "string": "...",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "null": None,
+}
+
+
+def plain_schema(schema: Schema) -> Schema:
+    """A schema of msgspec's with its one reference resolved: fields that must be sent are in `required`, and the
+    defaults by which only the code knows that a field was left out are gone.
+    """
+    definitions = schema.get("$defs", {})
+    body: Schema = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    fields = {name: dict(one) for name, one in body["properties"].items()}
+    due = [name for name, one in fields.items() if one.pop("x-required", False) or name in body.get("required", ())]
+    for one in fields.values():
+        if one.get("default", 0) is None:
+            del one["default"]
+    return {"type": "object", "properties": fields, "required": due, "additionalProperties": False}
+
+
+def sample_of(schema: Schema, definitions: Mapping[str, Schema]) -> Any:
+    """An example of a schema; `definitions` are those that it refers to, by the last part of the reference."""
+    if "$ref" in schema:
+        return sample_of(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    for given in ("examples", "enum"):
+        if schema.get(given):
+            return schema[given][0]
+    if "anyOf" in schema:
+        return sample_of(schema["anyOf"][0], definitions)
+    return _sample_of_kind(schema, definitions)
+
+
+def _sample_of_kind(schema: Schema, definitions: Mapping[str, Schema]) -> Any:
+    kind = schema.get("type", "null")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        fields = schema.get("properties", {})
+        return {name: sample_of(fields[name], definitions) for name in fields if name in schema.get("required", ())}
+    if kind == "array":
+        return [sample_of(schema["items"], definitions)] if "items" in schema else []
+    return _BY_TYPE[kind]

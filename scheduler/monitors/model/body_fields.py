@@ -1,0 +1,93 @@
+"""The fields of a monitor as requests have them, for who reads about them; `fields.py` beside judges the values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Meta
+
+_OPS: Final = ["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt"]
+_RULE: Final = {
+    "type": "object",
+    "properties": {
+        "metric": {"type": "string", "description": "A path to a number of the recipe's `data`."},
+        "op": {"type": "string", "enum": _OPS},
+        "value": {"type": "number"},
+    },
+    "required": ["metric", "op", "value"],
+}
+_TRACK: Final = {
+    "type": ["object", "null"],
+    "properties": {
+        "metrics": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 20},
+        "row_key": {"type": "string", "description": "The path inside a row to its id."},
+        "max_rows": {"type": "integer", "minimum": 1, "maximum": 200, "default": 100},
+    },
+    "required": ["metrics"],
+}
+_CRON: Final = {
+    "type": "object",
+    "properties": {
+        "cron": {"type": "string", "description": "Five fields."},
+        "timezone": {"type": "string", "description": "An IANA name; UTC where it is left out."},
+    },
+    "required": ["cron"],
+}
+_CADENCE: Final = {"anyOf": [{"type": "string", "enum": ["hourly", "daily", "weekly"]}, _CRON]}
+
+RECIPE: Final = Meta(
+    description="The data endpoint that it repeats: its path without `/v1/`.",
+    examples=["github/profile"],
+    extra_json_schema={"type": "string"},
+)
+CADENCE: Final = Meta(description="How often it runs.", examples=["daily"], extra_json_schema=_CADENCE)
+PARAMS: Final = Meta(
+    description="The recipe's own parameters.",
+    examples=[{"handle": "octocat"}],
+    extra_json_schema={"type": ["object", "null"]},
+)
+URL: Final = Meta(
+    description="The https address of a public host that runs are delivered to; due unless `track` is set.",
+    examples=["https://example.com/hook"],
+    extra_json_schema={"type": ["string", "null"], "format": "uri", "maxLength": 2048},
+)
+RULES: Final = Meta(
+    description="When a run counts as an alert.",
+    examples=[[{"metric": "author.followers", "op": "gt", "value": 20000}]],
+    extra_json_schema={"type": ["array", "null"], "items": _RULE},
+)
+SUPPRESS: Final = Meta(
+    description="Whether only runs with an alert are delivered.",
+    examples=[False],
+    extra_json_schema={"type": ["boolean", "null"]},
+)
+SECRET: Final = Meta(
+    description="A signing secret of one's own; one is made where it is left out.",
+    extra_json_schema={"type": ["string", "null"], "minLength": 8, "maxLength": 200},
+)
+TRACK: Final = Meta(
+    description="The numbers to keep of each run, instead of its whole result.",
+    examples=[{"metrics": ["author.followers"]}],
+    extra_json_schema=_TRACK,
+)
+FORMAT: Final = Meta(
+    description="What a delivery holds; `rows` needs `track`.",
+    extra_json_schema={"type": ["string", "null"], "enum": ["full", "rows", None]},
+)
+NAME: Final = Meta(
+    description="Its name, on one line.",
+    examples=["Followers of octocat"],
+    extra_json_schema={"type": ["string", "null"], "maxLength": 200},
+)
+RUN_NOW: Final = Meta(
+    description="Whether its first run begins at once.",
+    examples=[False],
+    extra_json_schema={"type": ["boolean", "null"]},
+)
+STATUS: Final = Meta(
+    description="A paused monitor is not run.",
+    examples=["paused"],
+    extra_json_schema={"type": "string", "enum": ["active", "paused"]},
+)
+DUE: Final = Meta(extra_json_schema={"x-required": True})
+"""Of a field that must be sent, though it is read as one that may be left out: its absence has a refusal of its own."""

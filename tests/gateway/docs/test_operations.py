@@ -1,0 +1,178 @@
+"""Whatever route exists is in the catalog, has a guide and stands in the OpenAPI document, and nothing else does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from gateway.docs.errors import REASONS
+from tests.fakes.node import OpenNode, open_test_node
+from tests.processes.commands import PROJECT
+from tests.spec.rows import CREDENTIALS, ENVIRON
+from upstreams.platforms import load_platforms
+
+BYTES_MAX = 1_000_000
+ENDPOINTS = 580
+"""As many as the service is meant for."""
+
+
+async def document_of(node: OpenNode, query: str = "") -> dict[str, Any]:
+    answer = await node.get(f"/v1/openapi.json{query}", key=None)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), answer.body[:300]
+    assert answer.headers["cache-control"] == "public, max-age=300"
+    document: dict[str, Any] = answer.json
+    return document
+
+
+def operations_in(document: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(path, method.upper()) for path, item in document["paths"].items() for method in item}
+
+
+async def test_every_route_is_described_everywhere_and_nothing_else_is(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        routes = node.node.api._parts.routes.all()
+        there = {(route.path, route.allow[0]) for route in routes}
+        entries = (await node.get("/v1/utility/endpoints")).json["data"]["endpoints"]
+        assert {(entry["path"], entry["method"]) for entry in entries} == there
+        assert len(entries) == len(there)
+        assert operations_in(await document_of(node)) == there
+        for entry in entries:
+            guide = (await node.get(entry["how_to_use"])).json["data"]
+            shared = ("id", "path", "method", "platform", "resource", "summary")
+            assert [guide[name] for name in shared] == [entry[name] for name in shared]
+            assert guide["errors"], "every request may fail"
+            assert guide["availability"] == {"available": True, "missing_credentials": [], "next_step": None}
+
+
+async def test_the_document_is_valid_and_small_with_names_and_prices_for_all(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        answer = await node.get("/v1/openapi.json", key=None)
+    document = answer.json
+    OpenAPIV31SpecValidator(document).validate()
+    items = [one for item in document["paths"].values() for one in item.values()]
+    names = [one["operationId"] for one in items]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() and name == name.lower() for name in names)
+    assert all(isinstance(one["x-credit-cost"], int) and one["x-credit-label"] for one in items)
+    of_data = [item for path, item in document["paths"].items() if item.get("get", {}).get("x-credit-cost")]
+    each = len(orjson.dumps(of_data)) / len(of_data)
+    assert len(answer.body) + (ENDPOINTS - len(of_data)) * each < BYTES_MAX, "with as many as it is meant for"
+    assert document["webhooks"]["monitorRun"]["post"]["requestBody"]["required"]
+    assert "101" in document["paths"]["/v1/events/ws"]["get"]["responses"]
+    feed = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
+    assert feed.keys() == {"application/json", "text/event-stream"}
+
+
+async def test_the_document_of_a_platform_has_that_alone_and_all_that_it_refers_to(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for platform in ("github", "account", "utility"):
+            document = await document_of(node, f"?platform={platform}")
+            OpenAPIV31SpecValidator(document).validate()
+            assert {tag for item in document["paths"].values() for one in item.values() for tag in one["tags"]} == {
+                platform
+            }
+        refused = await node.get("/v1/openapi.json?platform=gihub", key=None)
+        assert (refused.status, refused.json["error"]["details"]["did_you_mean"]) == (400, "github")
+
+
+async def test_examples_and_true_answers_are_as_the_document_says(tmp_path: Path) -> None:
+    """Goal: no drift. Method: each GET's example request, against the schema of its success."""
+    async with open_test_node(tmp_path) as node:
+        document = await document_of(node)
+        for path, item in document["paths"].items():
+            if "get" not in item or "{" in path or path.endswith(("/ws", "/openapi.json")):
+                continue
+            guide = (await node.get(f"/v1/utility/endpoint?url={path}")).json["data"]
+            schema = schema_of(document, item["get"])
+            data_schema = schema["allOf"][1]
+            if guide["response"]["example"] is not None:
+                check(document, {"allOf": [data_schema]}, guide["response"]["example"], f"the example of {path}")
+            if guide["platform"] in ("account", "utility"):
+                answer = await node.get(guide["request"]["url"].removeprefix(node.url))
+                assert answer.status == 200, answer.body
+                check(document, schema, answer.json, f"the answer of {path}")
+
+
+def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
+    success = operation["responses"]["200"]
+    if "$ref" in success:
+        success = document["components"]["responses"][success["$ref"].rpartition("/")[2]]
+    schema: dict[str, Any] = success["content"]["application/json"]["schema"]
+    return schema
+
+
+def check(document: dict[str, Any], schema: dict[str, Any], value: Any, told: str) -> None:
+    whole = {**schema, "components": document["components"]}
+    errors = [f"{list(error.path)}: {error.message[:200]}" for error in Draft202012Validator(whole).iter_errors(value)]
+    assert errors == [], told
+
+
+async def test_the_guide_of_what_lacks_a_credential_says_which(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        guide = (await node.get("/v1/utility/endpoint?id=bluesky/search")).json["data"]
+        assert guide["availability"]["available"] is False
+        assert guide["availability"]["missing_credentials"] == ["identifier", "password"]
+        assert "[upstreams.bluesky]" in guide["availability"]["next_step"]
+        assert guide["response"]["example"]["data"]["items"]
+        entries = (await node.get("/v1/utility/endpoints")).json["data"]["endpoints"]
+        assert "bluesky/search" not in {entry["id"] for entry in entries}
+
+
+@pytest.mark.parametrize(
+    ("query", "id_"),
+    [
+        ("id=monitors", "monitors"),
+        ("id=account/monitors", "monitors"),
+        ("url=/v1/monitors/mon_123/runs", "monitors/{monitor_id}/runs"),
+        ("id=monitors/{monitor_id}/runs", "monitors/{monitor_id}/runs"),
+        ("id=events/consumers/{consumer}/ack&method=POST", "events/consumers/{consumer}/ack"),
+    ],
+)
+async def test_a_route_of_the_account_is_found_by_each_of_its_names(query: str, id_: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        assert (await node.get(f"/v1/utility/endpoint?{query}")).json["data"]["id"] == id_
+
+
+async def test_methods_of_one_path_have_guides_of_their_own(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        made = (await node.get("/v1/utility/endpoint?id=monitors&method=POST")).json["data"]
+        assert [field["name"] for field in made["params"]["required"]] == ["recipe", "cadence"]
+        assert {field["in"] for field in made["params"]["required"]} == {"body"}
+        assert made["request"]["curl"].startswith("curl -X POST")
+        assert {"monitor_limit_reached"} <= {
+            reason["reason"] for error in made["errors"] for reason in error["reasons"]
+        }
+        assert (await node.get("/v1/utility/endpoint?id=monitors")).json["data"]["method"] == "GET"
+        assert (await node.get("/v1/utility/endpoint?id=monitors&method=PATCH")).status == 404
+
+
+async def test_a_misspelt_platform_is_told_which_was_meant(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        refused = await node.get("/v1/utility/endpoints?platform=gihub")
+        assert (refused.status, refused.json["error"]["details"]["did_you_mean"]) == (400, "github")
+        assert (await node.get("/v1/utility/endpoints?platform=zzz")).json["data"]["total"] == 0
+
+
+def test_every_reason_that_the_code_gives_has_its_meaning() -> None:
+    sources = [
+        file for room in ("gateway", "scheduler", "limits", "billing") for file in (PROJECT / room).rglob("*.py")
+    ]
+    code = "".join(file.read_text() for file in sources if "docs" not in file.parts)
+    found = set(re.findall(r"""["']?reason["']?(?:: |=|: str = )"([a-z_]+)\"""", code))
+    found |= set(re.findall(r'(?:_unknown|RedeliveryRefused)\("([a-z_]+)"', code)) - {"completed"}
+    known = {reason.name for reason in REASONS.values()}
+    assert found - known - {"completed"} == set()
+
+
+def test_a_platform_declares_the_reasons_that_its_judge_gives() -> None:
+    for platform in load_platforms():
+        folder = PROJECT / "upstreams" / "platforms" / platform.slug
+        code = "".join(file.read_text() for file in folder.rglob("*.py"))
+        spec = {reason.name for reason in REASONS.values() if reason.code == "RESOURCE_NOT_FOUND"}
+        assert set(platform.reasons) == {name for name in re.findall(r'"([a-z_]+)"', code) if name in spec}
