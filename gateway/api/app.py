@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +10,11 @@ from gateway.api.admission import WINDOW, Admission, window_values
 from gateway.api.cors import Cors
 from gateway.api.responses import Replies
 from gateway.api.routes.events import SOCKET_PATH
-from gateway.docs.documents import tagged_document
+from gateway.docs.pages.site import PublicPages
 from gateway.http.compression import LEAST_BYTES, Compression
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.forwarded import TrustedProxies
-from gateway.http.request import Caller, Headers, Reply, Request, joined_headers, prefers, repeated_of
+from gateway.http.request import Caller, Headers, Public, Reply, Request, joined_headers, prefers, repeated_of
 from gateway.http.routing import Routes, wrong_method
 from gateway.http.slices import slices
 from gateway.http.sse import EventStream
@@ -25,7 +25,6 @@ from gateway.server.asgi import EXTENSION, Receive, Scope, Send, WebSocketScope
 from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
-Public = Callable[[Request], Awaitable[Reply]]
 _READS = ("GET", "HEAD")
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
@@ -38,6 +37,7 @@ class Parts:
 
     admission: Admission
     routes: Routes
+    pages: PublicPages
     public: Mapping[str, Public]
     """The paths under `/v1/` that need no key to be read."""
     replies: Replies
@@ -132,7 +132,7 @@ class Api:
             if parts.cors is not None and (preflight := parts.cors.preflight(request)) is not None:
                 return preflight
             if not request.path.startswith("/v1/"):
-                return self._outside(request)
+                return await self._outside(request)
             if request.query_string:
                 parts.admission.refuse_key_in_query(request)
             if request.path in parts.public and request.method in _READS:
@@ -148,14 +148,16 @@ class Api:
                 self._log.failure("request_failed", exc, request_id=request.id, path=request.path)
             return reply
 
-    def _outside(self, request: Request) -> Reply:
+    async def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
-        page = tagged_document(request, self._parts.replies.base_url)
-        if page is None:
+        pages = self._parts.pages
+        if not await pages.knows(request.path):
             raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
-        if request.method not in _READS:
-            raise wrong_method(request, _READS)
-        return page
+        if request.method in _READS:
+            return await pages.answer(request)
+        if request.method == "OPTIONS":
+            return Reply(204, b"", ((b"allow",), (b"GET, HEAD, OPTIONS",)))
+        raise wrong_method(request, _READS)
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
         overhead_s = self._overhead_s(request, reply)

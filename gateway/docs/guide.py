@@ -63,7 +63,10 @@ class Guides:
                 "llms": f"{base}/llms.txt",
                 "catalog": f"{base}/v1/utility/endpoints",
             },
-            "related": self._related(operation),
+            "related": [
+                {"id": one.id, "path": one.path, "summary": one.summary, "how_to_use": how_to_use(one)}
+                for one in self.related(operation)
+            ],
         }
 
     def _response(self, operation: ApiOperation) -> dict[str, Any]:
@@ -110,17 +113,15 @@ class Guides:
             words += ["-H", "'content-type: application/json'", "-d", _quoted(orjson.dumps(body).decode())]
         return {"url": url, "curl": " ".join([*words, f"'{url}'"]), "body": body}
 
-    def _related(self, operation: ApiOperation) -> list[dict[str, str]]:
+    def related(self, operation: ApiOperation) -> list[ApiOperation]:
+        """The operations beside this one: of its platform, those with answers of its kind first."""
         same = [one for one in self._reference.offered if one.platform == operation.platform and one != operation]
         if operation.listing is not None:
             key = operation.listing.endpoint.archetype.key
             same.sort(key=lambda other: other.listing is None or other.listing.endpoint.archetype.key != key)
         else:
             same.sort(key=lambda other: other.id.partition("/")[0] != operation.id.partition("/")[0])
-        return [
-            {"id": one.id, "path": one.path, "summary": one.summary, "how_to_use": how_to_use(one)}
-            for one in same[:_RELATED_MAX]
-        ]
+        return same[:_RELATED_MAX]
 
 
 _SAMPLE_PAGE: Final = {"next_cursor": None, "has_more": False, "page_size": 1}
@@ -176,6 +177,8 @@ def description_of(operation: ApiOperation) -> str:
         return told
     args = Args(example_values(listing.endpoint), None, listing.site.credentials)
     sources = sources_of(plan(listing.site, listing.endpoint, args))
+    if len(sources) < 2:
+        return told
     return f"{told} Its sources, of which each is asked when those before it fail: {', '.join(sources)}."
 
 
@@ -260,7 +263,8 @@ def _pagination(operation: ApiOperation) -> dict[str, Any] | None:
         "style": "cursor",
         "param": "cursor",
         "limit": _limit(operation),
-        "note": "Send pagination.next_cursor back unchanged until has_more is false.",
+        "limit_max": next((param.maximum for param in operation.query if param.name == "limit"), None),
+        "note": "Send pagination.next_cursor back unchanged until has_more is false; no limit above limit_max counts.",
     }
 
 

@@ -91,6 +91,13 @@ class ApiOperation:
         return self.listing.endpoint.summary if self.listing else self._doc.summary
 
     @property
+    def title(self) -> str:
+        """The heading of its page."""
+        if self.listing is not None:
+            return f"{self.listing.site.platform.title}: {self.resource}"
+        return self.name.replace("_", " ").capitalize()
+
+    @property
     def available(self) -> bool:
         """Whether it can be called: an endpoint may lack a credential."""
         return self.listing is None or self.listing.available

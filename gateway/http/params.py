@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from urllib.parse import unquote
 
 from events.instants import unix
 from gateway.http.errors import InvalidParam
+from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Param, Value
@@ -138,7 +140,12 @@ class Declared:
 
 def common_params(endpoint: Endpoint) -> tuple[Param, ...]:
     """The parameters that an endpoint has beside its own, as all of its kind."""
-    return (CURSOR, MAX_CREDITS, DRY_RUN, FIELDS, FORMAT) if endpoint.archetype.many else (MAX_CREDITS, DRY_RUN, FIELDS)
+    archetype = endpoint.archetype
+    if archetype.many:
+        fields = replace(FIELDS, example=f"items.{archetype.key}.id,items.{archetype.key}.url")
+        return CURSOR, MAX_CREDITS, DRY_RUN, fields, FORMAT
+    example = f"{archetype.key}.id" if archetype.key else fields_of(archetype.make)[0].name
+    return MAX_CREDITS, DRY_RUN, replace(FIELDS, example=example)
 
 
 def declared_by(endpoint: Endpoint) -> Declared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -18,6 +18,8 @@ from limits.errors import WindowState
 from limits.gate import LeaseHandle
 
 Headers = list[tuple[bytes, bytes]]
+Public = Callable[["Request"], Awaitable["Reply"]]
+"""Answers a read that needs no key."""
 ESCAPE, PLUS = b"%+"
 _FIELDS_MAX = 100
 _ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding", b"last-event-id")

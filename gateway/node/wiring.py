@@ -25,17 +25,13 @@ from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
 from gateway.api.routes.data import DataEndpoint
 from gateway.api.routes.deliveries import DeliveryRoutes
-from gateway.api.routes.discovery import Discovery
+from gateway.api.routes.description import Description
 from gateway.api.routes.events import Events
 from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
-from gateway.api.routes.openapi import OPENAPI_PATH, OpenApiRoute
-from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
 from gateway.config.ids import id_maker
-from gateway.docs.guide import Guides
-from gateway.docs.operations import Reference
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
@@ -204,24 +200,15 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     calls = _calls(setting, parts, signer, runtime=runtime)
     stores.disk.on_change = calls.refuse_new
     overload = _overload(setting, parts, calls, unsent=unsent, runtime=runtime)
-    replies, status = Replies(stores.balances, setting.base_url), Status(parts.catalog, now=runtime.now)
-    reference = Reference(parts.catalog)
-    document = OpenApiRoute(reference, setting.base_url)
-    routes = Routes(
-        (
-            *_data_routes(parts.catalog, calls, replies),
-            *_own_routes(
-                setting, parts, calls, reference=reference, admission=admission, signer=signer, replies=replies
-            ),
-            status.route,
-            document.route,
-        )
-    )
-    reference.describe(routes.all())
+    replies = Replies(stores.balances, setting.base_url)
+    description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
+    own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
+    routes = Routes((*_data_routes(parts.catalog, calls, replies), *description.routes, *own))
     entry = Parts(
         admission=admission,
-        routes=routes,
-        public={STATUS_PATH: status.answer, OPENAPI_PATH: document.answer},
+        routes=description.describe(routes),
+        pages=description.pages,
+        public=description.public,
         replies=replies,
         metrics=metrics,
         runtime=runtime,
@@ -279,22 +266,12 @@ def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent
     return overload
 
 
-def _own_routes(
-    setting: NodeSetting,
-    parts: _Parts,
-    calls: BilledCalls,
-    *,
-    reference: Reference,
-    admission: Admission,
-    signer: CursorSigner,
-    replies: Replies,
+def _account_routes(
+    parts: _Parts, calls: BilledCalls, *, admission: Admission, signer: CursorSigner, replies: Replies
 ) -> list[Route]:
-    """The routes that call no platform."""
     feed, monitors = parts.feed, parts.monitors
     changes = Changes(calls.claims, replies)
-    guides = Guides(reference, base_url=setting.base_url, signer=signer)
     return [
-        *Discovery(reference, guides=guides, replies=replies).routes,
         *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,

@@ -16,7 +16,7 @@ from events.consumers.rows import CONSUMERS_MAX
 from events.consumers.rules import DAY_S, LAPSE_S
 from events.log.kinds import FAMILIES
 from events.log.pages import SCAN_MAX
-from gateway.docs.event_types import types_table
+from gateway.docs.pages.event_types import types_table
 from gateway.feed.polling import BEAT_S
 from gateway.feed.queries import SUBJECTS_MAX, WAIT_S_MAX
 from tests.docs.blocks import commands, shell_blocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from gateway.docs.account.fields import Instant, MonitorId, RunId, told
+from gateway.docs.account.fields import Instant, MonitorId, RunId, meaning
 from gateway.docs.account.monitors import AlertView, WebhookView
 from gateway.http.routing import RouteDoc
 
@@ -16,28 +16,28 @@ _UNKNOWN_WEBHOOK: Final = "RESOURCE_NOT_FOUND/unknown_webhook"
 class AttemptView(TypedDict):
     """One attempt of a delivery."""
 
-    number: Annotated[int, told("Which one it was.", 1)]
+    number: Annotated[int, meaning("Which one it was.", 1)]
     at: Instant
-    status: Annotated[int | None, told("The status that came; null where none did.", 200)]
-    error: Annotated[str | None, told("Why none came.")]
-    latency_ms: Annotated[int | None, told("How long it took.", 35)]
-    answer: Annotated[str | None, told("The first 20,000 characters of the answer.", "ok")]
+    status: Annotated[int | None, meaning("The status that came; null where none did.", 200)]
+    error: Annotated[str | None, meaning("Why none came.")]
+    latency_ms: Annotated[int | None, meaning("How long it took.", 35)]
+    answer: Annotated[str | None, meaning("The first 20,000 characters of the answer.", "ok")]
 
 
 class DeliveryView(TypedDict):
     """One delivery of a run, with its attempts."""
 
-    id: Annotated[str, told("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
+    id: Annotated[str, meaning("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
     run_id: RunId
     status: Literal["queued", "delivered", "failed"]
-    fail_reason: Annotated[str | None, told("Why it failed.")]
-    redelivered: Annotated[bool, told("Whether its owner had it sent again.")]
+    fail_reason: Annotated[str | None, meaning("Why it failed.")]
+    redelivered: Annotated[bool, meaning("Whether its owner had it sent again.")]
     created_at: Instant
     next_attempt_at: Instant | None
-    attempt_under_way: Annotated[bool, told("Whether an attempt is being made now.")]
+    attempt_under_way: Annotated[bool, meaning("Whether an attempt is being made now.")]
     delivered_at: Instant | None
     failed_at: Instant | None
-    last_status: Annotated[int | None, told("The status that came last.", 200)]
+    last_status: Annotated[int | None, meaning("The status that came last.", 200)]
     attempts: list[AttemptView]
 
 
@@ -56,7 +56,7 @@ class DeliveryData(TypedDict):
 class SecretData(TypedDict):
     """A webhook's new secret."""
 
-    webhook_secret: Annotated[str | None, told("The new secret; null where the change is repeated.", "whsec_...")]
+    webhook_secret: Annotated[str | None, meaning("The new secret; null where the change is repeated.", "whsec_...")]
     previous_secret_valid_until: Instant
 
 
@@ -71,7 +71,7 @@ class _Delivered(TypedDict):
 
     monitor_id: MonitorId
     run_id: RunId
-    recipe: Annotated[str, told("The endpoint that the monitor repeats.", "github/profile")]
+    recipe: Annotated[str, meaning("The endpoint that the monitor repeats.", "github/profile")]
     status: Literal["ok", "partial"]
     scheduled_for: Instant
     alerts_fired: list[AlertView]
@@ -80,21 +80,21 @@ class _Delivered(TypedDict):
 class FullDelivery(_Delivered):
     """The body of a delivery with the whole result; of a numbers-only monitor with its numbers too."""
 
-    result: Annotated[dict[str, Any], told("The recipe's answer.", {"author": {"followers": 17297}})]
-    deltas: Annotated[dict[str, Any] | None, told("The change against the run before.", {"author.followers": 12})]
-    numbers: NotRequired[Annotated[dict[str, dict[str, float]], told("The tracked numbers by row.")]]
+    result: Annotated[dict[str, Any], meaning("The recipe's answer.", {"author": {"followers": 17297}})]
+    deltas: Annotated[dict[str, Any] | None, meaning("The change against the run before.", {"author.followers": 12})]
+    numbers: NotRequired[Annotated[dict[str, dict[str, float]], meaning("The tracked numbers by row.")]]
 
 
 class NumberRow(TypedDict):
     """One number of a delivery in rows."""
 
     t: Instant
-    row_id: Annotated[str, told("The row; `_` is the page itself.", "_")]
-    metric: Annotated[str, told("The path of the number.", "author.followers")]
-    value: Annotated[float, told("The number.", 17297)]
-    prev: Annotated[float | None, told("The number before.")]
-    abs_change: Annotated[float | None, told("The change.")]
-    pct_change: Annotated[float | None, told("The change in percent.")]
+    row_id: Annotated[str, meaning("The row; `_` is the page itself.", "_")]
+    metric: Annotated[str, meaning("The path of the number.", "author.followers")]
+    value: Annotated[float, meaning("The number.", 17297)]
+    prev: Annotated[float | None, meaning("The number before.")]
+    abs_change: Annotated[float | None, meaning("The change.")]
+    pct_change: Annotated[float | None, meaning("The change in percent.")]
 
 
 class RowsDelivery(_Delivered):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from gateway.docs.account.fields import Cursor, Instant, told
+from gateway.docs.account.fields import Cursor, Instant, meaning
 from gateway.http.routing import RouteDoc
 
 _GONE: Final = "RESOURCE_NOT_FOUND/unknown_consumer"
@@ -16,29 +16,31 @@ _CONFLICT: Final = "INVALID_REQUEST/conflicting_params"
 class EventSubject(TypedDict):
     """The object that an event is about."""
 
-    kind: Annotated[str, told("Its kind.", "key")]
-    id: Annotated[str, told("Its id.", "key_01a1ff6d81bd7442a2cbf7b8f1d3ab3c")]
-    name: NotRequired[Annotated[str, told("Its name.", "laptop")]]
+    kind: Annotated[str, meaning("Its kind.", "key")]
+    id: Annotated[str, meaning("Its id.", "key_01a1ff6d81bd7442a2cbf7b8f1d3ab3c")]
+    name: NotRequired[Annotated[str, meaning("Its name.", "laptop")]]
 
 
 class EventItem(TypedDict):
     """One event; its `type` decides the shape of `data`."""
 
-    id: Annotated[str, told("The event; stable, one for each fact.", "evt_01a1ff6d82bd7442a2cbf7b8f1d3ab3c")]
-    type: Annotated[str, told("Its type.", "key.revoked")]
-    api_version: Annotated[str, told("The version of its shape, a date.", "2026-11-21")]
+    id: Annotated[str, meaning("The event; stable, one for each fact.", "evt_01a1ff6d82bd7442a2cbf7b8f1d3ab3c")]
+    type: Annotated[str, meaning("Its type.", "key.revoked")]
+    api_version: Annotated[str, meaning("The version of its shape, a date.", "2026-11-21")]
     created_at: Instant
     subject: EventSubject
-    data: Annotated[dict[str, Any], told("Counts and ids only.", {"key_id": "key_...", "last4": "x7Qa"})]
-    links: Annotated[dict[str, Any], told("Addresses to read more at.", {})]
+    data: Annotated[dict[str, Any], meaning("Counts and ids only.", {"key_id": "key_...", "last4": "x7Qa"})]
+    links: Annotated[dict[str, Any], meaning("Addresses to read more at.", {})]
     cursor: Cursor
 
 
 class NextRead(TypedDict):
     """Where to read on."""
 
-    poll_url: Annotated[str, told("The address of the next read.", "https://api.example.com/v1/events?cursor=cur_...")]
-    ack_url: NotRequired[Annotated[str, told("Where a consumer acknowledges this page.")]]
+    poll_url: Annotated[
+        str, meaning("The address of the next read.", "https://api.example.com/v1/events?cursor=cur_...")
+    ]
+    ack_url: NotRequired[Annotated[str, meaning("Where a consumer acknowledges this page.")]]
 
 
 class EventsData(TypedDict):
@@ -46,22 +48,22 @@ class EventsData(TypedDict):
 
     items: list[EventItem]
     retained_from: Instant | None
-    next_step: Annotated[str, told("What to do next, in a sentence.", "Handle the items, read on at next.poll_url.")]
+    next_step: Annotated[str, meaning("What to do next, in a sentence.", "Handle the items, read on at next.poll_url.")]
     next: NextRead
-    dropped: Annotated[int, told("Positions that retention removed since the reader stood.", 0)]
-    unread: NotRequired[Annotated[int, told("Events that the consumer has not acknowledged.", 0)]]
+    dropped: Annotated[int, meaning("Positions that retention removed since the reader stood.", 0)]
+    unread: NotRequired[Annotated[int, meaning("Events that the consumer has not acknowledged.", 0)]]
     restarted_from: NotRequired[Cursor]
 
 
 class ConsumerView(TypedDict):
     """A named consumer."""
 
-    consumer: Annotated[str, told("Its name.", "billing")]
-    status: Annotated[Literal["active", "idle", "lapsed"], told("Whether it reads on.")]
+    consumer: Annotated[str, meaning("Its name.", "billing")]
+    status: Annotated[Literal["active", "idle", "lapsed"], meaning("Whether it reads on.")]
     cursor: Cursor
-    unread: Annotated[int | None, told("Events that it has not acknowledged.", 0)]
-    types: Annotated[list[str] | None, told("The types that it is bound to; null for all.")]
-    subject_id: Annotated[list[str] | None, told("The subjects that it is bound to; null for all.")]
+    unread: Annotated[int | None, meaning("Events that it has not acknowledged.", 0)]
+    types: Annotated[list[str] | None, meaning("The types that it is bound to; null for all.")]
+    subject_id: Annotated[list[str] | None, meaning("The subjects that it is bound to; null for all.")]
     created_at: Instant
     last_read_at: Instant
 
@@ -81,10 +83,10 @@ class ConsumerData(TypedDict):
 class AckedData(TypedDict):
     """A consumer's position after an acknowledgement."""
 
-    consumer: Annotated[str, told("Its name.", "billing")]
+    consumer: Annotated[str, meaning("Its name.", "billing")]
     cursor: Cursor
-    advanced: Annotated[bool, told("Whether it moved.")]
-    unread: Annotated[int | None, told("Events that are left.", 0)]
+    advanced: Annotated[bool, meaning("Whether it moved.")]
+    unread: Annotated[int | None, meaning("Events that are left.", 0)]
 
 
 READ: Final = RouteDoc(

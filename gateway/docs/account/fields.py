@@ -16,6 +16,6 @@ Credits = Annotated[int, Meta(description="Credits.", examples=[1])]
 Json = Annotated[dict[str, Any], Meta(description="An object.")]
 
 
-def told(description: str, *examples: object) -> Meta:
+def meaning(description: str, *examples: object) -> Meta:
     """The meaning of a field, with an example where its kind alone has none."""
     return Meta(description=description, examples=list(examples)) if examples else Meta(description=description)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from gateway.docs.account.fields import Instant, MonitorId, RunId, told
+from gateway.docs.account.fields import Instant, MonitorId, RunId, meaning
 from gateway.http.routing import RouteDoc
 from scheduler.monitors.model.records import RunStatus
 
@@ -15,34 +15,34 @@ _UNKNOWN_RUN: Final = "RESOURCE_NOT_FOUND/unknown_run"
 class WebhookView(TypedDict):
     """A monitor's webhook as its owner sees it."""
 
-    url: Annotated[str, told("The address that runs are delivered to.", "https://example.com/hook")]
+    url: Annotated[str, meaning("The address that runs are delivered to.", "https://example.com/hook")]
     status: Literal["active", "paused"]
-    failure_count: Annotated[int, told("Deliveries that failed in a row.", 0)]
+    failure_count: Annotated[int, meaning("Deliveries that failed in a row.", 0)]
     last_delivery_at: Instant | None
-    signing_secret_hint: NotRequired[Annotated[str | None, told("The end of its secret.", "...x7Qa")]]
+    signing_secret_hint: NotRequired[Annotated[str | None, meaning("The end of its secret.", "...x7Qa")]]
 
 
 class MonitorView(TypedDict):
     """A monitor as its owner sees it."""
 
     id: MonitorId | None
-    name: Annotated[str, told("Its name.", "Followers of octocat")]
-    recipe: Annotated[str, told("The endpoint that it repeats.", "github/profile")]
-    params: Annotated[dict[str, Any], told("The recipe's parameters.", {"handle": "octocat"})]
-    cadence: Annotated[str | dict[str, str], told("How often it runs.", "daily")]
+    name: Annotated[str, meaning("Its name.", "Followers of octocat")]
+    recipe: Annotated[str, meaning("The endpoint that it repeats.", "github/profile")]
+    params: Annotated[dict[str, Any], meaning("The recipe's parameters.", {"handle": "octocat"})]
+    cadence: Annotated[str | dict[str, str], meaning("How often it runs.", "daily")]
     status: Literal["active", "paused"]
-    track: Annotated[dict[str, Any] | None, told("The numbers that it keeps.", {"metrics": ["author.followers"]})]
-    alert_rules: Annotated[list[dict[str, Any]], told("When a run counts as an alert.", [])]
-    suppress_webhook_unless_alert: Annotated[bool, told("Whether only alerts are delivered.")]
+    track: Annotated[dict[str, Any] | None, meaning("The numbers that it keeps.", {"metrics": ["author.followers"]})]
+    alert_rules: Annotated[list[dict[str, Any]], meaning("When a run counts as an alert.", [])]
+    suppress_webhook_unless_alert: Annotated[bool, meaning("Whether only alerts are delivered.")]
     webhook_format: Literal["full", "rows"]
     webhook: WebhookView | None
-    rows_asked: Annotated[int | None, told("Rows that a run reads, of a list.")]
-    estimated_cost_per_run: Annotated[int | None, told("Credits of a run; null while its recipe cannot run.", 2)]
-    estimated_monthly_cost: Annotated[int | None, told("Credits of a month.", 60)]
+    rows_asked: Annotated[int | None, meaning("Rows that a run reads, of a list.")]
+    estimated_cost_per_run: Annotated[int | None, meaning("Credits of a run; null while its recipe cannot run.", 2)]
+    estimated_monthly_cost: Annotated[int | None, meaning("Credits of a month.", 60)]
     next_run_at: Instant | None
-    warnings: Annotated[list[str], told("Lines on what will not go as it was meant.", [])]
-    runs_total: Annotated[int, told("Runs so far.", 3)]
-    credits_spent: Annotated[int, told("Credits so far.", 6)]
+    warnings: Annotated[list[str], meaning("Lines on what will not go as it was meant.", [])]
+    runs_total: Annotated[int, meaning("Runs so far.", 3)]
+    credits_spent: Annotated[int, meaning("Credits so far.", 6)]
     created_at: Instant
     updated_at: Instant
 
@@ -50,20 +50,20 @@ class MonitorView(TypedDict):
 class AlertView(TypedDict):
     """An alert that a run fired."""
 
-    metric: Annotated[str, told("The path of the number.", "author.followers")]
-    op: Annotated[str, told("How it was compared.", "gt")]
+    metric: Annotated[str, meaning("The path of the number.", "author.followers")]
+    op: Annotated[str, meaning("How it was compared.", "gt")]
     # Their names are no Python names: `from` is one of its words.
-    to: Annotated[float | None, told("The number.", 20001)]
-    delta: Annotated[float | None, told("How it changed; null without a number before.")]
-    pct_change: Annotated[float | None, told("The change in percent.")]
-    row_id: NotRequired[Annotated[str, told("The row that it belongs to.", "42")]]
+    to: Annotated[float | None, meaning("The number.", 20001)]
+    delta: Annotated[float | None, meaning("How it changed; null without a number before.")]
+    pct_change: Annotated[float | None, meaning("The change in percent.")]
+    row_id: NotRequired[Annotated[str, meaning("The row that it belongs to.", "42")]]
 
 
 class DeliveryState(TypedDict):
     """How a run's delivery stands."""
 
-    attempts: Annotated[int, told("Attempts so far.", 1)]
-    lastStatus: Annotated[int | None, told("The status that the receiver answered last.", 200)]
+    attempts: Annotated[int, meaning("Attempts so far.", 1)]
+    lastStatus: Annotated[int | None, meaning("The status that the receiver answered last.", 200)]
     deliveredAt: Instant | None
     failedAt: Instant | None
 
@@ -77,30 +77,30 @@ class RunView(TypedDict):
     scheduled_for: Instant
     started_at: Instant | None
     finished_at: Instant | None
-    credits_used: Annotated[int, told("Credits that it cost.", 2)]
-    rows: Annotated[int | None, told("Rows of a list that it read.")]
-    legs: Annotated[list[dict[str, Any]], told("Which source answered.", [])]
+    credits_used: Annotated[int, meaning("Credits that it cost.", 2)]
+    rows: Annotated[int | None, meaning("Rows of a list that it read.")]
+    legs: Annotated[list[dict[str, Any]], meaning("Which source answered.", [])]
     alerts_fired: list[AlertView]
-    warnings: Annotated[list[str], told("Lines on what was left out.", [])]
+    warnings: Annotated[list[str], meaning("Lines on what was left out.", [])]
     webhook_delivery: DeliveryState | None
-    skip_reason: NotRequired[Annotated[str, told("Why it was skipped or failed.", "insufficient_credits")]]
-    result: NotRequired[Annotated[Any, told("The stored `data` of the recipe, with `include=result`.")]]
-    numbers: NotRequired[Annotated[Any, told("The tracked numbers by row, with `include=numbers`.")]]
-    deltas: NotRequired[Annotated[Any, told("How they changed, with `include=numbers`.")]]
+    skip_reason: NotRequired[Annotated[str, meaning("Why it was skipped or failed.", "insufficient_credits")]]
+    result: NotRequired[Annotated[Any, meaning("The stored `data` of the recipe, with `include=result`.")]]
+    numbers: NotRequired[Annotated[Any, meaning("The tracked numbers by row, with `include=numbers`.")]]
+    deltas: NotRequired[Annotated[Any, meaning("How they changed, with `include=numbers`.")]]
 
 
 class MonitorData(TypedDict):
     """One monitor."""
 
     monitor: MonitorView
-    webhook_secret: NotRequired[Annotated[str, told("The secret of a first webhook, shown this once.", "whsec_...")]]
+    webhook_secret: NotRequired[Annotated[str, meaning("The secret of a first webhook, shown this once.", "whsec_...")]]
 
 
 class MonitorCreated(TypedDict):
     """A new monitor; with `dry_run` instead `data{valid, monitor}`."""
 
     monitor: MonitorView
-    webhook_secret: Annotated[str | None, told("The webhook's signing secret, shown this once.", "whsec_...")]
+    webhook_secret: Annotated[str | None, meaning("The webhook's signing secret, shown this once.", "whsec_...")]
 
 
 class MonitorsData(TypedDict):
@@ -109,7 +109,7 @@ class MonitorsData(TypedDict):
     items: list[MonitorView]
 
 
-class RunData(TypedDict):
+class OneRunData(TypedDict):
     """One run."""
 
     run: RunView
@@ -125,21 +125,21 @@ class SeriesPoint(TypedDict):
     """The numbers of one run."""
 
     t: Instant
-    metrics: Annotated[dict[str, float | None], told("A number for each metric.", {"author.followers": 17297})]
+    metrics: Annotated[dict[str, float | None], meaning("A number for each metric.", {"author.followers": 17297})]
 
 
 class RowPoint(TypedDict):
     """One number of one run."""
 
     t: Instant
-    value: Annotated[float | None, told("The number.", 17297)]
+    value: Annotated[float | None, meaning("The number.", 17297)]
 
 
 class RowSeries(TypedDict):
     """The numbers of one row, run after run."""
 
-    row_id: Annotated[str, told("The row; `_` is the page itself.", "_")]
-    metric: Annotated[str, told("The path of the number.", "author.followers")]
+    row_id: Annotated[str, meaning("The row; `_` is the page itself.", "_")]
+    metric: Annotated[str, meaning("The path of the number.", "author.followers")]
     points: list[RowPoint]
 
 
@@ -147,10 +147,10 @@ class TimeseriesData(TypedDict):
     """The numbers of a monitor's runs in time."""
 
     monitor_id: MonitorId
-    metric_keys: Annotated[list[str], told("The metrics that there are.", ["author.followers"])]
+    metric_keys: Annotated[list[str], meaning("The metrics that there are.", ["author.followers"])]
     points: list[SeriesPoint]
     series: NotRequired[list[RowSeries]]
-    series_truncated: NotRequired[Annotated[bool, told("There are more points than an answer holds.")]]
+    series_truncated: NotRequired[Annotated[bool, meaning("There are more points than an answer holds.")]]
     _warnings: NotRequired[list[str]]
 
 
@@ -166,10 +166,10 @@ class BacktestData(TypedDict):
     """When rules would have fired on the stored runs."""
 
     monitor_id: MonitorId
-    runs: Annotated[int, told("Runs that were looked at.", 30)]
-    runs_fired: Annotated[int, told("Runs on which a rule would have fired.", 1)]
-    alerts_fired: Annotated[int, told("Alerts in all.", 1)]
-    truncated: Annotated[bool, told("Whether `fired` leaves some out.")]
+    runs: Annotated[int, meaning("Runs that were looked at.", 30)]
+    runs_fired: Annotated[int, meaning("Runs on which a rule would have fired.", 1)]
+    alerts_fired: Annotated[int, meaning("Alerts in all.", 1)]
+    truncated: Annotated[bool, meaning("Whether `fired` leaves some out.")]
     fired: list[FiredRun]
 
 
@@ -196,13 +196,13 @@ DELETE: Final = RouteDoc("delete_monitor", "Forget a monitor with its runs.", st
 RUN: Final = RouteDoc(
     "run_monitor",
     "Begin a run now, at least 60 s after the last.",
-    RunData,
+    OneRunData,
     status=202,
     once=True,
     reasons=(_UNKNOWN, "INVALID_REQUEST/monitor_paused", "RATE_LIMITED/run_too_soon"),
 )
 RUNS: Final = RouteDoc("list_runs", "A monitor's runs, newest first.", RunsData, reasons=(_UNKNOWN,))
-SHOW_RUN: Final = RouteDoc("get_run", "One run of a monitor.", RunData, reasons=(_UNKNOWN, _UNKNOWN_RUN))
+SHOW_RUN: Final = RouteDoc("get_run", "One run of a monitor.", OneRunData, reasons=(_UNKNOWN, _UNKNOWN_RUN))
 TIMESERIES: Final = RouteDoc(
     "get_timeseries",
     "The numbers of the newest 1,000 runs as series.",

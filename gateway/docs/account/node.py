@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from gateway.docs.account.fields import Instant, told
+from gateway.docs.account.fields import Instant, meaning
 from gateway.http.routing import RouteDoc
 
 Health = Literal["operational", "degraded", "down"]
@@ -14,9 +14,9 @@ Circuit = Literal["closed", "half_open", "open"]
 class CatalogStats(TypedDict):
     """The live numbers of data endpoints."""
 
-    platforms: Annotated[int, told("Platforms that can be called.", 4)]
-    endpoints: Annotated[int, told("Data endpoints that can be called.", 41)]
-    social_platforms: Annotated[int, told("Those of the platforms that are social networks.", 2)]
+    platforms: Annotated[int, meaning("Platforms that can be called.", 4)]
+    endpoints: Annotated[int, meaning("Data endpoints that can be called.", 41)]
+    social_platforms: Annotated[int, meaning("Those of the platforms that are social networks.", 2)]
 
 
 class CatalogFilters(TypedDict):
@@ -30,21 +30,21 @@ class CatalogFilters(TypedDict):
 class CatalogEntry(TypedDict):
     """One endpoint in the catalog."""
 
-    id: Annotated[str, told("The path without `/v1/`.", "github/profile")]
-    path: Annotated[str, told("The path.", "/v1/github/profile")]
-    method: Annotated[str, told("The method.", "GET")]
-    platform: Annotated[str, told("The platform, or `account` and the like.", "github")]
-    resource: Annotated[str, told("What stands behind the platform.", "profile")]
-    summary: Annotated[str, told("One line on it.", "One account's public profile.")]
-    credits: Annotated[int, told("The least that a call costs.", 1)]
-    credits_label: Annotated[str, told("The price in words.", "1 credit")]
-    archetype: Annotated[str, told("The name of its answer's shape.", "Author")]
-    required_params: Annotated[list[str], told("What must be sent.", ["handle"])]
-    one_of: Annotated[list[list[str]], told("Groups of which exactly one must be sent.", [])]
-    optional_params: Annotated[list[str], told("What may be sent.", [])]
-    paginated: Annotated[bool, told("Whether it answers in pages.")]
-    how_to_use: Annotated[str, told("The path of its guide.", "/v1/utility/endpoint?id=github/profile")]
-    docs_url: Annotated[str, told("Its page.", "https://api.example.com/docs/github/profile")]
+    id: Annotated[str, meaning("The path without `/v1/`.", "github/profile")]
+    path: Annotated[str, meaning("The path.", "/v1/github/profile")]
+    method: Annotated[str, meaning("The method.", "GET")]
+    platform: Annotated[str, meaning("The platform, or `account` and the like.", "github")]
+    resource: Annotated[str, meaning("What stands behind the platform.", "profile")]
+    summary: Annotated[str, meaning("One line on it.", "One account's public profile.")]
+    credits: Annotated[int, meaning("The least that a call costs.", 1)]
+    credits_label: Annotated[str, meaning("The price in words.", "1 credit")]
+    archetype: Annotated[str, meaning("The name of its answer's shape.", "Author")]
+    required_params: Annotated[list[str], meaning("What must be sent.", ["handle"])]
+    one_of: Annotated[list[list[str]], meaning("Groups of which exactly one must be sent.", [])]
+    optional_params: Annotated[list[str], meaning("What may be sent.", [])]
+    paginated: Annotated[bool, meaning("Whether it answers in pages.")]
+    how_to_use: Annotated[str, meaning("The path of its guide.", "/v1/utility/endpoint?id=github/profile")]
+    docs_url: Annotated[str, meaning("Its page.", "https://api.example.com/docs/github/profile")]
 
 
 class CatalogData(TypedDict):
@@ -53,7 +53,7 @@ class CatalogData(TypedDict):
     kind: Literal["endpoint_catalog"]
     stats: CatalogStats
     filters: CatalogFilters
-    total: Annotated[int, told("Entries that the filters left.", 1)]
+    total: Annotated[int, meaning("Entries that the filters left.", 1)]
     endpoints: list[CatalogEntry]
 
 
@@ -61,23 +61,23 @@ class GuideData(TypedDict):
     """The guide of one endpoint."""
 
     kind: Literal["endpoint_guide"]
-    id: Annotated[str, told("The endpoint.", "github/profile")]
-    path: Annotated[str, told("Its path.", "/v1/github/profile")]
-    method: Annotated[str, told("Its method.", "GET")]
-    platform: Annotated[str, told("Its platform.", "github")]
-    resource: Annotated[str, told("Its resource.", "profile")]
-    summary: Annotated[str, told("One line on it.", "One account's public profile.")]
-    description: Annotated[str, told("More on it.", "One account's public profile.")]
-    credits: Annotated[dict[str, Any], told("Price and billing rules.", {"cost": 1})]
-    params: Annotated[dict[str, Any], told("`required`, `one_of` and `optional`.", {"required": []})]
-    pagination: Annotated[dict[str, Any] | None, told("How its pages are read.")]
-    cache: Annotated[dict[str, Any] | None, told("For how long an answer is kept.")]
-    response: Annotated[dict[str, Any], told("The answer's shape, with an example.", {"archetype": "Author"})]
-    request: Annotated[dict[str, Any], told("A request to copy.", {"url": "https://api.example.com/v1/..."})]
-    errors: Annotated[list[dict[str, Any]], told("The errors that it can give.", [])]
-    availability: Annotated[dict[str, Any], told("Whether it can be called.", {"available": True})]
-    links: Annotated[dict[str, Any], told("Where to read on.", {})]
-    related: Annotated[list[dict[str, Any]], told("Endpoints beside it.", [])]
+    id: Annotated[str, meaning("The endpoint.", "github/profile")]
+    path: Annotated[str, meaning("Its path.", "/v1/github/profile")]
+    method: Annotated[str, meaning("Its method.", "GET")]
+    platform: Annotated[str, meaning("Its platform.", "github")]
+    resource: Annotated[str, meaning("Its resource.", "profile")]
+    summary: Annotated[str, meaning("One line on it.", "One account's public profile.")]
+    description: Annotated[str, meaning("More on it.", "One account's public profile.")]
+    credits: Annotated[dict[str, Any], meaning("Price and billing rules.", {"cost": 1})]
+    params: Annotated[dict[str, Any], meaning("`required`, `one_of` and `optional`.", {"required": []})]
+    pagination: Annotated[dict[str, Any] | None, meaning("How its pages are read.")]
+    cache: Annotated[dict[str, Any] | None, meaning("For how long an answer is kept.")]
+    response: Annotated[dict[str, Any], meaning("The answer's shape, with an example.", {"archetype": "Author"})]
+    request: Annotated[dict[str, Any], meaning("A request to copy.", {"url": "https://api.example.com/v1/..."})]
+    errors: Annotated[list[dict[str, Any]], meaning("The errors that it can give.", [])]
+    availability: Annotated[dict[str, Any], meaning("Whether it can be called.", {"available": True})]
+    links: Annotated[dict[str, Any], meaning("Where to read on.", {})]
+    related: Annotated[list[dict[str, Any]], meaning("Endpoints beside it.", [])]
 
 
 class SourceState(TypedDict):
@@ -91,7 +91,7 @@ class PlatformState(TypedDict):
 
     status: Health
     circuit: Circuit
-    sources: Annotated[dict[str, SourceState], told("By name.", {"api": {"circuit": "closed"}})]
+    sources: Annotated[dict[str, SourceState], meaning("By name.", {"api": {"circuit": "closed"}})]
 
 
 class StatusData(TypedDict):

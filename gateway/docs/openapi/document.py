@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.docs.account.deliveries import FullDelivery, RowsDelivery
 from gateway.docs.errors import errors_of
 from gateway.docs.guide import content_types, description_of
 from gateway.docs.openapi.answers import Answers, error_responses
 from gateway.docs.openapi.inputs import HEADERS, Inputs
-from gateway.docs.openapi.webhooks import webhooks_of
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.samples import Schema
 from gateway.http.codes import CODES
@@ -28,6 +28,12 @@ _SCHEMES: Final = {
     "ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     "Bearer": {"type": "http", "scheme": "bearer"},
 }
+_SIGNED: Final = (
+    ("x-sluice-signature", "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the webhook's secret."),
+    ("webhook-id", "The run, by which repetitions are told (Standard Webhooks)."),
+    ("webhook-timestamp", "Unix seconds (Standard Webhooks)."),
+    ("webhook-signature", "The signature of Standard Webhooks."),
+)
 _REFERENCE = re.compile(rb'"#/components/(\w+)/([^"]+)"')
 
 
@@ -46,7 +52,7 @@ class OpenApi:
         paths: dict[str, dict[str, Any]] = {}
         for operation in chosen:
             paths.setdefault(operation.path, {})[operation.method.lower()] = _item(operation, inputs, answers)
-        hooks = webhooks_of(answers) if platform in (None, "account") else {}
+        hooks = _webhooks(answers) if platform in (None, "account") else {}
         responses = {**answers.responses, **error_responses(self._base_url)}
         components = {
             "schemas": answers.schemas(ARCHETYPES.values()),
@@ -116,3 +122,27 @@ def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, di
                 group[name.decode()] = components[kind.decode()][name.decode()]
                 waiting.append(orjson.dumps(group[name.decode()]))
     return {kind: dict(sorted(group.items())) for kind, group in sorted(found.items())}
+
+
+def _webhooks(answers: Answers) -> Schema:
+    """The deliveries that monitors make."""
+    forms = [answers.take(FullDelivery), answers.take(RowsDelivery)]
+    parameters = [
+        {"name": name, "in": "header", "description": told, "required": True, "schema": {"type": "string"}}
+        for name, told in _SIGNED
+    ]
+    return {
+        "monitorRun": {
+            "post": {
+                "operationId": "receive_monitor_run",
+                "summary": "A monitor's run, delivered to its webhook; again until it is answered with 2xx.",
+                "security": [],
+                "parameters": parameters,
+                "requestBody": {"required": True, "content": {"application/json": {"schema": {"anyOf": forms}}}},
+                "responses": {
+                    "2XX": {"description": "It was taken."},
+                    "410": {"description": "The webhook is paused at once."},
+                },
+            }
+        }
+    }

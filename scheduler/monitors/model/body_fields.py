@@ -90,4 +90,4 @@ STATUS: Final = Meta(
     extra_json_schema={"type": "string", "enum": ["active", "paused"]},
 )
 DUE: Final = Meta(extra_json_schema={"x-required": True})
-"""Of a field that must be sent, though it is read as one that may be left out: its absence has a refusal of its own."""
+"""Marks a field that must be sent, though it is read as one that may be left out: its absence has its own refusal."""

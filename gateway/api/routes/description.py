@@ -1,20 +1,28 @@
-"""`GET /v1/openapi.json`: public, this API as a document, whole or of one platform (spec 9, decisions 16)."""
+"""A node's account of itself: catalog, guides, `/v1/openapi.json`, status and pages (spec 4.2, 9; decisions 16)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Final
 
 import trio
 
+from gateway.api.responses import Replies
+from gateway.api.routes.discovery import Discovery
+from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.docs.account.node import OPENAPI
+from gateway.docs.guide import Guides
 from gateway.docs.openapi.document import OpenApi
 from gateway.docs.operations import Reference
+from gateway.docs.pages.site import PublicPages
 from gateway.http.conditional import tagged
 from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
-from gateway.http.request import Caller, Reply, Request
-from gateway.http.routing import Route
+from gateway.http.request import Caller, Public, Reply, Request
+from gateway.http.routing import Route, Routes
+from upstreams.catalog import Catalog
+from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
@@ -50,3 +58,21 @@ class OpenApiRoute:
         if body is None:
             body = self._made[platform] = await trio.to_thread.run_sync(self._documents.document, platform)
         return tagged(request, Reply(200, body), body, caching=_CACHING)
+
+
+class Description:
+    """Makes the routes, documents and pages that describe a node, all of one reference."""
+
+    def __init__(self, catalog: Catalog, replies: Replies, *, signer: CursorSigner, now: Callable[[], float]) -> None:
+        reference = self.reference = Reference(catalog)
+        guides = Guides(reference, base_url=replies.base_url, signer=signer)
+        status, document = Status(catalog, now=now), OpenApiRoute(reference, replies.base_url)
+        self.routes = (*Discovery(reference, guides=guides, replies=replies).routes, status.route, document.route)
+        self.public: dict[str, Public] = {STATUS_PATH: status.answer, OPENAPI_PATH: document.answer}
+        """The paths under `/v1/` that need no key to be read."""
+        self.pages = PublicPages(reference, guides, base_url=replies.base_url, status=status.data)
+
+    def describe(self, routes: Routes) -> Routes:
+        """Take the whole routing table, its own routes among them."""
+        self.reference.describe(routes.all())
+        return routes

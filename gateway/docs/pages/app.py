@@ -1,0 +1,139 @@
+"""The pages of HTML: a Quart app with Jinja2's templates. It is asked by `PublicPages`, never by a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from quart import Response, request
+from quart_trio import QuartTrio
+
+from gateway.docs.pages.render import Rendered, Renderer
+from gateway.docs.pages.texts import HERE, HTML, OWN, Made, Texts, search_words
+from gateway.http.request import Request
+
+_LIVE: Final = frozenset(OWN) - {"/docs"}
+_SCOPE: Final = {
+    "type": "http",
+    "asgi": {"version": "3.0"},
+    "http_version": "1.1",
+    "method": "GET",
+    "scheme": "http",
+    "root_path": "",
+    "headers": [(b"host", b"localhost")],
+    "client": None,
+    "server": None,
+    "extensions": {},
+}
+_TRIES: Final = ("github/profile", "hackernews/search")
+
+
+class HtmlPages:
+    """Makes any page by its path."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._library = texts.library
+        self._renderer = Renderer()
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=select_autoescape(("html",)),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._app = self._routed()
+
+    async def make(self, page_request: Request) -> Made:
+        """A page that there is."""
+        parts: list[bytes] = []
+
+        async def receive() -> Any:
+            await trio.sleep_forever()  # it has no body, and nobody hangs up here: the page is for all
+
+        async def send(message: Any) -> None:
+            await trio.lowlevel.checkpoint()
+            parts.append(message.get("body", b""))
+
+        path = page_request.path
+        scope: Any = {**_SCOPE, "path": path, "raw_path": path.encode(), "query_string": page_request.query_string}
+        await self._app(scope, receive, send)
+        return Made(b"".join(parts), HTML, live=path in _LIVE)
+
+    def _routed(self) -> QuartTrio:
+        app = QuartTrio("sluice_pages", static_folder=None)
+        app.config["PROPAGATE_EXCEPTIONS"] = True
+        app.add_url_rule("/", "home", self._home)
+        app.add_url_rule("/docs", "index", self._index)
+        app.add_url_rule("/docs/search", "search", self._results)
+        app.add_url_rule("/docs/<path:name>", "page", self._page)
+        app.add_url_rule("/status", "status", self._health)
+        return app
+
+    async def _home(self) -> Response:
+        offered = self._library.reference.offered
+        tries = [one for one in offered if one.id in _TRIES] or offered[:1]
+        guides = await trio.to_thread.run_sync(lambda: [self._library.guide_of(one) for one in tries])
+        return await self._shown(
+            "home.html",
+            "/",
+            "Sluice",
+            stats=self._texts.numbers(),
+            status=self._texts.status(),
+            tries=guides,
+            cards=self._cards(),
+        )
+
+    async def _index(self) -> Response:
+        return await self._shown("index.html", "/docs", "Documentation", cards=self._cards())
+
+    async def _results(self) -> Response:
+        words = search_words(request.query_string)
+        return await self._shown(
+            "search.html", "/docs/search", "Search", query=words, found=await self._texts.find(words)
+        )
+
+    async def _page(self, name: str) -> Response:
+        page = self._library.pages[f"/docs/{name}"]
+        rendered = await trio.to_thread.run_sync(self._rendered, page.path)
+        return await self._shown("page.html", page.path, rendered.title, rendered=rendered, page=page)
+
+    async def _health(self) -> Response:
+        sites = {slug: site.platform.title for slug, site in self._library.reference.catalog.sites.items()}
+        return await self._shown("status.html", "/status", "Status", status=self._texts.status(), sites=sites)
+
+    def _rendered(self, path: str) -> Rendered:
+        return self._renderer.render(self._library.markdown(path, ""))
+
+    async def _shown(self, template: str, path: str, title: str, **values: Any) -> Response:
+        common = {"title": title, "path": path, "nav": self._nav(path)}
+        text = await trio.to_thread.run_sync(lambda: self._templates.get_template(template).render(**common, **values))
+        return Response(text, content_type=HTML.decode())
+
+    def _nav(self, path: str) -> Mapping[str, Any]:
+        """The groups of the menu; of platforms the endpoints of the one that is open."""
+        library, page = self._library, self._library.pages.get(path)
+        opened = page.platform if page is not None and page.group == "platforms" else ""
+        return {
+            "use": library.of_group("use"),
+            "run": library.of_group("run"),
+            "platforms": library.platforms,
+            "opened": opened,
+            "endpoints": library.endpoints_of(opened) if opened else [],
+            "account": library.of_group("account"),
+            "node": library.of_group("node"),
+        }
+
+    def _cards(self) -> list[Mapping[str, Any]]:
+        """A card for each platform, with how it stands."""
+        states = self._texts.status()["platforms"]
+        return [
+            {
+                "page": page,
+                "status": states[page.platform]["status"],
+                "count": len(self._library.endpoints_of(page.platform)),
+            }
+            for page in self._library.platforms
+        ]

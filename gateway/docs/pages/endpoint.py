@@ -1,0 +1,210 @@
+"""The page of one operation as Markdown, made of its guide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from gateway.docs.catalog import how_to_use
+from gateway.docs.guide import Guides
+from gateway.docs.operations import ApiOperation
+
+_EXAMPLE_CHARACTERS: Final = 6_000
+
+
+def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
+    """The page."""
+    guide = guides.of(operation)
+    parts = [
+        f"# {operation.title}",
+        guide["description"],
+        f"`{operation.method} {operation.path}`",
+        _facts(operation, guide),
+        *_unavailable(guide),
+        *_parameters(guide),
+        *_code(operation, guide),
+        *_answer(operation, guide),
+        *_price(guide),
+        *_errors(guide),
+        *_related(guides.related(operation)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
+    """A list of the few things that decide whether to use it."""
+    facts = [f"**Price:** {guide['credits']['label']}"]
+    if guide["cache"]:
+        facts.append(f"**Cached for:** {guide['cache']['ttl_seconds']} s")
+    if operation.archetype and operation.listing:
+        name = operation.archetype
+        facts.append(f"**Answers:** [{name}](/schemas/{name}.json)")
+    if operation.paginated:
+        facts.append("**Pages:** by [cursor](/docs/pagination)")
+    if operation.once:
+        facts.append("**Repeats safely:** with an [Idempotency-Key](/docs/idempotency)")
+    facts.append(f"**Guide as JSON:** `{how_to_use(operation)}`")
+    return "\n".join(f"- {fact}" for fact in facts)
+
+
+def _unavailable(guide: Mapping[str, Any]) -> Iterator[str]:
+    available = guide["availability"]
+    if not available["available"]:
+        missing = ", ".join(f"`{name}`" for name in available["missing_credentials"])
+        yield f"> **Not available on this node:** it lacks {missing}. {available['next_step']}"
+
+
+def _parameters(guide: Mapping[str, Any]) -> Iterator[str]:
+    params = guide["params"]
+    groups = params["one_of"]
+    rows = [*_rows(params["required"], "yes")]
+    for group in groups:
+        names = " or ".join(f"`{one['name']}`" for one in group["options"])
+        rows += _rows(group["options"], f"one of {names}")
+    rows += _rows(params["optional"], "no")
+    if rows:
+        yield "## Parameters"
+        yield _table(("Name", "Type", "Needed", "Meaning"), rows)
+
+
+def _rows(params: Iterable[Mapping[str, Any]], needed: str) -> Iterator[Sequence[str]]:
+    for param in params:
+        place = "" if param["in"] == "query" else f" ({param['in']})"
+        yield f"`{param['name']}`", f"{param['type']}{place}", needed, _meaning(param)
+
+
+def _meaning(param: Mapping[str, Any]) -> str:
+    """The description with choices, bounds, default and an example."""
+    told = [param["description"]]
+    if choices := param.get("choices"):
+        told.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")
+    least, most = param.get("minimum"), param.get("maximum")
+    if least is not None and most is not None:
+        told.append(f"{least:,} to {most:,}.")
+    elif least is not None:
+        told.append(f"At least {least:,}.")
+    elif most is not None:
+        told.append(f"At most {most:,}.")
+    if "default" in param:
+        told.append(f"Default `{_spelled(param['default'])}`.")
+    told.append(f"Example `{param['example']}`.")
+    return " ".join(told)
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _code(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
+    if operation.path.endswith("/ws"):
+        return
+    request = guide["request"]
+    yield "## Try it"
+    yield _fence("sh", request["curl"].replace("'x-api-key: YOUR_KEY'", '"x-api-key: $KEY"'))
+    yield _fence("python", _python(operation, request))
+    yield _fence("js", _javascript(operation, request))
+
+
+def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
+    url, params = _split(request["url"])
+    lines = [f'    "{url}",']
+    if params:
+        lines.append(f"    params={params!r},".replace("'", '"'))
+    if request["body"]:
+        lines.append(f"    json={request['body']!r},")
+    if not _is_public(operation):
+        lines.append('    headers={"x-api-key": os.environ["KEY"]},')
+    call = f"answer = httpx.{operation.method.lower()}(\n" + "\n".join(lines) + "\n)"
+    imports = "import httpx" if _is_public(operation) else "import os\n\nimport httpx"
+    return f"{imports}\n\n{call}\n{_shown(operation, 'print(answer.json(){})', 'print(answer.status_code)')}"
+
+
+def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
+    options: list[str] = []
+    if operation.method != "GET":
+        options.append(f'  method: "{operation.method}",')
+    headers = [] if _is_public(operation) else ['"x-api-key": process.env.KEY']
+    if request["body"]:
+        headers.append('"content-type": "application/json"')
+        options.append(f"  body: JSON.stringify({orjson.dumps(request['body']).decode()}),")
+    if headers:
+        options.append(f"  headers: {{ {', '.join(headers)} }},")
+    behind = ", {\n" + "\n".join(options) + "\n}" if options else ""
+    shown = _shown(operation, "console.log((await answer.json()){})", "console.log(answer.status)")
+    return f'const answer = await fetch("{request["url"]}"{behind});\n{shown};'
+
+
+def _shown(operation: ApiOperation, of_json: str, otherwise: str) -> str:
+    """The line that prints the answer."""
+    doc = operation.route.doc
+    if doc is None:
+        return of_json.format(".data" if "await" in of_json else '["data"]')
+    has_json = doc.form == "application/json" or doc.form.startswith("application/json ")
+    return of_json.format("") if has_json and doc.status not in (101, 204) else otherwise
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}", dict(parse_qsl(parts.query))
+
+
+def _is_public(operation: ApiOperation) -> bool:
+    return operation.route.doc is not None and operation.route.doc.is_public
+
+
+def _answer(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
+    response = guide["response"]
+    yield "## Answer"
+    forms = ", ".join(f"`{form}`" for form in response["content_types"])
+    if forms:
+        yield f"Status {response['status']}, as {forms}."
+    elif operation.path.endswith("/ws"):
+        yield "Status 101: from there on it is a WebSocket."
+    else:
+        yield f"Status {response['status']}, without a body."
+    if response["example"] is not None:
+        text = orjson.dumps(response["example"], option=orjson.OPT_INDENT_2).decode()
+        if len(text) > _EXAMPLE_CHARACTERS:
+            text = text[:_EXAMPLE_CHARACTERS].rpartition("\n")[0] + "\n..."
+        yield _fence("json", text)
+        yield "Beside these stand `success`, `credits_used`, `credits_remaining`, `request_id` and `cached`."
+
+
+def _price(guide: Mapping[str, Any]) -> Iterator[str]:
+    price = guide["credits"]
+    if price["cost"]:
+        yield "## Price"
+        rules = "".join(f"\n- {rule}" for rule in price["billing_rules"])
+        yield f"{price['label']}. {price['pricing_notes']}\n{rules}"
+
+
+def _errors(guide: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Errors"
+    rows = [
+        (
+            f"[`{error['type']}`](/docs/errors#{error['type']})",
+            str(error["status"]),
+            "yes" if error["retryable"] else "no",
+            ", ".join(f"`{reason['reason']}`" for reason in error["reasons"]) or "",
+        )
+        for error in guide["errors"]
+    ]
+    yield _table(("Code", "Status", "Worth a retry", "Reasons"), rows)
+
+
+def _related(operations: Sequence[ApiOperation]) -> Iterator[str]:
+    if operations:
+        yield "## Beside it"
+        yield "\n".join(f"- [`{one.method} {one.path}`]({one.page}): {one.summary}" for one in operations)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)])
+
+
+def _fence(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```"

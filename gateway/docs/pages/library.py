@@ -1,0 +1,181 @@
+"""All pages of a node by their paths: guides, tables, platforms, endpoints; each is made as it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from gateway.docs.guide import Guides
+from gateway.docs.operations import ApiOperation, Reference
+from gateway.docs.pages.endpoint import endpoint_markdown
+from gateway.docs.pages.event_types import shapes_markdown
+from gateway.docs.pages.tables import errors_markdown, platform_markdown
+
+Group = Literal["use", "run", "reference", "platforms", "account", "node"]
+_ROOT: Final = Path(__file__).parents[3]
+_GUIDES: Final[Mapping[str, tuple[str, Group]]] = MappingProxyType(
+    {
+        "api": ("Using the API", "use"),
+        "pagination": ("Pagination", "use"),
+        "idempotency": ("Idempotency", "use"),
+        "rate-limits": ("Rate limits", "use"),
+        "events": ("Events", "use"),
+        "monitors": ("Monitors", "use"),
+        "webhooks": ("Webhooks", "use"),
+        "operating": ("Running a node", "run"),
+        "many-nodes": ("Many nodes", "run"),
+        "performance": ("Performance", "run"),
+        "architecture": ("Architecture", "run"),
+        "contributing": ("Contributing", "run"),
+        "platforms": ("Adding a platform", "run"),
+        "testing": ("Testing", "run"),
+    }
+)
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^ *```")
+_CODE = re.compile(r"(`+)(?:(?!\1).)+\1")
+
+
+@dataclass(frozen=True, slots=True)
+class DocPage:
+    """One page; `make` writes its Markdown, without links that lead out of the pages."""
+
+    path: str
+    title: str
+    summary: str
+    group: Group
+    make: Callable[[], str]
+    platform: str = ""
+    terms: str = ""
+    """More words that it is found by."""
+
+
+class Library:
+    """Every page; what is not here does not exist."""
+
+    def __init__(self, reference: Reference, guides: Guides, base_url: str) -> None:
+        self.reference = reference
+        self.base_url = base_url
+        self._guides = guides
+        self.pages: dict[str, DocPage] = {}
+        for page in (*self._written(), *self._tables(), *self._platforms(), *self._operations()):
+            assert page.path not in self.pages, f"two pages are at {page.path}"
+            self.pages[page.path] = page
+
+    def markdown(self, path: str, ending: str = ".md") -> str:
+        """A page as Markdown; its links to other pages lead to those with the same `ending`."""
+        return relinked(self.pages[path].make(), self.pages, self.base_url if ending else "", ending)
+
+    def guide_of(self, operation: ApiOperation) -> Mapping[str, Any]:
+        """The guide of an operation."""
+        return self._guides.of(operation)
+
+    def of_group(self, group: Group) -> list[DocPage]:
+        """The pages of a group, in their order."""
+        return [page for page in self.pages.values() if page.group == group]
+
+    @property
+    def platforms(self) -> list[DocPage]:
+        """The pages of platforms."""
+        return [page for page in self.of_group("platforms") if page.path == f"/docs/{page.platform}"]
+
+    def endpoints_of(self, platform: str) -> list[DocPage]:
+        """The pages of a platform's endpoints."""
+        return [page for page in self.pages.values() if page.platform == platform and page.path != f"/docs/{platform}"]
+
+    def _written(self) -> Iterator[DocPage]:
+        for name, (title, group) in _GUIDES.items():
+            file = _ROOT / "docs" / f"{name}.md"
+            if file.is_file():
+                more = shapes_markdown if name == "events" else None
+                yield DocPage(f"/docs/{name}", title, _first_sentence(file), group, partial(_written, file, more))
+
+    def _tables(self) -> Iterator[DocPage]:
+        yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
+        changelog = _ROOT / "CHANGELOG.md"
+        if changelog.is_file():
+            yield DocPage(
+                "/docs/changelog", "Changelog", _first_sentence(changelog), "run", partial(_written, changelog)
+            )
+
+    def _platforms(self) -> Iterator[DocPage]:
+        for slug, site in self.reference.catalog.sites.items():
+            listed = [one for one in self.reference.operations if one.platform == slug]
+            summary = f"{len(listed)} endpoints of {site.platform.title}."
+            make = partial(platform_markdown, site, listed)
+            yield DocPage(f"/docs/{slug}", site.platform.title, summary, "platforms", make, platform=slug)
+
+    def _operations(self) -> Iterator[DocPage]:
+        for operation in self.reference.operations:
+            listing = operation.listing
+            group: Group = "platforms" if listing else "account" if operation.platform == "account" else "node"
+            terms = " ".join(
+                [operation.id, operation.name, *(one.name for one in operation.query), operation.archetype]
+            )
+            make = partial(endpoint_markdown, operation, self._guides)
+            yield DocPage(
+                operation.page,
+                operation.title,
+                operation.summary,
+                group,
+                make,
+                platform=operation.platform,
+                terms=terms,
+            )
+
+
+def _written(file: Path, more: Callable[[], str] | None = None) -> str:
+    text = file.read_text()
+    return text if more is None else f"{text}\n{more()}"
+
+
+def _first_sentence(file: Path) -> str:
+    """The first sentence behind a document's heading, without its links."""
+    with file.open() as lines:
+        paragraph: list[str] = []
+        for line in lines:
+            if line.startswith("#") or (not line.strip() and not paragraph):
+                continue
+            if not line.strip():
+                break
+            paragraph.append(line.strip())
+    plain = _LINK.sub(r"\1", " ".join(paragraph)).replace("`", "").replace("*", "")
+    return re.split(r"(?<=\.)\s", plain)[0].rstrip(":")
+
+
+def relinked(text: str, pages: Mapping[str, DocPage], base_url: str, ending: str) -> str:
+    """A document whose links lead to pages of the node; the text alone remains of one to a file that is not served."""
+
+    def lead(found: re.Match[str]) -> str:
+        words, target = found[1], found[2]
+        if target.startswith(("http://", "https://", "#", "mailto:")):
+            return found[0]
+        path, _, anchor = target.partition("#")
+        page = path if path.startswith("/") else f"/docs/{path.rpartition('/')[2].removesuffix('.md').lower()}"
+        behind = f"#{anchor}" if anchor else ""
+        if page in pages and not (path.startswith("../") and "bench" in path):
+            return f"[{words}]({base_url}{page}{ending}{behind})"
+        is_served = path.startswith(("/v1/", "/schemas/", "/status", "/llms"))
+        return f"[{words}]({base_url}{path}{behind})" if is_served else words
+
+    lines, in_code = [], False
+    for line in text.split("\n"):
+        in_code ^= _FENCE.match(line) is not None
+        lines.append(line if in_code else _outside_code(line, lead))
+    return "\n".join(lines)
+
+
+def _outside_code(line: str, lead: Callable[[re.Match[str]], str]) -> str:
+    """A line with its links led elsewhere, those in code aside; the words of a link may hold code."""
+    spans = [found.span() for found in _CODE.finditer(line)]
+
+    def guarded(found: re.Match[str]) -> str:
+        start = found.start()
+        return found[0] if any(begin < start < end for begin, end in spans) else lead(found)
+
+    return _LINK.sub(guarded, line)

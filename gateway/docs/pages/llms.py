@@ -1,0 +1,80 @@
+"""`/llms.txt`, which leads programs that read to every page, and `/llms-full.txt`, which has what they need in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gateway.docs.guide import description_of, param_record
+from gateway.docs.operations import ApiOperation
+from gateway.docs.pages.library import DocPage, Library
+
+_HEAD: Final = """# Sluice
+
+> One HTTP API over many public platforms, billed in credits. `GET {base}/v1/{{platform}}/{{resource}}` with the key in
+> the header `x-api-key` answers JSON in one envelope: `success`, `data`, `pagination` on lists, `credits_used`.
+
+To make a call: open the page of a platform below, choose an endpoint, and send its parameters as a query. Lists go on
+with `cursor`, set to `pagination.next_cursor`. `dry_run=1` prices a call without making it. Errors say what to correct.
+"""
+
+
+def llms(library: Library) -> str:
+    """The index: a line for each platform and each guide."""
+    parts = [_HEAD.format(base=library.base_url), "## Platforms\n"]
+    parts += (_platform(library, page) for page in library.platforms)
+    parts += ["\n## Guides\n", *_links(library, library.of_group("use"))]
+    parts += ["\n## The account\n", *_links(library, library.of_group("account"))]
+    parts += ["\n## The node itself\n", *_links(library, library.of_group("node"))]
+    base = library.base_url
+    parts += [
+        f"- [OpenAPI 3.1]({base}/v1/openapi.json): every operation; `?platform=` narrows it.",
+        f"- [Everything in one file]({base}/llms-full.txt): all that is above.",
+        "\n## Optional\n",
+        *_links(library, library.of_group("run")),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _platform(library: Library, page: DocPage) -> str:
+    names = ", ".join(one.path.removeprefix(f"{page.path}/") for one in library.endpoints_of(page.platform))
+    return f"- [{page.title}]({library.base_url}{page.path}.md): {names}."
+
+
+def _links(library: Library, pages: Iterable[DocPage]) -> Iterator[str]:
+    for page in pages:
+        yield f"- [{page.title}]({library.base_url}{page.path}.md): {page.summary}"
+
+
+def llms_full(library: Library) -> str:
+    """The guides of the API in full, and each operation with its parameters and price."""
+    parts = [_HEAD.format(base=library.base_url)]
+    parts += (_lowered(library.markdown(page.path)) for page in library.of_group("use"))
+    parts += ["## Operations\n", *map(_operation, library.reference.offered)]
+    return "\n".join(parts) + "\n"
+
+
+def _lowered(text: str) -> str:
+    """A document one level down, its code as it is."""
+    lines, in_code = [], False
+    for line in text.split("\n"):
+        in_code ^= line.lstrip().startswith("```")
+        lines.append(f"#{line}" if line.startswith("#") and not in_code else line)
+    return "\n".join(lines)
+
+
+def _operation(operation: ApiOperation) -> str:
+    lines = [
+        f"### {operation.method} {operation.path}\n",
+        f"{description_of(operation)} Price: {operation.price.label}. Answers: {operation.archetype or 'no JSON'}.\n",
+    ]
+    due = {param.name for param in operation.in_path} | {param.name for param in operation.query if param.required}
+    for param in (*operation.in_path, *operation.query):
+        record = param_record(param)
+        choices = f" One of {', '.join(record['choices'])}." if "choices" in record else ""
+        default = f" Default {record['default']}." if "default" in record else ""
+        needed = ", required" if param.name in due else ""
+        lines.append(f"- `{param.name}` ({param.type}{needed}): {param.description}{choices}{default}")
+    lines += (f"- body `{field.name}`: {field.schema.get('description', '')}" for field in operation.body)
+    lines += (f"- exactly one of {', '.join(group)}" for group in operation.one_of)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,133 @@
+"""The pages beside the API as the entry asks for them. What makes them is loaded with the first that is asked for.
+
+A page is made once, one at a time and mostly in a thread, and kept: however many ask for it, the loop is not held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import orjson
+import trio
+
+from gateway.docs.guide import Guides
+from gateway.docs.operations import Reference
+from gateway.docs.schemas import schema_of
+from gateway.http.conditional import tagged
+from gateway.http.request import Reply, Request
+from gateway.server.http1.fields import fields_of, joined
+from upstreams.model.archetypes import ARCHETYPES
+
+if TYPE_CHECKING:
+    from gateway.docs.pages.app import HtmlPages
+    from gateway.docs.pages.texts import Made, Texts
+
+_CACHING: Final = b"public, max-age=300"
+_LIVE: Final = b"no-cache"
+_LIVE_S: Final = 5.0
+"""For how long a page that tells of the node as it stands is kept."""
+_GUARDED: Final = fields_of(
+    [
+        (
+            b"content-security-policy",
+            b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+            b"frame-ancestors 'none'",
+        ),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+    ]
+)
+StatusData = Callable[[], Mapping[str, Any]]
+"""Returns the data of the status route."""
+
+
+class PublicPages:
+    """Answers with pages, their Markdown twins, schemas and the style sheet."""
+
+    def __init__(self, reference: Reference, guides: Guides, *, base_url: str, status: StatusData) -> None:
+        self._reference = reference
+        self._guides = guides
+        self._base_url = base_url
+        self._status = status
+        self._texts: Texts | None = None
+        self._html: HtmlPages | None = None
+        self._schemas: dict[str, Callable[[], Any]] = {}
+        self._made: dict[str, Made] = {}
+        self._live: dict[str, tuple[float, Made]] = {}
+        self._loading, self._making = trio.Lock(), trio.Lock()
+
+    async def knows(self, path: str) -> bool:
+        """Whether there is such a page."""
+        return path in self._made or (await self._loaded()).knows(path) or path in self._schemas
+
+    async def answer(self, request: Request) -> Reply:
+        """A page that there is, unless the client has it."""
+        made = self._kept(request) or await self._make(request)
+        reply = Reply(200, made.body, content_type=made.content_type)
+        reply = tagged(request, reply, made.body, caching=_LIVE if made.live else _CACHING)
+        if reply.status == 304 or not made.content_type.startswith(b"text/html"):
+            return reply
+        return replace(reply, headers=joined(reply.headers, _GUARDED))
+
+    def _kept(self, request: Request) -> Made | None:
+        made = self._made.get(request.path)
+        if made is None and not request.query_string and request.path in self._live:
+            until, made = self._live[request.path]
+            return made if trio.current_time() < until else None
+        return made
+
+    async def _make(self, request: Request) -> Made:
+        """Make a page, one at a time: what strangers ask for takes no more than one thread."""
+        async with self._making:
+            if (made := self._kept(request)) is not None:
+                return made  # while this one waited
+            made = await self._new(request)
+            if not made.live:
+                self._made[request.path] = made
+            elif not request.query_string:
+                self._live[request.path] = trio.current_time() + _LIVE_S, made
+            return made
+
+    async def _new(self, request: Request) -> Made:
+        texts = await self._loaded()
+        if request.path in self._schemas:
+            return texts.kept(orjson.dumps(self._schemas[request.path]()), b"application/json")
+        text = await texts.make(request)
+        if text is not None:
+            return text
+        if self._html is None:
+            self._html = await trio.to_thread.run_sync(self._load_html, texts)
+        return await self._html.make(request)
+
+    async def _loaded(self) -> Texts:
+        async with self._loading:
+            if self._texts is None:
+                self._texts = await trio.to_thread.run_sync(self._load)
+            return self._texts
+
+    def _load(self) -> Texts:
+        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - with the first page, as all that pages need
+
+        self._schemas = self._every_schema()
+        return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status)
+
+    @staticmethod
+    def _load_html(texts: Texts) -> HtmlPages:
+        from gateway.docs.pages.app import HtmlPages  # noqa: PLC0415 - Quart and the rest take 0.3 s
+
+        return HtmlPages(texts)
+
+    def _every_schema(self) -> dict[str, Callable[[], Any]]:
+        """How each schema is made, by its path: of archetypes, and of the answers of routes."""
+        found: dict[str, Callable[[], Any]] = {
+            f"/schemas/{name}.json": partial(schema_of, one, self._base_url) for name, one in ARCHETYPES.items()
+        }
+        for operation in self._reference.operations:
+            doc = operation.route.doc
+            if doc is not None and doc.answer is not None:
+                found[f"/schemas/{operation.archetype}.json"] = partial(msgspec.json.schema, doc.answer)
+        return found

@@ -1,0 +1,139 @@
+"""The pages that are text: Markdown twins, what language models read, the style sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import trio
+
+from gateway.docs.catalog import stats_of
+from gateway.docs.guide import Guides
+from gateway.docs.operations import Reference
+from gateway.docs.pages.library import DocPage, Library
+from gateway.docs.pages.llms import llms, llms_full
+from gateway.docs.pages.search import QUERY_MAX, Search, SearchHit, words_of
+from gateway.http.request import Request
+
+HTML: Final = b"text/html; charset=utf-8"
+MARKDOWN: Final = b"text/markdown; charset=utf-8"
+_TEXT: Final = b"text/plain; charset=utf-8"
+HERE: Final = Path(__file__).parent
+OWN: Final = ("/", "/docs", "/docs/search", "/status")
+"""The pages that have templates of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A page as it is sent. One that is `live` tells of the node as it stands, and is soon made anew."""
+
+    body: bytes
+    content_type: bytes
+    live: bool = False
+
+
+class Texts:
+    """Makes any text by its path, and holds what the pages of HTML are made of."""
+
+    def __init__(
+        self, reference: Reference, guides: Guides, *, base_url: str, status: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        self.library = library = Library(reference, guides, base_url)
+        self.status = status
+        self._search: Search | None = None
+        self._fixed: Mapping[str, tuple[bytes, Callable[[], str]]] = {
+            "/style.css": (b"text/css; charset=utf-8", (HERE / "style.css").read_text),
+            "/favicon.svg": (b"image/svg+xml", (HERE / "favicon.svg").read_text),
+            "/robots.txt": (_TEXT, lambda: "User-agent: *\nDisallow: /v1/\n"),
+            "/llms.txt": (_TEXT, lambda: llms(library)),
+            "/llms-full.txt": (_TEXT, lambda: llms_full(library)),
+            "/index.md": (MARKDOWN, lambda: _home_markdown(library, self.numbers())),
+            "/docs.md": (MARKDOWN, lambda: _index_markdown(library)),
+            "/status.md": (MARKDOWN, lambda: _status_markdown(status())),
+        }
+
+    def knows(self, path: str) -> bool:
+        """Whether there is a page, as text or not."""
+        return path in self._fixed or path in OWN or path in ("/docs/search.md",) or self._article(path) is not None
+
+    def _article(self, path: str) -> str | None:
+        plain = path.removesuffix(".md")
+        return plain if plain in self.library.pages else None
+
+    async def make(self, request: Request) -> Made | None:
+        """A text; None for a page that is none."""
+        path = request.path
+        if path in self._fixed:
+            content_type, write = self._fixed[path]
+            return Made((await trio.to_thread.run_sync(write)).encode(), content_type, live=path == "/status.md")
+        if path == "/docs/search.md":
+            lines = "\n".join(words_of(await self.find(search_words(request.query_string))))
+            return Made(f"# Search\n\n{lines or 'Nothing was found.'}\n".encode(), MARKDOWN, live=True)
+        if path.endswith(".md"):
+            return Made((await trio.to_thread.run_sync(self.library.markdown, path[:-3])).encode(), MARKDOWN)
+        return None
+
+    @staticmethod
+    def kept(body: bytes, content_type: bytes) -> Made:
+        """A text that was made elsewhere and never changes."""
+        return Made(body, content_type)
+
+    async def find(self, words: str) -> list[SearchHit]:
+        """The pages with these words."""
+        if self._search is None:
+            self._search = await trio.to_thread.run_sync(Search, self.library)
+        return await trio.to_thread.run_sync(self._search.find, words)
+
+    def numbers(self) -> Mapping[str, int]:
+        """The live numbers of platforms and endpoints."""
+        return stats_of(self.library.reference)
+
+
+def search_words(query_string: bytes) -> str:
+    """The words that are searched for."""
+    sent = parse_qs(query_string.decode("ascii", "replace"), max_num_fields=100)
+    return sent.get("q", [""])[0][:QUERY_MAX]
+
+
+def _home_markdown(library: Library, stats: Mapping[str, int]) -> str:
+    """The landing page."""
+    base = library.base_url
+    return (
+        f"# Sluice\n\nOne API over {stats['platforms']} public platforms: {stats['endpoints']} endpoints, "
+        f"one envelope, billed in credits.\n\n```sh\ncurl -H \"x-api-key: $KEY\" '{base}/v1/utility/endpoints'\n```\n\n"
+        f"- [Documentation]({base}/docs.md)\n- [Status]({base}/status.md)\n- [OpenAPI]({base}/v1/openapi.json)\n"
+        f"- [For programs that read]({base}/llms.txt)\n"
+    )
+
+
+def _index_markdown(library: Library) -> str:
+    """The list of all pages."""
+    groups = (
+        ("Use the API", library.of_group("use")),
+        ("Platforms", library.platforms),
+        ("The account", library.of_group("account")),
+        ("The node", library.of_group("node")),
+        ("Run it", library.of_group("run")),
+    )
+    return "# Documentation\n\n" + "\n".join(_group(library, title, pages) for title, pages in groups)
+
+
+def _group(library: Library, title: str, pages: Iterable[DocPage]) -> str:
+    lines = "".join(f"- [{page.title}]({library.base_url}{page.path}.md): {page.summary}\n" for page in pages)
+    return f"## {title}\n\n{lines}"
+
+
+def _status_markdown(status: Mapping[str, Any]) -> str:
+    """The state of the platforms."""
+    rows = "".join(
+        f"| {slug} | {one['status']} | {_circuits(one['sources'])} |\n" for slug, one in status["platforms"].items()
+    )
+    head = f"# Status: {status['status']}\n\nAs of {status['updated_at']}.\n\n"
+    return f"{head}| Platform | Status | Sources |\n|---|---|---|\n{rows}"
+
+
+def _circuits(sources: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {source['circuit']}" for name, source in sources.items())
