@@ -13,6 +13,7 @@ from gateway.admin.operations import Operations
 from gateway.api.admission import Admission
 from gateway.api.app import Api
 from gateway.api.overload import Overload
+from gateway.api.routes.description import Description
 from gateway.calls.execute import BilledCalls
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
@@ -60,6 +61,7 @@ class Node:
     """The server of the public address reports to it."""
     overload: Overload
     metrics: Metrics
+    description: Description
 
     @property
     def draining(self) -> trio.Event:

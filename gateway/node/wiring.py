@@ -238,6 +238,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         unsent=unsent,
         overload=overload,
         metrics=metrics,
+        description=description,
     )
     metrics.gather = partial(gather, node)
     return node

@@ -33,9 +33,9 @@ _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "gi
 class OpenApiRoute:
     """Answers with the document, made at its first request, in a thread, and kept: nothing in it changes."""
 
-    def __init__(self, reference: Reference, base_url: str) -> None:
+    def __init__(self, reference: Reference, documents: OpenApi) -> None:
         self._reference = reference
-        self._documents = OpenApi(reference, base_url)
+        self._documents = documents
         self._made: dict[str | None, bytes] = {}
 
     @property
@@ -66,7 +66,8 @@ class Description:
     def __init__(self, catalog: Catalog, replies: Replies, *, signer: CursorSigner, now: Callable[[], float]) -> None:
         reference = self.reference = Reference(catalog)
         guides = Guides(reference, base_url=replies.base_url, signer=signer)
-        status, document = Status(catalog, now=now), OpenApiRoute(reference, replies.base_url)
+        documents = self.documents = OpenApi(reference, replies.base_url)
+        status, document = Status(catalog, now=now), OpenApiRoute(reference, documents)
         self.routes = (*Discovery(reference, guides=guides, replies=replies).routes, status.route, document.route)
         self.public: dict[str, Public] = {STATUS_PATH: status.answer, OPENAPI_PATH: document.answer}
         """The paths under `/v1/` that need no key to be read."""

@@ -63,7 +63,7 @@ class HtmlPages:
         return Made(b"".join(parts), HTML, live=path in _LIVE)
 
     def _routed(self) -> QuartTrio:
-        app = QuartTrio("sluice_pages", static_folder=None)
+        app = QuartTrio("pages", static_folder=None)
         app.config["PROPAGATE_EXCEPTIONS"] = True
         app.add_url_rule("/", "home", self._home)
         app.add_url_rule("/docs", "index", self._index)

@@ -36,7 +36,7 @@ def operations_in(document: dict[str, Any]) -> set[tuple[str, str]]:
 
 async def test_every_route_is_described_everywhere_and_nothing_else_is(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        routes = node.node.api._parts.routes.all()
+        routes = [one.route for one in node.node.description.reference.operations]
         there = {(route.path, route.allow[0]) for route in routes}
         entries = (await node.get("/v1/utility/endpoints")).json["data"]["endpoints"]
         assert {(entry["path"], entry["method"]) for entry in entries} == there
