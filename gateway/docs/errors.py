@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from gateway.docs.operations import ApiOperation
 from gateway.http.codes import CODES
+from upstreams.catalog import Listing
+from upstreams.model.refusals import Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,17 @@ def _keys(operation: ApiOperation) -> Iterable[str]:
         yield from _ONCE if doc.once else ()
     yield from _WITH_BODY if operation.route.body is not None else ()
     if listing is not None:
-        yield from (f"RESOURCE_NOT_FOUND/{reason}" for reason in listing.site.platform.reasons)
+        yield from (f"RESOURCE_NOT_FOUND/{reason}" for reason in _reasons_of(listing))
+
+
+def _reasons_of(listing: Listing) -> Iterable[str]:
+    """The reasons that an endpoint may have for finding nothing, as its platform declares them (spec 7.3)."""
+    refusals = listing.site.platform.refusals
+    if isinstance(refusals, Refusals):
+        yield from ("account_private",) if refusals.private else ()
+        yield from ("account_gone",) if refusals.gone else ()
+    if "transcript" in listing.endpoint.archetype.name.lower():
+        yield from ("captions_disabled", "no_captions", "login_required", "video_gone")
 
 
 def error_records(operation: ApiOperation) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from gateway.docs.pages.render import Rendered, Renderer
-from gateway.docs.pages.texts import HERE, HTML, OWN, Made, Texts, search_words
+from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, search_words
 from gateway.http.request import Request
 
 _LIVE: Final = frozenset(OWN) - {"/docs"}
@@ -46,7 +46,7 @@ class HtmlPages:
         )
         self._app = self._routed()
 
-    async def make(self, page_request: Request) -> Made:
+    async def make(self, page_request: Request) -> MadePage:
         """A page that there is."""
         parts: list[bytes] = []
 
@@ -60,7 +60,7 @@ class HtmlPages:
         path = page_request.path
         scope: Any = {**_SCOPE, "path": path, "raw_path": path.encode(), "query_string": page_request.query_string}
         await self._app(scope, receive, send)
-        return Made(b"".join(parts), HTML, live=path in _LIVE)
+        return MadePage(b"".join(parts), HTML, live=path in _LIVE)
 
     def _routed(self) -> QuartTrio:
         app = QuartTrio("pages", static_folder=None)

@@ -24,7 +24,7 @@ from upstreams.model.archetypes import ARCHETYPES
 
 if TYPE_CHECKING:
     from gateway.docs.pages.app import HtmlPages
-    from gateway.docs.pages.texts import Made, Texts
+    from gateway.docs.pages.texts import MadePage, Texts
 
 _CACHING: Final = b"public, max-age=300"
 _LIVE: Final = b"no-cache"
@@ -56,8 +56,8 @@ class PublicPages:
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
         self._schemas: dict[str, Callable[[], Any]] = {}
-        self._made: dict[str, Made] = {}
-        self._live: dict[str, tuple[float, Made]] = {}
+        self._made: dict[str, MadePage] = {}
+        self._live: dict[str, tuple[float, MadePage]] = {}
         self._loading, self._making = trio.Lock(), trio.Lock()
 
     async def knows(self, path: str) -> bool:
@@ -73,14 +73,14 @@ class PublicPages:
             return reply
         return replace(reply, headers=joined(reply.headers, _GUARDED))
 
-    def _kept(self, request: Request) -> Made | None:
+    def _kept(self, request: Request) -> MadePage | None:
         made = self._made.get(request.path)
         if made is None and not request.query_string and request.path in self._live:
             until, made = self._live[request.path]
             return made if trio.current_time() < until else None
         return made
 
-    async def _make(self, request: Request) -> Made:
+    async def _make(self, request: Request) -> MadePage:
         """Make a page, one at a time: what strangers ask for takes no more than one thread."""
         async with self._making:
             if (made := self._kept(request)) is not None:
@@ -92,7 +92,7 @@ class PublicPages:
                 self._live[request.path] = trio.current_time() + _LIVE_S, made
             return made
 
-    async def _new(self, request: Request) -> Made:
+    async def _new(self, request: Request) -> MadePage:
         texts = await self._loaded()
         if request.path in self._schemas:
             return texts.kept(orjson.dumps(self._schemas[request.path]()), b"application/json")

@@ -27,7 +27,7 @@ OWN: Final = ("/", "/docs", "/docs/search", "/status")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadePage:
     """A page as it is sent. One that is `live` tells of the node as it stands, and is soon made anew."""
 
     body: bytes
@@ -63,23 +63,23 @@ class Texts:
         plain = path.removesuffix(".md")
         return plain if plain in self.library.pages else None
 
-    async def make(self, request: Request) -> Made | None:
+    async def make(self, request: Request) -> MadePage | None:
         """A text; None for a page that is none."""
         path = request.path
         if path in self._fixed:
             content_type, write = self._fixed[path]
-            return Made((await trio.to_thread.run_sync(write)).encode(), content_type, live=path == "/status.md")
+            return MadePage((await trio.to_thread.run_sync(write)).encode(), content_type, live=path == "/status.md")
         if path == "/docs/search.md":
             lines = "\n".join(words_of(await self.find(search_words(request.query_string))))
-            return Made(f"# Search\n\n{lines or 'Nothing was found.'}\n".encode(), MARKDOWN, live=True)
+            return MadePage(f"# Search\n\n{lines or 'Nothing was found.'}\n".encode(), MARKDOWN, live=True)
         if path.endswith(".md"):
-            return Made((await trio.to_thread.run_sync(self.library.markdown, path[:-3])).encode(), MARKDOWN)
+            return MadePage((await trio.to_thread.run_sync(self.library.markdown, path[:-3])).encode(), MARKDOWN)
         return None
 
     @staticmethod
-    def kept(body: bytes, content_type: bytes) -> Made:
+    def kept(body: bytes, content_type: bytes) -> MadePage:
         """A text that was made elsewhere and never changes."""
-        return Made(body, content_type)
+        return MadePage(body, content_type)
 
     async def find(self, words: str) -> list[SearchHit]:
         """The pages with these words."""

@@ -15,7 +15,6 @@ from gateway.docs.errors import REASONS
 from tests.fakes.node import OpenNode, open_test_node
 from tests.processes.commands import PROJECT
 from tests.spec.rows import CREDENTIALS, ENVIRON
-from upstreams.platforms import load_platforms
 
 BYTES_MAX = 1_000_000
 ENDPOINTS = 580
@@ -170,9 +169,9 @@ def test_every_reason_that_the_code_gives_has_its_meaning() -> None:
     assert found - known - {"completed"} == set()
 
 
-def test_a_platform_declares_the_reasons_that_its_judge_gives() -> None:
-    for platform in load_platforms():
-        folder = PROJECT / "upstreams" / "platforms" / platform.slug
-        code = "".join(file.read_text() for file in folder.rglob("*.py"))
-        spec = {reason.name for reason in REASONS.values() if reason.code == "RESOURCE_NOT_FOUND"}
-        assert set(platform.reasons) == {name for name in re.findall(r'"([a-z_]+)"', code) if name in spec}
+async def test_the_reasons_that_a_platform_declares_stand_in_the_guides_of_its_endpoints(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for id_, reasons in (("bluesky/profile", {"account_private", "account_gone"}), ("hackernews/search", set())):
+            errors = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]["errors"]
+            told = {one["reason"] for error in errors for one in error["reasons"]}
+            assert told & {"account_private", "account_gone"} == reasons
