@@ -31,7 +31,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.params import Args, State
 from upstreams.model.paths import climbs, detours, leads_straight
-from upstreams.model.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _FALLBACK = "rung"
