@@ -31,7 +31,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.params import Args, State
 from upstreams.model.paths import climbs, detours, leads_straight
-from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.model.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _FALLBACK = "rung"
@@ -186,16 +186,15 @@ def _fallbacks_of(planned: Plan) -> list[int]:
     offered = planned.site.fallbacks[planned.endpoint.resource]
     if not offered or planned.rung_index:
         return []
-    goes_on = planned.args.cursor is not None
-    return [rung_index for rung_index, fallback in offered if not (goes_on and fallback.read is not None)]
+    begins = planned.args.cursor is None
+    return [rung_index for rung_index, fallback in offered if begins or fallback.read is None]
 
 
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
     """The plan of a fallback; None when it cannot answer these values."""
-    try:
+    with suppress(InvalidArgument):
         return _again(planned, rung_index)
-    except InvalidArgument:
-        return None
+    return None
 
 
 def _again(planned: Plan, rung_index: int) -> Plan:
@@ -272,19 +271,14 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
 
 
 def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
-    site = plan.site
     if isinstance(wanted, Part):
-        return _part(site, plan.args, deadline_at, wanted)
+        return _part(plan.site, plan.args, deadline_at, wanted)
     if plan.rung_index:
         fallback = plan.endpoint.fallbacks[plan.rung_index - 1]
-        if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
+        if fallback.read is None and plan.site.source_name(wanted.source) == plan.site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
-    if site.has_hosts:
-        bound = site.named(wanted, plan.args)
-        assert isinstance(bound, Call)
-        answering: Awaitable[Answer | Missing] = site.call_named(bound, plan.args, deadline_at, waits=waits)
-    else:
-        answering = site.call(wanted, deadline_at, waits=waits)
+    call = partial(plan.site.call_named, args=plan.args) if plan.site.has_hosts else plan.site.call
+    answering = call(wanted, deadline_at, waits=waits)
     return answering if plan.kept is None else plan.kept.keep(wanted.path, answering)
 
 

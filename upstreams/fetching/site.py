@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 from urllib.parse import urlencode, urlsplit
 
 import orjson
@@ -87,6 +87,10 @@ class Site:
             return tuple(self._named(one, args) for one in wanted)
         return self._named(wanted, args)
 
+    @overload
+    def _named(self, wanted: Call, args: Args) -> Call: ...
+    @overload
+    def _named(self, wanted: Part, args: Args) -> Part: ...
     def _named(self, wanted: Call | Part, args: Args) -> Call | Part:
         source = self.sources[self.source_name(wanted.source)] if isinstance(wanted, Call) else None
         if not isinstance(wanted, Call) or not isinstance(source, NamedSource):
@@ -97,12 +101,13 @@ class Site:
         except TargetRefused as exc:
             raise InvalidArgument(_culprit(source.param, host, args), str(exc)) from exc
 
-    async def call_named(self, call: Call, args: Args, deadline_at: float, *, waits: bool) -> Answer | Missing:
-        """As `call`, of one that `named` has given.
+    async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
+        """As `call`, with the host that the request names.
 
         Raises:
-            InvalidArgument: the host that the request names cannot be called.
+            InvalidArgument: that host cannot be called.
         """
+        call = self._named(call, args)
         try:
             return await self.call(call, deadline_at, waits=waits)
         except TargetRefused as exc:
