@@ -1,5 +1,6 @@
-"""The tables of accounts, keys, the ledger and open charges."""
+"""The tables of accounts, keys, the journal, usage and open charges."""
 
+from billing.old_entries import enter_old_entries, prove_old_entries, reopen_charges
 from storage.migrations import MigrationSet, Schema
 
 ACCOUNTS = """
@@ -99,6 +100,110 @@ UPDATE charges SET counted = 0 WHERE key_id IN (
 """
 
 
+ENDPOINTS = """
+CREATE TABLE endpoints (id {serial}, platform TEXT NOT NULL, path TEXT NOT NULL, UNIQUE (platform, path))
+"""
+NOTES = "CREATE TABLE notes (id {serial}, text TEXT NOT NULL UNIQUE)"
+
+# One row a closed charge or an issue of credits (see `billing.journal`). In the order of the ids, which begin with the
+# time: rows come in at the end, and whole days lie together. The columns before the amounts fill four words of 8 bytes.
+JOURNAL = """
+CREATE TABLE journal (
+    id BYTEA NOT NULL PRIMARY KEY,
+    kind SMALLINT NOT NULL,
+    account INTEGER NOT NULL,
+    key INTEGER,
+    endpoint INTEGER,
+    taken BIGINT NOT NULL,
+    refunded BIGINT NOT NULL,
+    issued BIGINT NOT NULL CHECK (issued >= 0),
+    taken_at BIGINT NOT NULL,
+    closed_after BIGINT NOT NULL,
+    balance_after BIGINT NOT NULL CHECK (balance_after >= 0),
+    balance_closed BIGINT NOT NULL CHECK (balance_closed >= 0),
+    place BIGINT NOT NULL,
+    refund_place BIGINT,
+    issued_place BIGINT,
+    note INTEGER,
+    CHECK (refunded BETWEEN 0 AND taken),
+    CHECK ((refunded = 0) = (refund_place IS NULL)),
+    CHECK (kind IN (0, 1, 2) AND endpoint IS NOT NULL OR kind IN (3, 4) AND taken = 0)
+) {clustered}
+"""
+
+# What rows that are not in the journal any more, or never were, add to the sums by which an account is verified.
+OPENINGS = """
+CREATE TABLE openings (
+    account INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    issued BIGINT NOT NULL,
+    spent BIGINT NOT NULL,
+    postings BIGINT NOT NULL,
+    chain BIGINT NOT NULL,
+    PRIMARY KEY (account, day)
+) {clustered}
+"""
+
+# Hours since 1970; a key of 0 is none. The primary key serves the report of an account's recent deductions.
+USAGE = """
+CREATE TABLE usage (
+    account INTEGER NOT NULL,
+    hour INTEGER NOT NULL,
+    endpoint INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    calls BIGINT NOT NULL,
+    hits BIGINT NOT NULL DEFAULT 0,
+    credits BIGINT NOT NULL,
+    refunds BIGINT NOT NULL,
+    failures BIGINT NOT NULL,
+    PRIMARY KEY (account, hour, endpoint, key)
+) {clustered}
+"""
+DONE = "CREATE TABLE journal_done (entry BIGINT NOT NULL)"
+
+OPEN_CHARGES = """
+CREATE TABLE charges (
+    request_id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    key_id TEXT REFERENCES keys (id),
+    credits BIGINT NOT NULL CHECK (credits >= 0),
+    balance_after BIGINT NOT NULL CHECK (balance_after >= 0),
+    place BIGINT NOT NULL,
+    taken_at BIGINT NOT NULL,
+    issued BIGINT NOT NULL CHECK (issued >= 0),
+    issued_place BIGINT,
+    endpoint INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))
+)
+"""
+
+JOURNAL_INDEXES = (
+    # A page of an account's statement, and that no place is taken twice.
+    "CREATE UNIQUE INDEX journal_of_account ON journal (account, place)",
+    # The lines of refunds, and of what unlimited accounts were given, among them.
+    "CREATE UNIQUE INDEX journal_refunds ON journal (account, refund_place) WHERE refund_place IS NOT NULL",
+    "CREATE UNIQUE INDEX journal_issues ON journal (account, issued_place) WHERE issued_place IS NOT NULL",
+)
+
+NUMBER = """
+UPDATE {table} SET number = numbered.number
+FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY created_at, id) AS number FROM {table}) AS numbered
+WHERE numbered.id = {table}.id
+"""
+FILL_NAMES = (
+    """
+    INSERT INTO endpoints (platform, path)
+    SELECT DISTINCT platform, endpoint FROM ledger_entries WHERE kind = 'deduction'
+    """,
+    """
+    INSERT INTO notes (text) SELECT DISTINCT description FROM ledger_entries
+    WHERE kind IN ('purchase', 'refund') OR (kind = 'bonus' AND request_id IS NULL)
+    """,
+    "INSERT INTO journal_done (entry) VALUES (0)",
+)
+
+
 def m0001_accounts(schema: Schema) -> None:
     """Accounts, their keys, the ledger and the charges that are open."""
     for table in (ACCOUNTS, KEYS, LEDGER_ENTRIES, CHARGES):
@@ -125,4 +230,45 @@ def m0004_counted(schema: Schema) -> None:
     schema.execute(FIND_UNCOUNTED)
 
 
-MIGRATIONS = MigrationSet("billing", (m0001_accounts, m0002_versions, m0003_packs, m0004_counted))
+def m0005_journal(schema: Schema) -> None:
+    """The journal and its dictionaries, usage by the hour, and the numbers that stand for accounts and keys."""
+    for table in (ENDPOINTS, NOTES, JOURNAL, OPENINGS, USAGE, DONE):
+        schema.execute(table)
+    for table in ("accounts", "keys"):
+        schema.execute(f"ALTER TABLE {table} ADD COLUMN number INTEGER NOT NULL DEFAULT 0")
+        schema.execute(NUMBER.format(table=table))
+        schema.execute(f"CREATE UNIQUE INDEX {table}_by_number ON {table} (number)")
+    schema.execute("ALTER TABLE accounts ADD COLUMN place BIGINT NOT NULL DEFAULT 0 CHECK (place >= 0)")
+    for statement in (*JOURNAL_INDEXES, *FILL_NAMES):
+        schema.execute(statement)
+    schema.append_only("journal")
+
+
+def m0006_entries(schema: Schema) -> None:
+    """The old ledger's entries, as rows of the journal and of usage; in steps, each of them durable."""
+    enter_old_entries(schema)
+
+
+def m0007_open_charges(schema: Schema) -> None:
+    """Open charges hold all that their journal rows need; the old ledger goes, once every line is proved to stand."""
+    schema.execute("ALTER TABLE charges RENAME TO open_before")
+    schema.execute(OPEN_CHARGES)
+    reopen_charges(schema)
+    prove_old_entries(schema)
+    for table in ("open_before", "journal_done"):
+        schema.execute(f"DROP TABLE {table}")
+    schema.drop_append_only("ledger_entries")
+
+
+MIGRATIONS = MigrationSet(
+    "billing",
+    (
+        m0001_accounts,
+        m0002_versions,
+        m0003_packs,
+        m0004_counted,
+        m0005_journal,
+        m0006_entries,
+        m0007_open_charges,
+    ),
+)

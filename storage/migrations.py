@@ -5,17 +5,34 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from storage.errors import StoreTooNew
+from storage.store import Tx
 
 
 class Schema(Protocol):
     """The statements that a migration may run, on either engine."""
 
     def execute(self, sql: str) -> None:
-        """Run one statement; `{serial}` stands for the type of a primary key that counts by itself."""
+        """Run one statement; `{serial}` stands for the type of a primary key that counts by itself.
+
+        `{clustered}` behind a table's columns keeps its rows in the order of the primary key, where that saves bytes.
+        """
         ...
 
     def append_only(self, table: str) -> None:
         """Make the database refuse to change or delete rows of `table`."""
+        ...
+
+    def drop_append_only(self, table: str) -> None:
+        """Drop a table that was append-only."""
+        ...
+
+    @property
+    def tx(self) -> Tx:
+        """The migration's transaction, for rows; nothing may be asked for after its commit."""
+        ...
+
+    def commit(self) -> None:
+        """Make durable what was done so far: should the process end now, the migration is run again from its begin."""
         ...
 
 

@@ -40,11 +40,12 @@ class Tx(Protocol):
         """
         ...
 
-    def all_in(self, sql: str, values: Sequence[Item]) -> list[Row]:
+    def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
         """All rows of a query over `values`; none for no values.
 
         They stand where the SQL says `{in}`, once: after a column as `IN {in}`, or as a table `{in} AS asked` with the
         column `value`. As `FROM {in} AS asked, ...` with one `asked.value`, a list of one costs no more than a value.
+        Bytes stand after a column only.
         """
         ...
 

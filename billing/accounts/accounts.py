@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from billing.accounts.balances import Balances, read_balance
-from billing.entries import Entry, add_entries, issue
+from billing.accounts.balances import Balances
 from billing.errors import AccountUnknown, TermsInvalid
+from billing.journal import BONUS, PURCHASE, add_rows, issue, micros
+from billing.names import Names
 from limits.gate import BalanceUpdate
 from storage.store import Row, Store, Tx, Write
 
@@ -18,7 +19,11 @@ PAGE_MAX = 1_000
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
-ADD = f"INSERT INTO accounts ({COLUMNS}, pack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)"  # noqa: S608 - constants
+ADD = f"""
+INSERT INTO accounts ({COLUMNS}, pack, number, place) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)
+"""  # noqa: S608 - constants
+NEXT_NUMBER = "SELECT COALESCE(MAX(number), 0) + 1 FROM accounts"
+NUMBERS_LOCK = "numbers of accounts"
 READ = f"SELECT {COLUMNS} FROM accounts WHERE id = ? {{lock}}"  # noqa: S608 - constants
 LIST = f"SELECT {COLUMNS} FROM accounts ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
 LIST_AFTER = f"""
@@ -26,7 +31,10 @@ SELECT {COLUMNS} FROM accounts WHERE (created_at, id) > (SELECT created_at, id F
 ORDER BY created_at, id LIMIT ?
 """  # noqa: S608 - constants
 CHANGE_PLAN = "UPDATE accounts SET plan = ? WHERE id = ?"
-GRANT = "UPDATE accounts SET balance = balance + ?, pack = ?, version = version + 1 WHERE id = ?"
+GRANT = """
+UPDATE accounts SET balance = balance + ?, pack = ?, place = place + 1, version = version + 1 WHERE id = ?
+"""
+READ_GRANTED = "SELECT number, place, version, balance FROM accounts WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +107,49 @@ class Accounts:
         return await self._store.read(partial(_list, after, limit))
 
     def _add(self, account: Account, tx: Tx) -> Account:
-        unlimited, credits_ = int(account.unlimited), account.balance
-        tx.run(ADD, (account.id, account.name, account.plan, unlimited, credits_, account.created_at, credits_))
-        if account.balance:
-            entry = issue(
-                account.id,
-                "bonus",
-                account.balance,
-                balance_after=account.balance,
-                description="Welcome credits",
-                now=account.created_at,
-            )
-            self._enter(tx, entry, account.id, BalanceUpdate(0, account.balance))
+        tx.lock([NUMBERS_LOCK])
+        number: int = tx.all(NEXT_NUMBER)[0][0]
+        unlimited, credits_, at = int(account.unlimited), account.balance, account.created_at
+        row = (account.id, account.name, account.plan, unlimited, credits_, at, credits_, number, int(credits_ > 0))
+        tx.run(ADD, row)
+        if credits_:
+            welcome = _Issue(BONUS, credits_, "Welcome credits", number, 1)
+            self._enter(tx, account.id, welcome, BalanceUpdate(0, credits_))
         return account
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
         tx.run(GRANT, (amount, amount, account_id))
-        current = read_balance(tx, account_id)
-        entry = issue(
-            account_id, "purchase", amount, balance_after=current.balance, description=description, now=self._now()
-        )
-        self._enter(tx, entry, account_id, current)
+        row = tx.one(READ_GRANTED, (account_id,))
+        if row is None:
+            raise AccountUnknown(account_id)
+        number, place, version, balance = row
+        current = BalanceUpdate(version, balance)
+        self._enter(tx, account_id, _Issue(PURCHASE, amount, description, number, place), current)
         return current.balance
 
-    def _enter(self, tx: Tx, entry: Entry, account_id: str, current: BalanceUpdate) -> None:
-        add_entries(tx, [entry])
+    def _enter(self, tx: Tx, account_id: str, issued: "_Issue", current: BalanceUpdate) -> None:
+        note = Names().notes(tx, {issued.description})[issued.description]
+        row = issue(
+            issued.kind,
+            issued.amount,
+            account=issued.account,
+            place=issued.place,
+            balance_after=current.balance,
+            note=note,
+            at=micros(self._now()),
+        )
+        add_rows(tx, [row])
         self._balances.change(tx, {account_id: current})
+
+
+class _Issue(NamedTuple):
+    """Credits that come into an account, which stands as its number."""
+
+    kind: int
+    amount: int
+    description: str
+    account: int
+    place: int
 
 
 def read_account(tx: Tx, account_id: str) -> Account:

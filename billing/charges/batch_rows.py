@@ -3,11 +3,12 @@
 Requests and charges are never changed, but not frozen: each call makes both, and a frozen one takes a microsecond more.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from billing.entries import Entry
 from billing.errors import BillingError
+from billing.journal import JournalRow
 from limits.gate import BalanceUpdate
 
 
@@ -36,6 +37,14 @@ class Charge:
     platform: str
     endpoint: str
     balance_after: int
+    place: int = 0
+    """In the account's order of postings."""
+    taken_at: int = 0
+    """In microseconds."""
+    issued: int = 0
+    """What an unlimited account was given for it, just before."""
+    issued_place: int | None = None
+    endpoint_number: int = 0
 
 
 class CloseRequest(NamedTuple):
@@ -70,6 +79,10 @@ class AccountState:
     """The credits of the last purchase, or of the welcome bonus until there is one."""
     whole: int = 0
     """Balance and held together, as read: the balance if all that is open were refunded."""
+    number: int = 0
+    """The number that stands for the account in the journal."""
+    place: int = 0
+    """The place of its last posting."""
 
 
 @dataclass(slots=True)
@@ -81,6 +94,27 @@ class KeyState:
     used: int
     expires_at: float | None
     revoked_at: float | None
+    number: int = 0
+    """The number that stands for the key in the journal."""
+
+
+class UsageOf(NamedTuple):
+    """Where a closed charge is counted: the numbers of account, key (0: none) and endpoint, and the hour since 1970."""
+
+    account: int
+    key: int
+    endpoint: int
+    hour: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """The charges of a batch that are counted together."""
+
+    calls: int = 0
+    credits: int = 0
+    refunds: int = 0
+    failures: int = 0
 
 
 @dataclass(slots=True)
@@ -89,10 +123,14 @@ class BatchRows:
 
     accounts: dict[str, AccountState]
     keys: dict[str, KeyState]
-    open: dict[str, ChargeRequest | Charge]
+    open: dict[str, Charge]
     closed: dict[str, Closed]
     charged: set[str]
     """Those of the batch's new request ids that the ledger knows already."""
+    endpoints: Mapping[tuple[str, str], int]
+    """The numbers of the endpoints of the batch's new charges, by platform and path."""
+    notes: Mapping[str, int]
+    """The numbers of the descriptions of the batch's closings."""
     uncounted: set[str] = field(default_factory=set)
     """Those of `open` that their keys' counters do not hold: they were reset since."""
     is_plain: bool = False
@@ -109,13 +147,18 @@ class Decision:
     """The decision about a batch: an outcome for each request, in order, and the rows to write."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
-    opened: dict[str, ChargeRequest] = field(default_factory=dict)
-    settled: list[Charge] = field(default_factory=list)
-    """Charges to settle in full: their entries hold no new balance and come before `entries`."""
+    journal: list[JournalRow] = field(default_factory=list)
+    opened: dict[str, Charge] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
+    """Charges that were open before the batch, and were not settled in full by those who remember them."""
+    usage: dict[UsageOf, Counts] = field(default_factory=dict)
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
+    taken: int = 0
+    """Credits, as are the three below."""
+    spent: int = 0
+    refunded: int = 0
+    issued: int = 0
 
     def balance_updates(self) -> dict[str, BalanceUpdate]:
         """The balances by account, once they are written."""

@@ -5,6 +5,7 @@ read after an account's row stays as it is.
 """
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from billing.charges.batch_rows import (
     AccountState,
@@ -18,96 +19,93 @@ from billing.charges.batch_rows import (
     Request,
 )
 from billing.charges.decisions import decide
-from billing.entries import add_entries
-from storage.store import Tx
+from billing.journal import add_rows, identify, request_text
+from billing.names import Names
+from storage.store import Tx, Value
 
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
-SELECT accounts.id, balance, held, unlimited, version, pack FROM {in} AS wanted, accounts
-WHERE accounts.id = wanted.value ORDER BY accounts.id {lock}
+SELECT accounts.id, balance, held, unlimited, version, pack, number, place FROM {in} AS asked, accounts
+WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
-SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at FROM {in} AS wanted, keys
-WHERE keys.id = wanted.value ORDER BY keys.id {lock}
+SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at, number FROM {in} AS asked, keys
+WHERE keys.id = asked.value ORDER BY keys.id {lock}
 """
-# Those of them that were open until just now: taken, and neither settled nor refunded.
-READ_DROPPED = """
-SELECT request_id, account_id, key_id, amount, platform, endpoint FROM ledger_entries AS taken
-WHERE kind = 'deduction' AND request_id IN {in} AND NOT EXISTS (
-    SELECT 1 FROM ledger_entries AS closing
-    WHERE closing.request_id = taken.request_id AND closing.kind IN ('settlement', 'refund')
-)
+READ_OPEN = """
+SELECT counted, request_id, account_id, key_id, credits, platform, path, balance_after, place, taken_at, issued,
+       issued_place, endpoint
+FROM {in} AS asked, charges, endpoints WHERE charges.request_id = asked.value AND endpoints.id = charges.endpoint
 """
-DROP_COUNTED = "DELETE FROM charges WHERE counted = 1 AND request_id IN {in}"
-READ_UNCOUNTED = "SELECT request_id FROM charges WHERE counted = 0 AND request_id IN {in}"
+COUNT_OPEN = "SELECT COUNT(*) FROM {in} AS asked, charges WHERE charges.request_id = asked.value AND counted = 1"
 DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
-READ_CHARGED = """
-SELECT request_id FROM {in} AS wanted, ledger_entries
-WHERE ledger_entries.request_id = wanted.value AND ledger_entries.kind = 'deduction'
-"""
-# The last of the one or two entries that closed a charge holds the balance just after.
-READ_CLOSED = """
-SELECT request_id, kind, amount, balance_after FROM ledger_entries
-WHERE request_id IN {in} AND kind IN ('settlement', 'refund') ORDER BY id
-"""
+READ_TAKEN = "SELECT charges.request_id FROM {in} AS asked, charges WHERE charges.request_id = asked.value"
+READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
-WITH changed (id, balance, held) AS (VALUES {rows})
-UPDATE accounts SET balance = changed.balance, held = changed.held, version = accounts.version + 1
+WITH changed (id, balance, held, place) AS (VALUES {rows})
+UPDATE accounts SET balance = changed.balance, held = changed.held, place = changed.place,
+       version = accounts.version + 1
 FROM changed WHERE accounts.id = changed.id
 """
-SAVE_ACCOUNT = "UPDATE accounts SET balance = ?2, held = ?3, version = version + 1 WHERE id = ?1"
+SAVE_ACCOUNT = "UPDATE accounts SET balance = ?2, held = ?3, place = ?4, version = version + 1 WHERE id = ?1"
 SAVE_KEYS = """
 WITH changed (id, used) AS (VALUES {rows})
 UPDATE keys SET used = changed.used FROM changed WHERE keys.id = changed.id
 """
 SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
-# Two statements that take what they write from rows that are there, which spares a parameter for each column.
-SETTLE = """
-INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, request_id, key_id, platform,
-                            endpoint, description, created_at)
-SELECT taken.account_id, 'settlement', 'held', 'spent', taken.amount, accounts.balance, taken.request_id,
-       taken.key_id, taken.platform, taken.endpoint, 'Settlement', ?
-FROM {in} AS wanted, ledger_entries AS taken, accounts
-WHERE taken.request_id = wanted.value AND taken.kind = 'deduction' AND accounts.id = taken.account_id
-"""
 ADD_CHARGES = """
-INSERT INTO charges (request_id, account_id, key_id, credits, node, platform, endpoint, taken_at)
-SELECT request_id, account_id, key_id, amount, ?, platform, endpoint, created_at FROM {in} AS wanted, ledger_entries
-WHERE ledger_entries.request_id = wanted.value AND ledger_entries.kind = 'deduction'
+INSERT INTO charges (request_id, account_id, key_id, credits, balance_after, place, taken_at, issued, issued_place,
+                     endpoint, node)
+VALUES {rows}
+"""
+ADD_USAGE = """
+INSERT INTO usage (account, key, endpoint, hour, calls, credits, refunds, failures) VALUES {rows}
+ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + excluded.calls,
+    credits = usage.credits + excluded.credits, refunds = usage.refunds + excluded.refunds,
+    failures = usage.failures + excluded.failures
 """
 
 
-def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str) -> Decision:
+def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str, names: Names) -> Decision:
     """Decide `requests` in order on the rows as they are, and write the decision; the whole of a batch's work."""
-    decision = decide(read_rows(tx, requests), requests, now)
-    write_decision(tx, decision, now=now, node=node)
+    decision = decide(read_rows(tx, requests, names), requests, now)
+    write_decision(tx, decision, node=node)
     return decision
 
 
-def read_rows(tx: Tx, requests: Sequence[Request]) -> BatchRows:
+def read_rows(tx: Tx, requests: Sequence[Request], names: Names) -> BatchRows:
     """All rows that `requests` can touch; those of charges that they close are gone from here on."""
-    taking = [request.request_id for request in requests if isinstance(request, ChargeRequest)]
+    taking = [request for request in requests if isinstance(request, ChargeRequest)]
+    closing = [request for request in requests if not isinstance(request, ChargeRequest)]
     account_ids = sorted({request.account_id for request in requests})
     key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
     rows = BatchRows(
         accounts={
-            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2])
+            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], row[6], row[7])
             for row in tx.all_in(READ_ACCOUNTS, account_ids)
         },
         keys={row[0]: KeyState(*row[1:]) for row in tx.all_in(READ_KEYS, key_ids)},
         open={},
         closed={},
-        charged={row[0] for row in tx.all_in(READ_CHARGED, taking)},
+        charged=_read_charged(tx, [request.request_id for request in taking]),
+        endpoints=names.endpoints(tx, {(request.platform, request.endpoint) for request in taking}),
+        notes=names.notes(tx, {request.description for request in closing if isinstance(request, CloseRequest)}),
     )
-    if len(taking) < len(requests):
-        _read_closing(tx, rows, [request for request in requests if not isinstance(request, ChargeRequest)])
+    if closing:
+        _read_closing(tx, rows, closing)
     return rows
+
+
+def _read_charged(tx: Tx, request_ids: Sequence[str]) -> set[str]:
+    """Those of the requests that were charged before, whether or not their charges are still open."""
+    open_ = {row[0] for row in tx.all_in(READ_TAKEN, request_ids)}
+    return open_ | read_closed(tx, request_ids).keys()
 
 
 def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:
     """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
-    Usually all of them are open, counted by their keys, and remembered by their closers. Then how many went is
+    Usually all of them are open, counted by their keys, and remembered by their closers. Then how many there are is
     enough: each row read makes the thread wait for the interpreter's lock once more.
     """
     closing, all_remembered = [], True
@@ -118,30 +116,42 @@ def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Cha
                 all_remembered = False
             else:
                 rows.open[request.request_id] = request.charge
-    if all_remembered and tx.run_in(DROP_COUNTED, closing) == len(closing):
-        rows.is_plain = True
-        return
-    rows.uncounted = {row[0] for row in tx.all_in(READ_UNCOUNTED, closing)}
+    rows.is_plain = all_remembered and tx.all_in(COUNT_OPEN, closing)[0][0] == len(closing)
+    if not rows.is_plain:
+        found = tx.all_in(READ_OPEN, closing)
+        rows.uncounted = {row[1] for row in found if not row[0]}
+        rows.open = {row[1]: Charge(*row[1:]) for row in found}
+        rows.closed = read_closed(tx, [request_id for request_id in closing if request_id not in rows.open])
     tx.run_in(DROP_CHARGES, closing)
-    rows.open = {row[0]: ChargeRequest(*row) for row in tx.all_in(READ_DROPPED, closing)}
-    rows.closed = _read_closed(tx, [request_id for request_id in closing if request_id not in rows.open])
 
 
-def _read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
-    closed: dict[str, Closed] = {}
-    for request_id, kind, amount, balance_after in tx.all_in(READ_CLOSED, request_ids):
-        used = amount if kind == "settlement" else 0
-        before = closed.get(request_id)
-        closed[request_id] = Closed(used + (before.credits_used if before else 0), balance_after)
-    return closed
+def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
+    """How those of the requests ended whose charges are closed."""
+    ids = [identify(request_id)[1] for request_id in request_ids]
+    return {request_text(row[0], row[1]) or "": Closed(row[2], row[3]) for row in tx.all_in(READ_CLOSED, ids)}
 
 
-def write_decision(tx: Tx, decision: Decision, *, now: float, node: str) -> None:
+def write_decision(tx: Tx, decision: Decision, *, node: str) -> None:
     """Write what was decided, each kind of row with one statement."""
-    settled = [charge.request_id for charge in decision.settled]
-    assert tx.run_in(SETTLE, settled, (now,)) == len(settled), "they were open until just now"
-    add_entries(tx, decision.entries)
-    tx.run_in(ADD_CHARGES, list(decision.opened), (node,))
-    accounts = [(id_, account.balance, account.held) for id_, account in decision.accounts.items()]
+    tx.run_many(ADD_CHARGES, [_open_row(charge, node) for charge in decision.opened.values()])
+    add_rows(tx, decision.journal)
+    tx.run_many(ADD_USAGE, [(*of, *astuple(counts)) for of, counts in decision.usage.items()])
+    accounts = [(id_, account.balance, account.held, account.place) for id_, account in decision.accounts.items()]
     tx.run_many(SAVE_ACCOUNTS, accounts, one=SAVE_ACCOUNT)
     tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()], one=SAVE_KEY)
+
+
+def _open_row(charge: Charge, node: str) -> tuple[Value, ...]:
+    return (
+        charge.request_id,
+        charge.account_id,
+        charge.key_id,
+        charge.credits,
+        charge.balance_after,
+        charge.place,
+        charge.taken_at,
+        charge.issued,
+        charge.issued_place,
+        charge.endpoint_number,
+        node,
+    )

@@ -13,8 +13,8 @@ from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseReque
 from billing.charges.charge_rows import judge_charges
 from billing.charges.low_balance import judge_low_balances
 from billing.charges.refunds import NOTHING_USED
-from billing.entries import AMOUNT, KIND
 from billing.errors import ChargeUnknown
+from billing.names import Names
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -45,6 +45,7 @@ class Charges:
         self._now = now
         self._billing_events = billing_events
         self.node = node
+        self._names = Names()
         self._unfinished: dict[str, Closing] = {}
         self._moved = Counter[str]()
 
@@ -111,7 +112,7 @@ class Charges:
         return len(self._unfinished)
 
     def credits_moved(self) -> dict[str, int]:
-        """Credits of committed entries since the start, by the entry's kind: deduction, settlement, refund, bonus."""
+        """Credits that committed charges have moved since the start: deduction, settlement, refund, bonus."""
         return dict(self._moved)
 
     async def _submit(self, request: CloseRequest) -> Closed:
@@ -122,7 +123,7 @@ class Charges:
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
-        decision = judge_charges(tx, requests, now=self._now(), node=self.node)
+        decision = judge_charges(tx, requests, now=self._now(), node=self.node, names=self._names)
         if low_balances := judge_low_balances(decision.accounts):
             self._billing_events.credits_fell(tx, low_balances)
         self._balances.change(tx, decision.balance_updates())
@@ -131,12 +132,12 @@ class Charges:
             tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
         return decision.outcomes
 
-    def _give_back_later(self, doubtful: Sequence[ChargeRequest]) -> None:
+    def _give_back_later(self, doubtful: Sequence[Charge]) -> None:
         """Their callers were told that nothing was taken: whatever was is refunded."""
         for one in doubtful:
             self.finish_later(one.request_id, partial(self._give_back, one))
 
-    async def _give_back(self, one: ChargeRequest) -> Closed:
+    async def _give_back(self, one: Charge) -> Closed:
         try:
             return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, NOTHING_USED))
         except ChargeUnknown:
@@ -144,10 +145,10 @@ class Charges:
 
     def _count(self, decision: Decision) -> None:
         moved = self._moved
-        for entry in decision.entries:
-            moved[entry[KIND]] += entry[AMOUNT]
-        if decision.settled:
-            moved["settlement"] += sum([charge.credits for charge in decision.settled])
+        moved["deduction"] += decision.taken
+        moved["settlement"] += decision.spent
+        moved["refund"] += decision.refunded
+        moved["bonus"] += decision.issued
 
 
 def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:

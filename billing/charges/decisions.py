@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 from billing.charges.batch_rows import (
-    AccountState,
     BatchRows,
     Charge,
     ChargeRequest,
     Closed,
     CloseRequest,
+    Counts,
     Decision,
     KeyState,
     Outcome,
     Request,
+    UsageOf,
 )
-from billing.entries import Entry, issue
 from billing.errors import (
     AccountUnknown,
     BillingError,
@@ -26,6 +26,9 @@ from billing.errors import (
     KeyBudgetReached,
     KeyUnusable,
 )
+from billing.journal import identify, micros
+
+HOUR_S: Final = 3600
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
@@ -84,39 +87,40 @@ def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unk
 
 def _take(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Charge:
     account = rows.accounts[request.account_id]
-    if account.balance < request.credits:
-        _cover(decision, account, request, now)
     id_, account_id, key_id, price = request.request_id, request.account_id, request.key_id, request.credits
+    shortfall, issued_place = 0, None
+    if account.balance < price:
+        # An unlimited account is given exactly what is missing, so that every rule of the ledger holds for it too.
+        shortfall = price - account.balance
+        account.balance = price
+        issued_place = account.place = account.place + 1
+        decision.issued += shortfall
     account.balance -= price
     account.held += price
+    account.place += 1
+    decision.taken += price
     decision.accounts[account_id] = account
     if key_id is not None:
         key = decision.keys[key_id] = rows.keys[key_id]
         key.used += price
     rows.charged.add(id_)
-    rows.open[id_] = decision.opened[id_] = request
-    platform, endpoint, balance = request.platform, request.endpoint, account.balance
-    decision.entries.append(
-        (account_id, "deduction", "available", "held", price, balance, id_, key_id, platform, endpoint, endpoint, now)
+    platform, endpoint = request.platform, request.endpoint
+    charge = Charge(
+        id_,
+        account_id,
+        key_id,
+        price,
+        platform,
+        endpoint,
+        account.balance,
+        account.place,
+        micros(now),
+        shortfall,
+        issued_place,
+        rows.endpoints[platform, endpoint],
     )
-    return Charge(id_, account_id, key_id, price, platform, endpoint, balance)
-
-
-def _cover(decision: Decision, account: AccountState, request: ChargeRequest, now: float) -> None:
-    """An unlimited account is given exactly what is missing, so that every rule of the ledger holds for it too."""
-    shortfall = request.credits - account.balance
-    account.balance = request.credits
-    decision.entries.append(
-        issue(
-            request.account_id,
-            "bonus",
-            shortfall,
-            balance_after=account.balance,
-            description="Unlimited plan",
-            now=now,
-            request_id=request.request_id,
-        )
-    )
+    rows.open[id_] = decision.opened[id_] = charge
+    return charge
 
 
 def _settle(rows: BatchRows, decision: Decision, charge: Charge, now: float) -> Outcome:
@@ -126,7 +130,7 @@ def _settle(rows: BatchRows, decision: Decision, charge: Charge, now: float) -> 
         return _close(rows, decision, close, now)
     account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     account.held -= charge.credits
-    decision.settled.append(charge)
+    _enter(rows, decision, charge, refunded=0, now=now)
     return charge
 
 
@@ -138,49 +142,62 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest, now: floa
     assert 0 <= request.used <= charge.credits, "a charge is closed for no more than was taken"
     account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     account.held -= charge.credits
-    if request.used or not charge.credits:
-        decision.entries.append(
-            _entry(charge, account, "settlement", amount=request.used, description="Settlement", now=now)
-        )
-    if rest := charge.credits - request.used:
+    rest = charge.credits - request.used
+    if rest:
         _give_back(rows, decision, charge, rest)
-        decision.entries.append(
-            _entry(charge, account, "refund", amount=rest, description=request.description, now=now)
-        )
+    note = rows.notes[request.description] if rest else None
+    _enter(rows, decision, charge, refunded=rest, now=now, note=note)
     if decision.opened.pop(request.request_id, None) is None:
         decision.closed.append(request.request_id)
     outcome = rows.closed[request.request_id] = Closed(request.used, account.balance)
     return outcome
 
 
-def _give_back(rows: BatchRows, decision: Decision, charge: ChargeRequest | Charge, amount: int) -> None:
+def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
     """Return credits to the account, and to the key's counter if it still holds them."""
-    rows.accounts[charge.account_id].balance += amount
+    account = rows.accounts[charge.account_id]
+    account.balance += amount
+    account.place += 1
     if charge.key_id is not None and charge.request_id not in rows.uncounted:
         key = decision.keys[charge.key_id] = rows.keys[charge.key_id]
         key.used -= amount
 
 
-def _entry(
-    charge: ChargeRequest | Charge,
-    account: AccountState,
-    kind: Literal["settlement", "refund"],
-    *,
-    amount: int,
-    description: str,
-    now: float,
-) -> Entry:
-    return (
-        charge.account_id,
-        kind,
-        "held",
-        "spent" if kind == "settlement" else "available",
-        amount,
-        account.balance,
-        charge.request_id,
-        charge.key_id,
-        charge.platform,
-        charge.endpoint,
-        description,
-        now,
+def _enter(
+    rows: BatchRows, decision: Decision, charge: Charge, *, refunded: int, now: float, note: int | None = None
+) -> None:
+    """The row of a charge that is closed now, and its count; the account stands as the closing leaves it."""
+    account = rows.accounts[charge.account_id]
+    key = None if charge.key_id is None else rows.keys[charge.key_id].number
+    kind, id_ = identify(charge.request_id)
+    taken, endpoint = charge.credits, charge.endpoint_number
+    decision.journal.append(
+        (
+            id_,
+            kind,
+            account.number,
+            key,
+            endpoint,
+            taken,
+            refunded,
+            charge.issued,
+            charge.taken_at,
+            micros(now) - charge.taken_at,
+            charge.balance_after,
+            account.balance,
+            charge.place,
+            account.place if refunded else None,
+            charge.issued_place,
+            note,
+        )
     )
+    place = UsageOf(account.number, key or 0, endpoint, int(now // HOUR_S))
+    counts = decision.usage.get(place)
+    if counts is None:
+        counts = decision.usage[place] = Counts()
+    counts.calls += 1
+    counts.credits += taken - refunded
+    counts.refunds += refunded
+    counts.failures += 0 < taken == refunded
+    decision.spent += taken - refunded
+    decision.refunded += refunded

@@ -9,6 +9,7 @@ from billing.accounts.balances import Balances
 from billing.charges.batch_rows import CloseRequest, Decision
 from billing.charges.charge_rows import judge_charges
 from billing.charges.refunds import NOTHING_USED
+from billing.names import Names
 from storage.store import Store, Tx
 
 CHUNK = 512
@@ -73,6 +74,6 @@ def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, De
         for request_id, account_id, key_id, _credits in rows
     ]
     # The node's name is written with new charges only, and here are none.
-    decision = judge_charges(tx, requests, now=now, node="")
+    decision = judge_charges(tx, requests, now=now, node="", names=Names())
     publish(tx, decision)
     return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

@@ -32,9 +32,11 @@ COUNT_ACTIVE = """
 SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
 """
 ADD = """
-INSERT INTO keys (id, account_id, name, hash, sealed, last4, credit_limit, used, expires_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+INSERT INTO keys (id, account_id, name, hash, sealed, last4, credit_limit, used, expires_at, created_at, number)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)
 """
+NEXT_NUMBER = "SELECT COALESCE(MAX(number), 0) + 1 FROM keys"
+NUMBERS_LOCK = "numbers of keys"
 FIND = "SELECT id, account_id, name, expires_at, revoked_at FROM keys WHERE hash = ?"
 READ_HASH = "SELECT hash FROM keys WHERE id = ?"
 READ_ENDS = """
@@ -249,7 +251,10 @@ class Keys:
         if tx.all(COUNT_ACTIVE, (account_id, now))[0][0] >= ACTIVE_KEYS_MAX:
             raise TooManyKeys(limit=ACTIVE_KEYS_MAX)
         sealed = self._cipher.seal(new.key, bound_to=new.id)
-        tx.run(ADD, (new.id, account_id, name, digest(new.key), sealed, new.last4, credit_limit, expires_at, now))
+        tx.lock([NUMBERS_LOCK])
+        number: int = tx.all(NEXT_NUMBER)[0][0]
+        terms = (name, digest(new.key), sealed, new.last4, credit_limit, expires_at, now, number)
+        tx.run(ADD, (new.id, account_id, *terms))
         return new
 
     def _unexpired(self, key: Key) -> Key:

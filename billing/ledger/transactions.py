@@ -1,32 +1,50 @@
-"""Reads the balance and the transactions for an account's owner (decisions 4)."""
+"""Reads the balance and the transactions for an account's owner (decisions 4).
 
-from collections.abc import Callable
+A line of the statement is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. Its id
+is its place in the account's order.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from itertools import chain
+from typing import Final, Literal, NamedTuple
 
 import trio
 
 from billing.accounts.accounts import read_account
-from storage.store import Row, Store, Tx, Value
+from billing.charges.decisions import HOUR_S
+from billing.journal import BONUS, PURCHASE, identify, request_text
+from storage.store import Row, Store, Tx
 
-DAY_S = 86_400.0
+DAY_HOURS: Final = 24
+WEEK_HOURS: Final = 168
 
 # What was settled is deductions less their refunds; what is still held comes on top.
 SPENT_SINCE = """
-SELECT COALESCE(SUM(amount), 0), COALESCE(SUM(CASE WHEN created_at >= ? THEN amount ELSE 0 END), 0)
-FROM ledger_entries WHERE kind = 'settlement' AND account_id = ? AND created_at >= ?
+SELECT COALESCE(SUM(credits), 0), COALESCE(SUM(CASE WHEN hour >= ? THEN credits ELSE 0 END), 0)
+FROM usage WHERE account = (SELECT number FROM accounts WHERE id = ?) AND hour >= ?
 """
-COLUMNS = "id, kind, amount, balance_after, description, endpoint, platform, request_id, key_id, created_at"
-PAGE = f"""
-SELECT {COLUMNS} FROM ledger_entries
-WHERE account_id = ? AND id < ? AND kind <> 'settlement' ORDER BY id DESC LIMIT ?
-"""  # noqa: S608 - constants
-# Materialized, or the order asked for makes the database walk through all of the account's entries.
-PAGE_OF_REQUEST = f"""
-WITH found AS MATERIALIZED (SELECT * FROM ledger_entries WHERE request_id = ?)
-SELECT {COLUMNS} FROM found WHERE account_id = ? AND id < ? AND kind <> 'settlement' ORDER BY id DESC LIMIT ?
-"""  # noqa: S608 - constants
+_POSTED = """
+SELECT journal.kind, journal.id, taken, refunded, issued, taken_at, taken_at + closed_after, balance_after,
+       balance_closed, place, refund_place, issued_place, notes.text, endpoints.path, endpoints.platform, keys.id
+FROM journal LEFT JOIN notes ON notes.id = journal.note LEFT JOIN endpoints ON endpoints.id = journal.endpoint
+LEFT JOIN keys ON keys.number = journal.key
+WHERE journal.account = (SELECT number FROM accounts WHERE id = ?)
+"""
+# One page by the index of each kind of posting.
+PAGES = tuple(
+    f"{_POSTED} AND journal.{place} < ? ORDER BY journal.{place} DESC LIMIT ?"
+    for place in ("place", "refund_place", "issued_place")
+)
+OF_REQUEST = f"{_POSTED} AND journal.id = ?"
+# The open charges of all accounts are few: one for each call that is running.
+OPEN = """
+SELECT request_id, credits, issued, taken_at, balance_after, charges.place, issued_place, endpoints.path,
+       endpoints.platform, key_id
+FROM charges JOIN endpoints ON endpoints.id = charges.endpoint WHERE account_id = ?
+"""
+OPEN_OF_REQUEST = f"{OPEN} AND request_id = ?"
 NEWEST = 2**63 - 1
 
 
@@ -65,7 +83,7 @@ class Ledger:
         self._now = now
 
     async def report(self, account_id: str) -> BalanceReport:
-        """The account's balance. Raises AccountUnknown."""
+        """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown."""
         return await self._store.read(partial(_report, account_id, self._now()))
 
     async def transactions(
@@ -78,17 +96,80 @@ class Ledger:
         if request_id is not None and "\0" in request_id:  # which not every store takes, and no request is called
             await trio.lowlevel.checkpoint()
             return []
-        tail: tuple[Value, ...] = (account_id, NEWEST if before is None else before, limit)
-        sql, params = (PAGE, tail) if request_id is None else (PAGE_OF_REQUEST, (request_id, *tail))
-        return await self._store.read(lambda tx: [_transaction(row) for row in tx.all(sql, params)])
+        newest = NEWEST if before is None else before
+        if request_id is None:
+            return await self._store.read(partial(_page, account_id, newest, limit))
+        return await self._store.read(partial(_page_of_request, account_id, request_id, newest, limit))
 
 
 def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
     account = read_account(tx, account_id)
-    week, day = tx.all(SPENT_SINCE, (now - DAY_S, account_id, now - 7 * DAY_S))[0]
+    hour = int(now // HOUR_S)
+    week, day = tx.all(SPENT_SINCE, (hour - DAY_HOURS, account_id, hour - WEEK_HOURS))[0]
     return BalanceReport(account.balance, account.held, day + account.held, week + account.held)
 
 
-def _transaction(row: Row) -> Transaction:
-    id_, kind, amount, *rest = row
-    return Transaction(id_, kind, -amount if kind == "deduction" else amount, *rest)
+def _page(account_id: str, newest: int, limit: int, tx: Tx) -> list[Transaction]:
+    rows = {row[1]: row for sql in PAGES for row in tx.all(sql, (account_id, newest, limit))}
+    return _newest(list(rows.values()), tx.all(OPEN, (account_id,)), newest, limit)
+
+
+def _page_of_request(account_id: str, request_id: str, newest: int, limit: int, tx: Tx) -> list[Transaction]:
+    closed = tx.all(OF_REQUEST, (account_id, identify(request_id)[1]))
+    return _newest(closed, tx.all(OPEN_OF_REQUEST, (account_id, request_id)), newest, limit)
+
+
+def _newest(closed: list[Row], open_: list[Row], newest: int, limit: int) -> list[Transaction]:
+    lines = [line for line in chain(_lines(closed), _open_lines(open_)) if line.id < newest]
+    lines.sort(key=lambda line: -line.id)
+    return lines[:limit]
+
+
+def _lines(rows: list[Row]) -> Iterator[Transaction]:
+    for row in rows:
+        kind, id_, taken, refunded, issued, taken_at, closed_at, after, closed, place, refund_place, issued_place = row[
+            :12
+        ]
+        note, path, platform, key_id = row[12:]
+        if kind in (PURCHASE, BONUS):
+            type_: Literal["purchase", "bonus"] = "purchase" if kind == PURCHASE else "bonus"
+            yield Transaction(place, type_, issued, after, note, None, None, None, None, taken_at / 1e6)
+            continue
+        call = _Call(path, platform, request_text(kind, id_) or "", key_id)
+        yield from _taking_lines(_Taking(taken, issued, taken_at, after, place, issued_place), call)
+        if refund_place is not None:
+            yield Transaction(refund_place, "refund", refunded, closed, note, *call, closed_at / 1e6)
+
+
+class _Call(NamedTuple):
+    """The call that a charge was for."""
+
+    path: str
+    platform: str
+    request_id: str
+    key_id: str | None
+
+
+class _Taking(NamedTuple):
+    """How the credits of a charge were taken."""
+
+    taken: int
+    issued: int
+    taken_at: int
+    balance_after: int
+    place: int
+    issued_place: int | None
+
+
+def _open_lines(rows: list[Row]) -> Iterator[Transaction]:
+    for request_id, *taking, path, platform, key_id in rows:
+        yield from _taking_lines(_Taking(*taking), _Call(path, platform, request_id, key_id))
+
+
+def _taking_lines(taking: _Taking, call: _Call) -> Iterator[Transaction]:
+    """The deduction, and the bonus that an unlimited account was given for it."""
+    after, at = taking.balance_after, taking.taken_at / 1e6
+    yield Transaction(taking.place, "deduction", -taking.taken, after, call.path, *call, at)
+    if taking.issued_place is not None:
+        covered = (taking.issued, after + taking.taken, "Unlimited plan", None, None, call.request_id, None, at)
+        yield Transaction(taking.issued_place, "bonus", *covered)

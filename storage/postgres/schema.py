@@ -6,6 +6,7 @@ from storage.errors import StoreUnusable
 from storage.migrations import Migration, MigrationSet, refuse_newer
 from storage.postgres.link import PostgresLink
 from storage.postgres.text import rows_of
+from storage.postgres.transaction import PostgresTx
 
 VERSION_LEAST = 15
 MIGRATION_LOCK = 0x51_01_CE  # any number that everybody agrees on
@@ -46,13 +47,30 @@ class PostgresSchema:
 
     def execute(self, sql: str) -> None:
         """Run one statement."""
-        self._link.queue(sql.replace("{serial}", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"))
+        serial = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+        self._link.queue(sql.replace("{serial}", serial).replace("{clustered}", ""))
         self._link.fetch()
 
     def append_only(self, table: str) -> None:
         """Refuse changes by a trigger."""
         self.execute(REFUSE_CHANGES.replace("{table}", table))
         self.execute(ON_CHANGES.replace("{table}", table))
+
+    def drop_append_only(self, table: str) -> None:
+        """Drop the table, and the function of its trigger."""
+        self.execute(f"DROP TABLE {table}")
+        self.execute(f"DROP FUNCTION {table}_refuses_changes")
+
+    @property
+    def tx(self) -> PostgresTx:
+        """The migration's transaction."""
+        return PostgresTx(self._link)
+
+    def commit(self) -> None:
+        """Commit, and begin anew."""
+        self._link.queue("COMMIT")
+        self._link.queue("BEGIN")
+        self._link.fetch()
 
 
 def check_version(link: PostgresLink) -> None:

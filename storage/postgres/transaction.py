@@ -91,7 +91,7 @@ class PostgresTx:
         if rows:
             self._link.queue_rows(sql, rows)
 
-    def all_in(self, sql: str, values: Sequence[Item]) -> list[Row]:
+    def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
         """All rows of a query over the list `{in}`."""
         if not values:
             return []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from storage.errors import StoreCorrupt, StoreUnusable
 from storage.migrations import Migration, MigrationSet, refuse_newer
 from storage.private_files import make_folder
+from storage.sqlite.transaction import SqliteTx
 
 if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
@@ -32,7 +33,7 @@ class SqliteSchema:
 
     def execute(self, sql: str) -> None:
         """Run one statement; a counting key is SQLite's row id."""
-        self._connection.execute(sql.replace("{serial}", "INTEGER PRIMARY KEY"))
+        self._connection.execute(sql.replace("{serial}", "INTEGER PRIMARY KEY").replace("{clustered}", "WITHOUT ROWID"))
 
     def append_only(self, table: str) -> None:
         """Refuse changes by triggers."""
@@ -41,6 +42,20 @@ class SqliteSchema:
                 f"CREATE TRIGGER {table}_refuses_{action.lower()} BEFORE {action} ON {table} "
                 f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             )
+
+    def drop_append_only(self, table: str) -> None:
+        """Drop the table; its triggers go with it."""
+        self._connection.execute(f"DROP TABLE {table}")
+
+    @property
+    def tx(self) -> SqliteTx:
+        """The migration's transaction."""
+        return SqliteTx(self._connection.cursor())
+
+    def commit(self) -> None:
+        """Commit, and begin anew."""
+        self._connection.execute("COMMIT")
+        self._connection.execute("BEGIN")
 
 
 def make_data_folder(folder: Path) -> None:

@@ -120,12 +120,15 @@ class SqliteTx:
             piece = rows[start : start + ROWS_MAX]
             self._cursor.execute(_rows(sql, len(piece), len(piece[0])), [*chain.from_iterable(piece)])
 
-    def all_in(self, sql: str, values: Sequence[Item]) -> list[Row]:
+    def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
         """All rows of a query over the list `{in}`."""
         if not values:
             return []
         if len(values) == 1 and (alone := _over_one(sql)):
             return self._cursor.execute(alone, values).fetchall()
+        if isinstance(values[0], bytes):  # which JSON does not have
+            pieces = [values[start : start + ROWS_MAX] for start in range(0, len(values), ROWS_MAX)]
+            return [row for one in pieces for row in self._cursor.execute(_over_marks(sql, len(one)), one)]
         return self._cursor.execute(_over_list(sql), (_listed(values),)).fetchall()
 
     def run_in(self, sql: str, values: Sequence[Item], params: Sequence[Value] = ()) -> int:
@@ -157,6 +160,12 @@ def _over_list(sql: str) -> str:
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
+def _over_marks(sql: str, count: int) -> str:
+    """`sql` over a list of so many parameters."""
+    return _plain(sql).replace("{in}", "(" + ",".join("?" * count) + ")")
+
+
+@lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_one(sql: str) -> str | None:
     """`sql` over a list of one, whose value is the parameter; None if it is written in another way.
 
@@ -181,7 +190,7 @@ def _plain(sql: str) -> str:
     return sql.replace("{lock}", "").replace("{now}", NOW) if "{" in sql else sql
 
 
-def _listed(values: Sequence[Item]) -> str:
+def _listed(values: Sequence[Value]) -> str:
     """The list as JSON, of whose texts SQLite would see no more than what stands before a NUL."""
     text = orjson.dumps(values).decode()
     if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for value in values):

@@ -16,6 +16,7 @@ from gateway.config.secrets import load_secret
 from gateway.node.membership import MembershipPace
 from tests.crash.clients import Clients, Node, NodeDied
 from tests.crash.seen import Life, Seen, check_costs
+from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import open_outsider
 from tests.fakes.quick_node import BEAT_S
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
@@ -41,14 +42,6 @@ TABLES: dict[str, dict[str, object]] = {
     "breaker": {"failures": 100_000},
     "log": {"access": False},
 }
-NET = """
-SELECT request_id, SUM(CASE kind WHEN 'deduction' THEN amount WHEN 'refund' THEN -amount ELSE 0 END)
-FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id
-"""
-PARTIAL = """
-SELECT request_id, SUM(amount) FROM ledger_entries WHERE kind IN ('settlement', 'refund') GROUP BY request_id
-HAVING COUNT(*) = 2
-"""
 LOST_REPLIES = """
 SELECT owner FROM claims LEFT JOIN replies ON replies.id = claims.reply
 WHERE claims.reply IS NOT NULL AND replies.id IS NULL
@@ -155,7 +148,10 @@ class Ordeal:
         """Compare the answers that clients saw with the store."""
         seen = self.clients.seen
         with open_outsider(self.place.store_url) as store:
-            net, partial = dict(store.run(NET)), dict(store.run(PARTIAL))
+            entries = read_entries(store.run)
+            net = nets(entries)
+            refunded = {entry.request_id for entry in entries if entry.kind == "refund"}
+            partial = {id_: cost for id_, cost in net.items() if cost and id_ in refunded}
             accounts = dict(store.run("SELECT id, balance FROM accounts"))
             used = dict(store.run("SELECT account_id, used FROM keys WHERE account_id = ?", self.account))
             owners = dict(store.run("SELECT owner, status FROM claims WHERE status IS NOT NULL"))

@@ -32,6 +32,12 @@ EXPIRED_AT = 1_580_472_000.0
 CREDITS = 100_000
 PATIENCE_S = 90.0
 SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
+REFUSED = {
+    "deduction": ("charges", "1 = 1"),
+    "settlement": ("journal", "NEW.kind <= 2 AND (NEW.refunded < NEW.taken OR NEW.taken = 0)"),
+    "refund": ("journal", "NEW.refunded > 0"),
+}
+"""The table and the new rows of it that stand for a kind of entry."""
 
 
 @dataclass(slots=True)
@@ -101,12 +107,10 @@ class OpenNode:
         assert (await self.money())[1] == 0
 
     @asynccontextmanager
-    async def store_refusing(self, kind: str = "", *, table: str = "ledger_entries") -> AsyncIterator[None]:
-        """The store commits nothing with a ledger entry of this kind (deduction, settlement, refund), or with any row
-        of another `table`.
-        """
+    async def store_refusing(self, kind: str = "", *, table: str = "charges") -> AsyncIterator[None]:
+        """The store commits no deduction, settlement or refund, as `kind` says, or no new row of `table`."""
         store = self.node.stores.store
-        statements = refuse(table, f"NEW.kind = '{kind}'" if kind else "1 = 1")
+        statements = refuse(*REFUSED.get(kind, (table, "1 = 1")))
         await store.write(lambda tx: [tx.run(sql) for sql in statements])
         try:
             yield

@@ -18,6 +18,7 @@ from bench.core.settings import Setting, toml
 from gateway.config.secrets import load_secret
 from gateway.node.membership import MembershipPace
 from limits.shared_gate import GateSpans
+from tests.fakes.entries import EntryRow, nets, read_entries
 from tests.fakes.scripted_upstream import Upstream, open_upstream
 from tests.processes.commands import PROJECT
 from tests.processes.fleet import PROGRAM, Fleet
@@ -42,10 +43,6 @@ SETTINGS: dict[str, Setting] = {
     "upstreams.defaults.max_connections": 1000,
     "log.access": False,
 }
-NET = """
-SELECT request_id, SUM(CASE kind WHEN 'deduction' THEN amount WHEN 'refund' THEN -amount ELSE 0 END)
-FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id
-"""
 
 
 class Unanswered(Exception):
@@ -189,6 +186,10 @@ class Cluster:
         """The rows of the database."""
         return await trio.to_thread.run_sync(_rows, self.store_url, sql, arguments)
 
+    async def entries(self) -> list[EntryRow]:
+        """The ledger's entries."""
+        return await trio.to_thread.run_sync(lambda: read_entries(lambda sql: _rows(self.store_url, sql, ())))
+
     async def balance(self, account: str = "") -> int:
         """The balance of an account as the database has it."""
         ((balance,),) = await self.rows("SELECT balance FROM accounts WHERE id = %s", account or self.account)
@@ -205,7 +206,7 @@ class Cluster:
         Gives what each request cost.
         """
         await until(self._is_settled, within_s=settled_within_s)
-        net = {request_id: int(cost) for request_id, cost in await self.rows(NET)}
+        net = nets(await self.entries())
         told: dict[str, int] = {}
         for envelope in (answer.json for answer in self.answers):
             if not envelope.get("idempotent_replay"):

@@ -37,6 +37,7 @@ from scheduler.monitors.runs.verdict import RunVerdict
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.opening import open_store
 from storage.store import Tx
+from tests.fakes.entries import read_entries
 from tests.fakes.scripted_recipes import ScriptedRecipes
 
 EPOCH = 1_800_000_000.0  # a Friday, 08:00 UTC: a slot of every cadence
@@ -211,8 +212,8 @@ class Desk:
 
     async def settled(self) -> dict[str, int]:
         """The credits that each request id has cost in the end."""
-        sql = "SELECT request_id, SUM(amount) FROM ledger_entries WHERE kind = 'settlement' GROUP BY request_id"
-        return {row[0]: int(row[1]) for row in await self.store.read(lambda tx: tx.all(sql))}
+        entries = await self.store.read(lambda tx: read_entries(tx.all))
+        return {one.request_id: one.amount for one in entries if one.request_id and one.kind == "settlement"}
 
     async def assert_sound(self, *accounts: str) -> None:
         """The ledger proves itself, and nothing of these accounts is held."""

@@ -10,13 +10,14 @@ from typing import NamedTuple
 from gateway.node.stores import MIGRATIONS
 from storage.sqlite.files import migrate
 from storage.store import Tx
+from tests.fakes.entries import EntryRow, read_entries
 from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_store import InlineSqlite, OfOneself
 from tests.fakes.stores import engine
 
 COUNT = """
 INSERT INTO sim_counters (key_id, used, entry_id)
-VALUES (NEW.id, NEW.used, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries));
+VALUES (NEW.id, NEW.used, (SELECT place FROM accounts WHERE id = NEW.account_id));
 """
 WATCH_COUNTERS = (
     "CREATE TABLE sim_counters (id INTEGER PRIMARY KEY, key_id TEXT, used INTEGER, entry_id INTEGER)",
@@ -30,23 +31,6 @@ WATCH_COUNTERS_OF_A_SERVER = (
 """A test's own record of how each key's counter moved, since the counter itself forgets."""
 CLAIMS = "SELECT claims.id, owner, status, body FROM claims LEFT JOIN replies ON replies.id = claims.reply"
 COUNTERS = "SELECT id, key_id, used, entry_id FROM sim_counters WHERE id > ? ORDER BY id"
-ENTRIES = """
-SELECT id, account_id, kind, amount, balance_after, request_id, key_id, description
-FROM ledger_entries WHERE id > ? ORDER BY id
-"""
-
-
-class EntryRow(NamedTuple):
-    """A ledger entry."""
-
-    id: int
-    account: str
-    kind: str
-    amount: int
-    balance_after: int
-    request_id: str | None
-    key: str | None
-    description: str
 
 
 class KeyRow(NamedTuple):
@@ -101,11 +85,11 @@ def _run(tx: Tx, *, sql: str) -> None:
     tx.run(sql)
 
 
-def read_rows(tx: Tx, *, after_entry: int, after_counter: int) -> Rows:
+def read_rows(tx: Tx, *, seen: set[EntryRow], after_counter: int) -> Rows:
     """The rows that there are now."""
     run = tx.all
     return Rows(
-        entries=[EntryRow(*row) for row in run(ENTRIES, (after_entry,))],
+        entries=[entry for entry in read_entries(run) if entry not in seen],
         counters=[(*row,) for row in run(COUNTERS, (after_counter,))],
         accounts={row[0]: (row[1], row[2]) for row in run("SELECT id, balance, held FROM accounts")},
         keys={row[0]: KeyRow(*row[1:]) for row in run("SELECT id, used, credit_limit, revoked_at FROM keys")},

@@ -8,8 +8,9 @@ from functools import partial
 
 import trio
 
+from tests.fakes.entries import EntryRow
 from tests.fakes.inline_calls import InlineCalls
-from tests.simulation.database import EntryRow, KeyRow, Rows, read_rows
+from tests.simulation.database import KeyRow, Rows, read_rows
 from tests.simulation.trace import Trace
 
 NEVER_NEGATIVE = "a balance is never negative"
@@ -48,7 +49,8 @@ class Shadow:
     def __init__(self, database: InlineCalls, trace: Trace) -> None:
         self._database = database
         self._trace = trace
-        self._last_entry = self._last_counter = 0
+        self._seen: set[EntryRow] = set()
+        self._last_counter = 0
         self.requests: dict[str, Money] = defaultdict(Money)
         self.balances: dict[str, list[int]] = defaultdict(lambda: [0])
         self._available: dict[str, int] = defaultdict(int)
@@ -71,11 +73,9 @@ class Shadow:
 
     def look(self) -> None:
         """A commit has happened."""
-        rows = self.rows = self._database.look(
-            partial(read_rows, after_entry=self._last_entry, after_counter=self._last_counter)
-        )
+        rows = self.rows = self._database.look(partial(read_rows, seen=self._seen, after_counter=self._last_counter))
         for entry in rows.entries:
-            self._last_entry = entry.id
+            self._seen.add(entry)
             why = " recovered" if entry.description == CRASHED else ""
             self._trace.note(f"{entry.kind} {entry.amount} of {entry.request_id}, {entry.balance_after} left{why}")
             self._enter(entry)

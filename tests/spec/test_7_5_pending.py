@@ -61,7 +61,7 @@ def place(tmp_path: Path, commands: Commands) -> Place:
 @contextmanager
 def refusing_refunds(place: Place) -> Iterator[None]:
     """No refund is committed by anybody while the block runs."""
-    with open_outsider(place.store_url) as other, other.refusing("ledger_entries", "NEW.kind = 'refund'"):
+    with open_outsider(place.store_url) as other, other.refusing("journal", "NEW.refunded > 0"):
         yield
 
 

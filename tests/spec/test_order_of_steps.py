@@ -14,6 +14,7 @@ import trio
 
 from limits.gate import MemoryGate
 from tests.fakes.calling import Answered
+from tests.fakes.entries import nets, read_entries
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import told
 from tests.fakes.upstream_server import until
@@ -47,9 +48,7 @@ async def counters(node: OpenNode) -> Counters:
     assert held == 0
     store, parts = node.node.stores.store, node.node.api._parts
     (claims,) = (await store.read(lambda tx: tx.all("SELECT COUNT(*) FROM claims")))[0]
-    (charges,) = (await store.read(lambda tx: tx.all("SELECT COUNT(*) FROM ledger_entries WHERE kind = 'deduction'")))[
-        0
-    ]
+    charges = len(nets(await store.read(lambda tx: read_entries(tx.all))))
     (key,) = [key for key in await node.operate("key.list", account=node.account) if key["id"] == node.key_id]
     gate = parts.admission.gate
     assert isinstance(gate, MemoryGate)

@@ -1,7 +1,6 @@
 """A key's counter that is reset while charges are open: what they are refunded is not the new counter's."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 import pytest
 import trio
@@ -15,6 +14,7 @@ from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Tx
 from tests.billing.desk import Desk
+from tests.billing.old_ledger import OldLedger
 from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_store import open_inline
 
@@ -110,30 +110,22 @@ async def test_charges_that_an_earlier_version_left_open_across_a_reset_are_refu
     before = MigrationSet(MIGRATIONS.name, MIGRATIONS.migrations[:3])
     with trio.fail_after(60):
         async with open_store(store_url, [before]) as old:
-            desk = Desk(old)
-            account = await desk.accounts.create("Ada")
-            reset, plain = [await desk.keys.create(account.id) for _ in range(2)]
-            await old.write(partial(_leave_open, account_id=account.id, reset=reset.id, plain=plain.id))
+            await old.write(_leave_open)
         async with open_store(store_url, [MIGRATIONS]) as new:
             desk = Desk(new)
             assert (await recover(new, now=desk.now)).credits == 12
-            assert [await used(desk, key.id) for key in (reset, plain)] == [2, 0]
+            assert [await used(desk, key) for key in ("key_0", "key_x")] == [2, 0]
             await desk.assert_sound()
 
 
-def _leave_open(tx: Tx, *, account_id: str, reset: str, plain: str) -> None:
+def _leave_open(tx: Tx) -> None:
     """Two open charges: of 5 on a key whose counter was reset since and is at 2, of 7 on one whose counter holds it."""
-    entry = """
-    INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_after, request_id, key_id, platform,
-        endpoint, description, created_at) VALUES (?, 'deduction', 'available', 'held', ?, ?, ?, ?, 'p', 'e', 'e', 0)
-    """
-    charge = """
-    INSERT INTO charges (request_id, account_id, key_id, credits, node, platform, endpoint, taken_at)
-    VALUES (?, ?, ?, ?, 'node-1', 'p', 'e', 0)
-    """
-    for request_id, key_id, credits, balance in (("req_a", reset, 5, 95), ("req_b", plain, 7, 88)):  # noqa: A001
-        tx.run(entry, (account_id, credits, balance, request_id, key_id))
-        tx.run(charge, (request_id, account_id, key_id, credits))
-    tx.run("UPDATE accounts SET balance = 88, held = 12 WHERE id = ?", (account_id,))
-    tx.run("UPDATE keys SET used = 2 WHERE id = ?", (reset,))
-    tx.run("UPDATE keys SET used = 7 WHERE id = ?", (plain,))
+    ledger = OldLedger()
+    account = ledger.account(100)
+    for request_id, credits in (("req_a", 5), ("req_b", 7)):  # noqa: A001
+        ledger.take(account, request_id, credits)
+    ledger.fill(tx)
+    tx.run("UPDATE keys SET used = 2")
+    columns = "account_id, name, sealed, last4, created_at"
+    tx.run(f"INSERT INTO keys (id, hash, used, {columns}) SELECT 'key_x', 'x', 7, {columns} FROM keys")
+    tx.run("UPDATE charges SET key_id = 'key_x' WHERE request_id = 'req_b'")

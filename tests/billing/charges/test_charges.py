@@ -22,6 +22,7 @@ from billing.errors import (
 from billing.migrations import MIGRATIONS
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk, open_desk
+from tests.fakes.entries import read_entries
 from tests.fakes.inline_store import open_inline
 from tests.fakes.slow_reads import SlowReads
 
@@ -36,8 +37,8 @@ async def used(desk: Desk, key_id: str) -> int:
 
 
 async def kinds(desk: Desk, request_id: str) -> list[tuple[str, int]]:
-    sql = "SELECT kind, amount FROM ledger_entries WHERE request_id = ? ORDER BY id"
-    return await desk.store.read(lambda tx: tx.all(sql, (request_id,)))
+    entries = await desk.store.read(lambda tx: read_entries(tx.all))
+    return [(entry.kind, entry.amount) for entry in entries if entry.request_id == request_id]
 
 
 async def test_a_charge_is_held_until_it_is_settled(desk: Desk) -> None:

@@ -1,25 +1,75 @@
 """The pure decision, without a database."""
 
 import math
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.charges.batch_rows import AccountState, BatchRows, Charge, ChargeRequest, Closed, CloseRequest, KeyState
+from billing.charges.batch_rows import (
+    AccountState,
+    BatchRows,
+    Charge,
+    ChargeRequest,
+    Closed,
+    CloseRequest,
+    Decision,
+    KeyState,
+)
 from billing.charges.decisions import decide
-from billing.entries import AMOUNT, KIND
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
+from billing.journal import micros
 
 NOW = 1000.0
 
 
 def books(balance: int = 100, *, limit: int | None = None, unlimited: bool = False) -> BatchRows:
     account = AccountState(balance, 0, unlimited=unlimited)
-    return BatchRows({"acc": account}, {"key": KeyState("acc", limit, 0, None, None)}, {}, {}, set())
+    keys = {"key": KeyState("acc", limit, 0, None, None)}
+    return BatchRows({"acc": account}, keys, {}, {}, set(), {("github", "repository"): 1}, {"Refund": 2})
 
 
 def take(number: int, credits: int, least: int | None = None) -> ChargeRequest:  # noqa: A002
     return ChargeRequest(f"req_{number}", "acc", "key", credits, "github", "repository", least)
+
+
+class Row(NamedTuple):
+    """A journal row by its columns."""
+
+    id: bytes
+    kind: int
+    account: int
+    key: int | None
+    endpoint: int | None
+    taken: int
+    refunded: int
+    issued: int
+    taken_at: int
+    closed_after: int
+    balance_after: int
+    balance_closed: int
+    place: int
+    refund_place: int | None
+    issued_place: int | None
+    note: int | None
+
+
+def rows_of(decision: Decision) -> list[Row]:
+    return [Row(*row) for row in decision.journal]
+
+
+def postings_of(decision: Decision) -> list[tuple[int, int, int]]:
+    """Every move of the balance: its place, what it moved, and the balance after it."""
+    found = [(row.refund_place, row.refunded, row.balance_closed) for row in rows_of(decision) if row.refund_place]
+    taken = [(row.place, row.taken, row.balance_after, row.issued_place, row.issued) for row in rows_of(decision)]
+    open_ = [
+        (one.place, one.credits, one.balance_after, one.issued_place, one.issued) for one in decision.opened.values()
+    ]
+    for place, price, after, issued_place, issued in (*taken, *open_):
+        found.append((place, -price, after))
+        if issued_place is not None:
+            found.append((issued_place, issued, after + price))
+    return sorted(found)
 
 
 @given(
@@ -45,17 +95,23 @@ def test_credits_are_conserved_and_never_negative(
     decision = decide(state, requests, NOW)
 
     assert len(decision.outcomes) == len(requests)
-    moved = {"issued": 0, "available": balance, "held": 0, "spent": 0}
-    for _account_id, _kind, debit, credit, amount, balance_after, *_rest in decision.entries:
-        moved[debit] -= amount
-        moved[credit] += amount
-        assert balance_after == moved["available"] >= 0
     account, key = state.accounts["acc"], state.keys["key"]
-    assert (account.balance, account.held) == (moved["available"], moved["held"])
+    postings = postings_of(decision)
+    assert [place for place, _moved, _after in postings] == list(range(1, account.place + 1))
+    available = balance
+    for _place, moved, balance_after in postings:
+        available += moved
+        assert balance_after == available >= 0
+    spent = sum(row.taken - row.refunded for row in rows_of(decision))
+    assert account.balance == available
     assert account.held == sum(charge.credits for charge in decision.opened.values())
-    assert unlimited or moved["issued"] == 0
-    assert key.used == account.held + moved["spent"]
+    assert account.balance + account.held + spent == balance + decision.issued
+    assert (decision.spent, decision.taken) == (spent, spent + account.held + decision.refunded)
+    assert unlimited or decision.issued == 0
+    assert key.used == account.held + spent
     assert limit is None or key.used <= limit
+    counted = [(one.calls, one.credits, one.refunds) for one in decision.usage.values()]
+    assert counted == ([(len(decision.journal), spent, decision.refunded)] if decision.journal else [])
     assert decision.closed == []  # opened and closed in one batch: no row is ever written
 
 
@@ -91,7 +147,7 @@ def test_a_charge_that_may_be_less_takes_as_much_as_there_is_but_never_less_than
         assert decision.opened["req_1"].credits == outcome.credits, "what recovery would refund"
         assert unlimited or state.accounts["acc"].balance == balance - outcome.credits
         return
-    assert (decision.entries, decision.opened) == ([], {}), "a refusal moves nothing"
+    assert (decision.journal, decision.opened) == ([], {}), "a refusal moves nothing"
 
 
 @given(balance=st.integers(0, 40), prices=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
@@ -124,7 +180,8 @@ def test_one_request_is_charged_once_even_within_a_batch() -> None:
 def test_a_batch_of_refusals_writes_nothing() -> None:
     decision = decide(books(0), [take(1, 2), take(2, 1)], NOW)
     assert all(isinstance(outcome, BillingError) for outcome in decision.outcomes)
-    assert not decision.entries
+    assert not decision.journal
+    assert not decision.usage
     assert not decision.opened
     assert not decision.accounts
     assert not decision.keys
@@ -141,14 +198,13 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
     state = books(90)
     state.accounts["acc"].held = 10
     state.keys["key"].used = 10
-    state.open["req_1"] = take(1, 10)
+    state.accounts["acc"].place = 7
+    state.open["req_1"] = Charge("req_1", "acc", "key", 10, "github", "repository", 90, 7, micros(NOW) - 5)
     decision = decide(state, [CloseRequest("req_1", "acc", "key", 4), CloseRequest("req_1", "acc", "key", 10)], NOW)
     assert decision.outcomes == [Closed(4, 96), Closed(4, 96)]
     assert decision.closed == ["req_1"]
-    assert [(entry[KIND], *entry[AMOUNT : AMOUNT + 2]) for entry in decision.entries] == [
-        ("settlement", 4, 90),
-        ("refund", 6, 96),
-    ]
+    (row,) = rows_of(decision)
+    assert row[5:] == (10, 6, 0, micros(NOW) - 5, 5, 90, 96, 7, 8, None, 2)
 
 
 def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> None:
@@ -156,9 +212,13 @@ def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> No
     state.is_plain = True
     state.accounts["acc"].held = 10
     state.keys["key"].used = 10
-    settled = [Charge(f"req_{number}", "acc", "key", 5, "github", "repository", 0) for number in (1, 2)]
+    settled = [Charge(f"req_{number}", "acc", "key", 5, "github", "repository", 0, number) for number in (1, 2)]
+    state.accounts["acc"].place = 2
     decision = decide(state, [settled[0], take(3, 4), settled[1]], NOW)
-    assert decision.settled == settled
+    assert [(row.id, row.taken, row.refunded, row.balance_closed, row.place) for row in rows_of(decision)] == [
+        (b"req_1", 5, 0, 90, 1),
+        (b"req_2", 5, 0, 86, 2),
+    ]
     assert [type(outcome) for outcome in decision.outcomes] == [Charge, Charge, Charge]
-    assert [(entry[KIND], entry[AMOUNT + 1]) for entry in decision.entries] == [("deduction", 86)]
+    assert [(one.balance_after, one.place) for one in decision.opened.values()] == [(86, 3)]
     assert (state.accounts["acc"].balance, state.accounts["acc"].held, state.keys["key"].used) == (86, 4, 14)

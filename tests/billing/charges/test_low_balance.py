@@ -1,7 +1,6 @@
 """Credits that run low or out are told once for each fall, however the settlements fall into batches."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -17,6 +16,7 @@ from storage.opening import open_store
 from storage.store import Tx
 from tests.billing.charges.test_batch_rows_machine import wait
 from tests.billing.desk import Desk
+from tests.fakes.entries import EntryRow, read_entries
 from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore, open_inline
@@ -165,10 +165,45 @@ STEPS = st.lists(
 )
 
 
-def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step]) -> Desk:
+class History:
+    """The entries of some accounts in the order of the steps that wrote them."""
+
+    def __init__(self, desk: Desk, ids: Sequence[str]) -> None:
+        self._desk = desk
+        self._ids = ids
+        self.entries: dict[EntryRow, None] = {}
+        self.look()
+
+    def look(self) -> None:
+        """A step has been made."""
+        for entry in wait(self._desk.store.read(lambda tx: read_entries(tx.all))):
+            if entry.account in self._ids:
+                self.entries.setdefault(entry)
+
+    def steps(self, account_id: str) -> list[str]:
+        """The brute-force judge: walks from entry to entry, whatever wrote them together."""
+        whole = pack = 0
+        steps: list[str] = []
+        for _id, account, kind, amount, *_rest in self.entries:
+            before = whole
+            if account != account_id:
+                continue
+            if kind in ("purchase", "bonus"):
+                whole, pack = whole + amount, amount
+            elif kind == "settlement":
+                whole -= amount
+            if pack // 5 > 0 and whole <= pack // 5 < before:
+                steps.append(LOW)
+            if whole == 0 < before:
+                steps.append(EXHAUSTED)
+        return steps
+
+
+def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step], history: History) -> None:
     """Grants, restarts with their recovery, and batches that take and close at will."""
     open_: list[Charge] = []
     for step in steps:
+        history.look()
         if step[0] == "grant":
             wait(desk.accounts.grant(ids[step[1]], step[2]))
         elif step[0] == "restart":
@@ -181,7 +216,7 @@ def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step]) -> Desk:
             assert isinstance(store, InlineCalls)
             outcomes = store.together(desk.charges.judge, [*taking, *closing])
             open_ += [one for one in outcomes[: len(taking)] if isinstance(one, Charge)]
-    return desk
+    history.look()
 
 
 def close_in_some_way(charge: Charge, used: int, way: int) -> Request:
@@ -191,29 +226,12 @@ def close_in_some_way(charge: Charge, used: int, way: int) -> Request:
     return CloseRequest(charge.request_id, charge.account_id, None, used, charge=charge if way == 1 else None)
 
 
-def steps_of_the_ledger(tx: Tx, account_id: str) -> list[str]:
-    """The brute-force judge: walks from entry to entry, whatever wrote them together."""
-    whole = pack = 0
-    steps: list[str] = []
-    sql = "SELECT kind, amount FROM ledger_entries WHERE account_id = ? ORDER BY id"
-    for kind, amount in tx.all(sql, (account_id,)):
-        before = whole
-        if kind in ("purchase", "bonus"):
-            whole, pack = whole + amount, amount
-        elif kind == "settlement":
-            whole -= amount
-        if pack // 5 > 0 and whole <= pack // 5 < before:
-            steps.append(LOW)
-        if whole == 0 < before:
-            steps.append(EXHAUSTED)
-    return steps
-
-
 def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
     ids = [wait(desk.accounts.create("A", credits=welcome)).id for _ in range(2)]
-    play(desk, ids, steps)
+    history = History(desk, ids)
+    play(desk, ids, steps, history)
     for id_ in ids:
-        assert desk.published.steps(id_) == wait(desk.store.read(partial(steps_of_the_ledger, account_id=id_)))
+        assert desk.published.steps(id_) == history.steps(id_)
     wait(desk.assert_sound())
 
 
@@ -242,8 +260,8 @@ def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
 
 
 async def test_accounts_that_exist_get_their_last_purchase_or_their_welcome_bonus_as_pack(store_url: str) -> None:
-    now = billing.migrations.MIGRATIONS
-    before = MigrationSet(now.name, now.migrations[:2])
+    name, migrations = billing.migrations.MIGRATIONS.name, billing.migrations.MIGRATIONS.migrations
+    before, with_packs = MigrationSet(name, migrations[:2]), MigrationSet(name, migrations[:3])
     rows = [
         ("bought", "bonus", 100, None),
         ("bought", "purchase", 900, None),
@@ -266,7 +284,7 @@ async def test_accounts_that_exist_get_their_last_purchase_or_their_welcome_bonu
 
     async with open_store(store_url, [before]) as store:
         await store.write(fill)
-    async with open_store(store_url, [now]) as store:
+    async with open_store(store_url, [with_packs]) as store:
         packs = await store.read(lambda tx: tx.all("SELECT id, pack FROM accounts"))
     assert dict(packs) == {"bought": 500, "new": 100, "unlimited": 70, "bare": 0}
 

@@ -7,6 +7,7 @@ import trio
 from billing.charges.batch_rows import Charge, Closed
 from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk, open_desk
+from tests.fakes.entries import nets, read_entries
 from tests.servers.postgres import PostgresServer
 
 ROUNDS = 3
@@ -66,11 +67,7 @@ async def test_a_server_that_is_killed_under_load_loses_nothing_and_charges_noth
         await finish(desk)
         assert load.failed > 0
         assert len(load.closed) > 100
-        sql = """
-        SELECT request_id, SUM(CASE WHEN kind = 'settlement' THEN amount ELSE 0 END) FROM ledger_entries
-        WHERE request_id IS NOT NULL GROUP BY request_id
-        """
-        costs: dict[str, int] = dict(await desk.store.read(lambda tx: tx.all(sql)))
+        costs = nets(await desk.store.read(lambda tx: read_entries(tx.all)))
         told = {request_id: closed.credits_used for request_id, closed in load.closed.items()}
         assert {request_id: costs[request_id] for request_id in told} == told
         found = await desk.accounts.get(account.id)

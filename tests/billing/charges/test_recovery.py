@@ -11,6 +11,7 @@ import trio
 from billing.charges.recovery import Recovered, recover
 from billing.ledger.verification import verify
 from tests.billing.desk import Desk, open_desk
+from tests.fakes.entries import nets, read_entries
 
 ROUNDS = 5
 ROUNDS_MAX = 40
@@ -86,14 +87,7 @@ async def examine(url: str, account_id: str, key_id: str, confirmed: dict[str, i
     async with open_desk(url) as desk:
         last = await recover(desk.store, now=desk.now)
         assert await desk.store.read(verify) == []
-        costs = dict(
-            await desk.store.read(
-                lambda tx: tx.all(
-                    "SELECT request_id, SUM(CASE WHEN kind = 'settlement' THEN amount ELSE 0 END) "
-                    "FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id"
-                )
-            )
-        )
+        costs = nets(await desk.store.read(lambda tx: read_entries(tx.all)))
         assert {request_id: costs[request_id] for request_id in confirmed} == confirmed
         account = await desk.accounts.get(account_id)
         assert (account.balance, account.held) == (1_000_000 - sum(costs.values()), 0)

@@ -4,7 +4,7 @@ import pytest
 
 from billing.accounts.accounts import GRANT_MAX
 from billing.errors import AccountUnknown, TermsInvalid
-from billing.ledger.transactions import NEWEST, PAGE_OF_REQUEST, BalanceReport
+from billing.ledger.transactions import NEWEST, OF_REQUEST, PAGES, BalanceReport
 from billing.migrations import MIGRATIONS
 from billing.prices import credits_for
 from tests.billing.desk import EPOCH, Desk
@@ -99,11 +99,33 @@ def test_tiers_have_their_prices_and_an_endpoint_may_have_its_own() -> None:
     assert [credits_for("premium", 0), credits_for("standard", 3)] == [0, 3]
 
 
+async def test_what_was_spent_lately_is_told_by_whole_hours(desk: Desk) -> None:
+    """The hour in which the day began counts whole, the one before it does not."""
+    account = await desk.accounts.create("Ada", credits=1000)
+    desk.time = EPOCH - EPOCH % 3600 + 1800
+    began = desk.time - DAY_S
+    for at, price in ((began - 1801, 1), (began - 1800, 10), (began, 100), (desk.time, 200)):
+        later, desk.time = desk.time, at
+        await desk.charges.close(await desk.charges.take(desk.request(account.id, credits=price)), used=price)
+        desk.time = later
+    assert (await desk.ledger.report(account.id)).last_24h == 310
+
+
 @pytest.mark.sqlite
-async def test_the_lines_of_one_request_are_found_without_walking_through_the_account() -> None:
+@pytest.mark.parametrize(
+    ("sql", "index"),
+    [
+        (PAGES[0], "INDEX journal_of_account"),
+        (PAGES[1], "INDEX journal_refunds"),
+        (PAGES[2], "INDEX journal_issues"),
+        (OF_REQUEST, "PRIMARY KEY"),
+    ],
+)
+async def test_a_page_walks_one_index_and_sorts_nothing(sql: str, index: str) -> None:
     """On SQLite, which plans without looking at how much there is."""
     store = InlineStore([MIGRATIONS])
-    plan = await store.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {PAGE_OF_REQUEST}", ("req", "acc", NEWEST, 9)))
-    used = {word for row in plan for word in str(row[3]).split() if word.startswith("ledger_of_")}
-    assert used == {"ledger_of_request"}
+    params = ("acc", NEWEST, 9) if sql in PAGES else ("acc", b"req")
+    plan = [str(row[3]) for row in await store.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {sql}", params))]
+    assert any(step.startswith(f"SEARCH journal USING {index}") for step in plan), plan
+    assert not any("TEMP B-TREE" in step or "SCAN" in step for step in plan), plan
     store.close()

@@ -18,6 +18,7 @@ from threading import Event
 import pytest
 
 from storage.sqlite.watch import WATCH_S
+from tests.fakes.entries import nets, read_entries
 from tests.processes.place import Place, Served
 from tests.processes.waiting import wait_until
 
@@ -214,7 +215,7 @@ def test_what_was_answered_as_billed_is_in_the_ledger_after_a_loss_under_load(
         answered += load.billed
         assert place.told("ledger", "verify")["ok"]
     with closing(sqlite3.connect(place.database)) as other:
-        kept = {id_ for (id_,) in other.execute("SELECT request_id FROM ledger_entries WHERE kind = 'deduction'")}
+        kept = nets(read_entries(other.execute)).keys()
     assert set(answered) <= kept
     assert len(answered) > 20 * ROUNDS
 
@@ -270,7 +271,7 @@ def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Pla
     with place.serve("--sandbox") as node:
         for number in range(3):
             with closing(sqlite3.connect(place.database)) as other:
-                assert other.execute("SELECT count(*) FROM ledger_entries").fetchone()[0] > number
+                assert other.execute("SELECT count(*) FROM journal").fetchone()[0] > number
             back_up(place)
             assert node.get(BILLED.format(f"n{number}"), key["key"]).json["credits_used"] == 1
         checkpoint(place)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
 import psycopg
 
+from tests.fakes.entries import nets, read_entries
 from tests.storm.slots.judge import Event, Found, Money, MonitorRow, RunRow
 
 MONITORS: Final = "SELECT id, account_id, params, created_at, runs_total, credits_spent FROM monitors"
 RUNS: Final = "SELECT id, monitor_id, account_id, scheduled_for, status, attempt, credits_used, skip_reason FROM runs"
-SPENT: Final = """
-SELECT request_id, SUM(CASE WHEN kind = 'settlement' THEN 1 ELSE 0 END),
-       SUM(CASE WHEN kind = 'deduction' THEN amount WHEN kind = 'refund' THEN -amount ELSE 0 END)
-FROM ledger_entries WHERE request_id IS NOT NULL GROUP BY request_id
-"""
 EVENTS: Final = "SELECT type, subject_id, parent_id FROM events WHERE type LIKE 'monitor.run\\_%' ESCAPE '\\'"
-MONEY: Final = """
-SELECT accounts.id, MIN(accounts.balance), MIN(accounts.held), SUM(entries.amount) FROM accounts
-JOIN ledger_entries AS entries ON entries.account_id = accounts.id AND entries.kind = 'bonus' GROUP BY accounts.id
-"""
+ACCOUNTS: Final = "SELECT id, balance, held FROM accounts"
 BEHIND: Final = """
 SELECT (SELECT COUNT(*) FROM monitors WHERE status = 'active' AND next_slot_at <= ?)
      + (SELECT COUNT(*) FROM runs WHERE status = 'pending' AND start_at <= ?)
@@ -75,12 +69,17 @@ class Tables:
 
     def found(self) -> Found:
         """All that the judge looks at."""
+        entries = read_entries(self._all)
+        settled = Counter(entry.request_id for entry in entries if entry.kind == "settlement")
+        given = Counter[str]()
+        for entry in entries:
+            given[entry.account] += entry.amount if entry.kind == "bonus" else 0
         return Found(
             monitors=[MonitorRow(*row) for row in self._all(MONITORS)],
             runs=[RunRow(*row) for row in self._all(RUNS)],
-            spent={row[0]: (int(row[1]), int(row[2])) for row in self._all(SPENT)},
+            spent={request_id: (settled[request_id], cost) for request_id, cost in nets(entries).items()},
             events=[Event(*row) for row in self._all(EVENTS)],
-            money=[Money(id_, balance, held, int(given)) for id_, balance, held, given in self._all(MONEY)],
+            money=[Money(id_, balance, held, given[id_]) for id_, balance, held in self._all(ACCOUNTS)],
         )
 
     def _one(self, sql: str, params: Sequence[object] = ()) -> Any:

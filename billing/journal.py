@@ -1,0 +1,99 @@
+"""The journal: one immutable row a closed charge or an issue of credits, which holds all of its postings.
+
+A row moves the balance of its account up to three times, each time at a place of its own in the account's order:
+
+| posting | place | what it moves | balance after it |
+|---|---|---|---|
+| a purchase, a bonus | `place` | `issued` into the balance | `balance_after` |
+| a bonus that covers a charge | `issued_place` | `issued` into the balance | `balance_after + taken` |
+| the taking | `place` | `taken` from the balance, held from then on | `balance_after` |
+| the refund, when the charge is closed | `refund_place` | `refunded` from what is held | `balance_closed` |
+
+The rest of what was held is spent by the closing, which moves no balance and so has no place.
+
+Ids are bytes that begin with the time: those of a request's or a run's id, and for an issue of credits its instant,
+account and place.
+"""
+
+from collections.abc import Sequence
+from math import modf
+from typing import Final, TypeAlias
+
+from storage.store import Tx
+
+REQUEST: Final = 0
+RUN: Final = 1
+NAMED: Final = 2
+PURCHASE: Final = 3
+BONUS: Final = 4
+
+_PREFIXES: Final = {"req_": REQUEST, "run_": RUN}
+_ID_BYTES: Final = 16
+_HEX: Final = 2 * _ID_BYTES
+_TEXT: Final = 4 + _HEX
+
+COLUMNS: Final = (
+    "id, kind, account, key, endpoint, taken, refunded, issued, taken_at, closed_after, balance_after, balance_closed, "
+    "place, refund_place, issued_place, note"
+)
+ADD: Final = f"INSERT INTO journal ({COLUMNS}) VALUES {{rows}}"  # noqa: S608 - constants
+
+# In the order of the columns above, as it goes to the database; a tuple, since each call makes one. Numbers of the
+# account, of the key, of the endpoint and of the note; instants in microseconds.
+JournalRow: TypeAlias = tuple[
+    bytes, int, int, int | None, int | None, int, int, int, int, int, int, int, int, int | None, int | None, int | None
+]  # fmt: skip
+
+
+def identify(request_id: str) -> tuple[int, bytes]:
+    """The kind and the id of a request's row; an id that is not as this program makes them is its own text."""
+    kind = _PREFIXES.get(request_id[:4])
+    if kind is not None:
+        attempt = b""
+        if kind == RUN and len(request_id) > _TEXT:
+            attempt = _attempt(request_id[_TEXT:])
+        try:
+            id_ = bytes.fromhex(request_id[4:_TEXT]) + attempt
+        except ValueError:
+            id_ = b""
+        if request_text(kind, id_) == request_id:
+            return kind, id_
+    return NAMED, request_id.encode()
+
+
+def request_text(kind: int, id_: bytes) -> str | None:
+    """The id of the request whose row this is; None of an issue of credits."""
+    if kind == REQUEST:
+        return "req_" + id_.hex()
+    if kind == RUN:
+        begin = "run_" + id_[:_ID_BYTES].hex()
+        return begin if len(id_) <= _ID_BYTES else f"{begin}.{int.from_bytes(id_[_ID_BYTES:], 'big')}"
+    return id_.decode() if kind == NAMED else None
+
+
+def _attempt(text: str) -> bytes:
+    """The bytes behind a run's id that say which attempt; none for a text that says none."""
+    digits = text[1:]
+    if text[0] != "." or not digits.isascii() or not digits.isdecimal() or len(digits) > 9:
+        return b""
+    number = int(digits)
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def micros(at: float) -> int:
+    """Unix seconds as whole microseconds, rounded as `datetime` rounds them."""
+    part, whole = modf(at)
+    return int(whole) * 1_000_000 + round(part * 1e6)
+
+
+def issue(
+    kind: int, amount: int, *, account: int, place: int, balance_after: int, note: int | None, at: int
+) -> JournalRow:
+    """The row of credits that came into an account; `at` in microseconds."""
+    id_ = (at // 1000).to_bytes(6, "big") + account.to_bytes(4, "big") + place.to_bytes(6, "big")
+    return (id_, kind, account, None, None, 0, 0, amount, at, 0, balance_after, balance_after, place, None, None, note)
+
+
+def add_rows(tx: Tx, rows: Sequence[JournalRow]) -> None:
+    """Append `rows` to the journal. The caller keeps the account's own columns in step."""
+    tx.run_many(ADD, rows)

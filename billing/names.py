@@ -1,0 +1,57 @@
+"""The numbers that stand for endpoints and for the words of refunds and purchases in the journal."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from storage.store import Row, Tx
+
+ADD_ENDPOINTS = "INSERT INTO endpoints (platform, path) VALUES {rows} ON CONFLICT (platform, path) DO NOTHING"
+READ_ENDPOINTS = "SELECT id, platform, path FROM endpoints WHERE path IN {in}"
+ADD_NOTES = "INSERT INTO notes (text) VALUES {rows} ON CONFLICT (text) DO NOTHING"
+READ_NOTES = "SELECT id, text FROM notes WHERE text IN {in}"
+NAMES_MAX = 10_000
+
+_K = TypeVar("_K")
+
+
+class Names:
+    """Numbers by name, each read or given once a process."""
+
+    def __init__(self) -> None:
+        self._endpoints: dict[tuple[str, str], int] = {}
+        self._notes: dict[str, int] = {}
+
+    def endpoints(self, tx: Tx, wanted: set[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+        """The numbers of at least these endpoints, by platform and path."""
+        return _numbers(tx, self._endpoints, wanted, _number_endpoints)
+
+    def notes(self, tx: Tx, wanted: set[str]) -> Mapping[str, int]:
+        """The numbers of at least these texts."""
+        return _numbers(tx, self._notes, wanted, _number_notes)
+
+
+def _numbers(
+    tx: Tx, known: dict[_K, int], wanted: set[_K], number: Callable[[Tx, Iterable[_K]], dict[_K, int]]
+) -> Mapping[_K, int]:
+    """Those that are known, if they are enough; else with the missing ones, which are known once they are committed."""
+    missing = wanted - known.keys()
+    if not missing:
+        return known
+    found = number(tx, missing)
+    if len(known) < NAMES_MAX:
+        tx.on_commit(partial(known.update, found))
+    return known | found
+
+
+def _number_endpoints(tx: Tx, missing: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    rows = sorted(missing)
+    tx.run_many(ADD_ENDPOINTS, rows)
+    return {(row[1], row[2]): row[0] for row in tx.all_in(READ_ENDPOINTS, sorted({path for _platform, path in rows}))}
+
+
+def _number_notes(tx: Tx, missing: Iterable[str]) -> dict[str, int]:
+    texts = sorted(missing)
+    tx.run_many(ADD_NOTES, [(text,) for text in texts])
+    found: list[Row] = tx.all_in(READ_NOTES, texts)
+    return {text: id_ for id_, text in found}
