@@ -76,6 +76,7 @@ def bench() -> None:
 @click.option("--like", type=_EXISTING, help="Offer the rates of this result, so that latencies compare.")
 @click.option("--polls", type=click.IntRange(25, 200_000), multiple=True, help="How many `parked` parks.")
 @click.option("--events", type=click.IntRange(1_000, 100_000_000), help="In the log of `depth`; else 1,000,000.")
+@click.option("--charges", type=click.IntRange(1_000, 100_000_000), help="Settled in `growth`; else 1,000,000.")
 @click.option("--deliveries", type=click.IntRange(100, 200_000), help="That wait in `deliveries`; else 10,000.")
 def run_(**o: Any) -> None:
     """Measure latency, CPU and memory. Runs the named scenarios at some rates; without a name, all of them.
@@ -83,7 +84,7 @@ def run_(**o: Any) -> None:
     \b
     At rates:  miss shared hit mixed replay unauthorized reject collect
                slow failing overload soak
-    Without:   parked reads depth monitors deliveries flood
+    Without:   parked reads depth growth monitors deliveries flood
 
     bench/README.md says what each shows, how to read the figures and which keys of config.toml move them.
     """
@@ -98,6 +99,7 @@ def run_(**o: Any) -> None:
             seconds=o["seconds"],
             repeats=o["repeats"],
             polls=o["polls"],
+            charges=o["charges"],
             events=o["events"],
             deliveries=o["deliveries"],
             files=Files(o["folder"], o["name"], o["as_json"]),

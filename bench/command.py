@@ -34,10 +34,11 @@ def run_scenarios(
     repeats: int,
     polls: Sequence[int] = (),
     events: int | None = None,
+    charges: int | None = None,
     deliveries: int | None = None,
     files: Files,
 ) -> None:
-    """Run scenarios, all of them when none is named; `polls`, `events` and `deliveries` are other sizes of theirs.
+    """Run scenarios, all of them when none is named; `polls` to `deliveries` are other sizes of theirs.
 
     Raises:
         BenchError: wrong use, or the run failed, was stopped or is not valid.
@@ -57,6 +58,7 @@ def run_scenarios(
             "--seconds": (seconds, (*SCENARIOS, "reads", "deliveries", "flood")),
             "--polls": (polls, ("parked",)),
             "--events": (events, ("depth",)),
+            "--charges": (charges, ("growth",)),
             "--deliveries": (deliveries, ("deliveries",)),
         },
     )
@@ -65,6 +67,7 @@ def run_scenarios(
         sizes,
         counts=tuple(polls) or sizes.counts,
         events=events or sizes.events,
+        charges=charges or sizes.charges,
         deliveries=deliveries or sizes.deliveries,
     )
     options = SuiteOptions(scenarios=scenarios, rates=given, seconds=seconds, repeats=repeats, feed=sizes)

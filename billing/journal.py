@@ -48,6 +48,13 @@ JournalRow: TypeAlias = tuple[
 def identify(request_id: str) -> tuple[int, bytes]:
     """The kind and the id of a request's row; an id that is not as this program makes them is its own text."""
     kind = _PREFIXES.get(request_id[:4])
+    if kind == REQUEST and len(request_id) == _TEXT:  # each call makes one: without the ways that the others need
+        hexadecimal = request_id[4:]
+        try:
+            id_ = bytes.fromhex(hexadecimal)
+        except ValueError:
+            return NAMED, request_id.encode()
+        return (REQUEST, id_) if id_.hex() == hexadecimal else (NAMED, request_id.encode())
     if kind is not None:
         attempt = b""
         if kind == RUN and len(request_id) > _TEXT:
@@ -78,6 +85,9 @@ def _attempt(text: str) -> bytes:
         return b""
     number = int(digits)
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+HOUR_MICROS: Final = 3_600_000_000
 
 
 def micros(at: float) -> int:

@@ -8,14 +8,14 @@ are to the count of postings and to the chain of balances stands in `openings`.
 from collections import defaultdict
 from typing import Final
 
-from billing.journal import BONUS, PURCHASE, JournalRow, add_rows, identify, issue, micros
+from billing.charges.charge_rows import ADD_USAGE
+from billing.journal import BONUS, HOUR_MICROS, PURCHASE, JournalRow, add_rows, identify, issue, micros
 from billing.ledger.chain import MODULUS, weight
 from storage.errors import StoreUnusable
 from storage.migrations import Schema
 from storage.store import Row, Tx, Value
 
 STEP: Final = 5_000
-_HOUR_US: Final = 3_600_000_000
 
 READ_DONE = "SELECT entry, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries) FROM journal_done"
 SAVE_DONE = "UPDATE journal_done SET entry = ?"
@@ -51,12 +51,6 @@ READ_OPENINGS = "SELECT account, postings, chain FROM openings WHERE day = 0 AND
 SAVE_OPENINGS = """
 INSERT INTO openings (account, day, issued, spent, postings, chain) VALUES {rows}
 ON CONFLICT (account, day) DO UPDATE SET postings = excluded.postings, chain = excluded.chain
-"""
-ADD_USAGE = """
-INSERT INTO usage (account, key, endpoint, hour, calls, credits, refunds, failures) VALUES {rows}
-ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + excluded.calls,
-    credits = usage.credits + excluded.credits, refunds = usage.refunds + excluded.refunds,
-    failures = usage.failures + excluded.failures
 """
 READ_OPEN = """
 SELECT old.request_id, old.account_id, old.key_id, old.credits, old.node, old.counted, taken.balance_after, taken.id,
@@ -155,7 +149,7 @@ def _enter(tx: Tx, rows: list[Row]) -> None:
             refunded = back or 0
             amounts = (amount, refunded, cover or 0, taken_at, closed_at - taken_at, balance, balance_closed)
             journal.append((journal_id, way, account, key, endpoint, *amounts, id_, back_id, cover_id, back_note))
-            counts = usage[account, key or 0, endpoint, closed_at // _HOUR_US]
+            counts = usage[account, endpoint, key or 0, closed_at // HOUR_MICROS]
             counts[0] += 1
             counts[1] += amount - refunded
             counts[2] += refunded

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import msgspec
@@ -12,6 +13,7 @@ from bench.core.scenarios import TRANSPARENT, Stage
 from bench.core.settings import Setting
 from bench.load.driving import generate
 from bench.peers.servers import open_stage
+from bench.peers.shared_servers import open_postgres, postgres_folder
 from bench.scenarios.deliveries import DeliveryFigures, Mail
 from bench.scenarios.depth import Depth, DepthFigures
 from bench.scenarios.due import DueFigures, DueLoad
@@ -21,6 +23,7 @@ from bench.scenarios.feed_marks import (
     deliveries_found,
     depth_found,
     extrapolated,
+    growth_found,
     monitors_found,
     parked_figures,
     parked_marks,
@@ -28,6 +31,7 @@ from bench.scenarios.feed_marks import (
 )
 from bench.scenarios.feed_reads import ReadFigures, Reads
 from bench.scenarios.flood import measure_flood
+from bench.scenarios.growth import Growth, GrowthFigures
 from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, PollLoad
 from gateway.server.descriptors import connections_possible
 
@@ -37,6 +41,7 @@ SPARE = 100
 PARKED_S = 600.0
 READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
+GROWTH_S_A_CHARGE = 0.002
 MONITORS_S = 600.0
 DELIVERIES_S = 600.0
 DELIVERIES_S_EACH = 0.02
@@ -57,6 +62,8 @@ class FeedOptions:
     """The log of `depth`."""
     seconds: float | None = None
     """The seconds of acknowledging; None: 5."""
+    charges: int = 1_000_000
+    """The misses of `growth`."""
     due: int = 10_000
     """Monitors that share a slot."""
     stored: int = 100_000
@@ -91,6 +98,18 @@ async def depth(options: FeedOptions) -> Found:
     return depth_found(await measure_depth(options.events))
 
 
+async def growth(options: FeedOptions) -> Found:
+    """The bytes that settled misses leave in the store, on both engines."""
+    found = Found([], [])
+    with TemporaryDirectory(prefix="sluice-bench-growth-") as folder:
+        seen = await measure_growth(Growth(f"sqlite:///{folder}/sluice.db", options.charges))
+    found.add(growth_found("SQLite", seen, bytes_most=150))
+    if postgres_folder() is not None:
+        async with open_postgres() as url:
+            found.add(growth_found("PostgreSQL", await measure_growth(Growth(url, options.charges)), bytes_most=220))
+    return found
+
+
 async def monitors(options: FeedOptions) -> Found:
     """Monitors that are due at once on a real node."""
     return monitors_found(await measure_monitors(options.due, stored=options.stored))
@@ -113,6 +132,7 @@ SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProx
         "parked": parked,
         "reads": reads,
         "depth": depth,
+        "growth": growth,
         "monitors": monitors,
         "deliveries": deliveries,
         "flood": flood,
@@ -173,6 +193,17 @@ async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
     return msgspec.json.decode(
         await generate("bench.scenarios.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=DepthFigures
     )
+
+
+async def measure_growth(wanted: Growth) -> GrowthFigures:
+    """Settle so many misses at a store.
+
+    Raises:
+        ChildFailed: as `measure_depth`.
+    """
+    limit_s = READS_S + wanted.charges * GROWTH_S_A_CHARGE
+    seen = await generate("bench.scenarios.growth", msgspec.json.encode(wanted), limit_s)
+    return msgspec.json.decode(seen, type=GrowthFigures)
 
 
 async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> DueFigures:

@@ -10,6 +10,7 @@ from bench.scenarios.deliveries import DeliveryFigures, DeliveryTurn
 from bench.scenarios.depth import DepthFigures
 from bench.scenarios.due import DueFigures
 from bench.scenarios.feed_reads import ACK_LIMIT, CATCH_UP_LIMIT, ReadFigures
+from bench.scenarios.growth import GrowthFigures
 from bench.scenarios.parked import Parked
 from gateway.feed.queries import LIMIT_DEFAULT
 
@@ -24,6 +25,11 @@ class Found:
     marks: list[Mark]
     figures: list[Figure]
     points: list[Point] = field(default_factory=list)
+
+    def add(self, other: "Found") -> None:
+        """Add what another has found."""
+        self.marks.extend(other.marks)
+        self.figures.extend(other.figures)
 
 
 def parked_marks(seen: Parked) -> list[Mark]:
@@ -99,6 +105,19 @@ def depth_found(seen: DepthFigures) -> Found:
             Figure(f"{of_tag}, p50", unchanged.percentile_ms(0.5), "ms"),
             Figure(f"appending {seen.events} events", seen.events / seen.fill_s, "events/s"),
         ],
+    )
+
+
+def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
+    """Return what a settled miss left in the store, and what it took of the writer."""
+    name = f"{seen.charges} settled misses on {engine}"
+    return Found(
+        [
+            Mark(f"{name}, table and indexes", seen.bytes_each, bytes_most, "bytes each"),
+            Mark(f"{name}, the log at most", seen.log_bytes / 2**20, 64, "MiB"),
+            Mark(f"{name}, the writer's CPU", seen.writer_us, 15, "us each"),
+        ],
+        [Figure(f"{name}, verified", seen.verified_per_s, "rows/s")],
     )
 
 

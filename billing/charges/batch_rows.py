@@ -42,7 +42,7 @@ class Charge:
     taken_at: int = 0
     """In microseconds."""
     issued: int = 0
-    """What an unlimited account was given for it, just before."""
+    """The credits that an unlimited account was given for it, just before."""
     issued_place: int | None = None
     endpoint_number: int = 0
 
@@ -98,15 +98,6 @@ class KeyState:
     """The number that stands for the key in the journal."""
 
 
-class UsageOf(NamedTuple):
-    """Where a closed charge is counted: the numbers of account, key (0: none) and endpoint, and the hour since 1970."""
-
-    account: int
-    key: int
-    endpoint: int
-    hour: int
-
-
 @dataclass(slots=True)
 class Counts:
     """The charges of a batch that are counted together."""
@@ -151,7 +142,10 @@ class Decision:
     opened: dict[str, Charge] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
     """Charges that were open before the batch, and were not settled in full by those who remember them."""
-    usage: dict[UsageOf, Counts] = field(default_factory=dict)
+    usage: dict[tuple[int, int, int], Counts] = field(default_factory=dict)
+    """By the numbers of account, endpoint and key, which is 0 for none."""
+    at: int = 0
+    """The instant of the decision, in microseconds."""
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
     taken: int = 0

@@ -5,7 +5,6 @@ read after an account's row stays as it is.
 """
 
 from collections.abc import Sequence
-from dataclasses import astuple
 
 from billing.charges.batch_rows import (
     AccountState,
@@ -19,7 +18,7 @@ from billing.charges.batch_rows import (
     Request,
 )
 from billing.charges.decisions import decide
-from billing.journal import add_rows, identify, request_text
+from billing.journal import HOUR_MICROS, add_rows, identify, request_text
 from billing.names import Names
 from storage.store import Tx, Value
 
@@ -59,7 +58,7 @@ INSERT INTO charges (request_id, account_id, key_id, credits, balance_after, pla
 VALUES {rows}
 """
 ADD_USAGE = """
-INSERT INTO usage (account, key, endpoint, hour, calls, credits, refunds, failures) VALUES {rows}
+INSERT INTO usage (account, endpoint, key, hour, calls, credits, refunds, failures) VALUES {rows}
 ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + excluded.calls,
     credits = usage.credits + excluded.credits, refunds = usage.refunds + excluded.refunds,
     failures = usage.failures + excluded.failures
@@ -135,7 +134,11 @@ def write_decision(tx: Tx, decision: Decision, *, node: str) -> None:
     """Write what was decided, each kind of row with one statement."""
     tx.run_many(ADD_CHARGES, [_open_row(charge, node) for charge in decision.opened.values()])
     add_rows(tx, decision.journal)
-    tx.run_many(ADD_USAGE, [(*of, *astuple(counts)) for of, counts in decision.usage.items()])
+    hour = decision.at // HOUR_MICROS
+    tx.run_many(
+        ADD_USAGE,
+        [(*of, hour, one.calls, one.credits, one.refunds, one.failures) for of, one in decision.usage.items()],
+    )
     accounts = [(id_, account.balance, account.held, account.place) for id_, account in decision.accounts.items()]
     tx.run_many(SAVE_ACCOUNTS, accounts, one=SAVE_ACCOUNT)
     tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()], one=SAVE_KEY)

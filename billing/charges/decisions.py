@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Literal
 
 from billing.charges.batch_rows import (
     BatchRows,
@@ -15,7 +15,6 @@ from billing.charges.batch_rows import (
     KeyState,
     Outcome,
     Request,
-    UsageOf,
 )
 from billing.errors import (
     AccountUnknown,
@@ -28,21 +27,19 @@ from billing.errors import (
 )
 from billing.journal import identify, micros
 
-HOUR_S: Final = 3600
-
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
     """Judge `requests` one after another, each on the rows as the earlier ones left them."""
-    decision = Decision()
+    decision = Decision(at=micros(now))
     outcome: Outcome
     for request in requests:
         if isinstance(request, ChargeRequest):
             within = request if request.credits_least is None else _within_means(rows, request, request.credits_least)
-            outcome = _refusal(rows, within, now) or _take(rows, decision, within, now)
+            outcome = _refusal(rows, within, now) or _take(rows, decision, within)
         elif isinstance(request, Charge):
-            outcome = _settle(rows, decision, request, now)
+            outcome = _settle(rows, decision, request)
         else:
-            outcome = _close(rows, decision, request, now)
+            outcome = _close(rows, decision, request)
         decision.outcomes.append(outcome)
     return decision
 
@@ -85,7 +82,7 @@ def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unk
     return "expired" if key.expires_at is not None and key.expires_at <= now else None
 
 
-def _take(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Charge:
+def _take(rows: BatchRows, decision: Decision, request: ChargeRequest) -> Charge:
     account = rows.accounts[request.account_id]
     id_, account_id, key_id, price = request.request_id, request.account_id, request.key_id, request.credits
     shortfall, issued_place = 0, None
@@ -114,7 +111,7 @@ def _take(rows: BatchRows, decision: Decision, request: ChargeRequest, now: floa
         endpoint,
         account.balance,
         account.place,
-        micros(now),
+        decision.at,
         shortfall,
         issued_place,
         rows.endpoints[platform, endpoint],
@@ -123,18 +120,18 @@ def _take(rows: BatchRows, decision: Decision, request: ChargeRequest, now: floa
     return charge
 
 
-def _settle(rows: BatchRows, decision: Decision, charge: Charge, now: float) -> Outcome:
+def _settle(rows: BatchRows, decision: Decision, charge: Charge) -> Outcome:
     """Settle all of the charge, which moves nothing that can be spent."""
     if not rows.is_plain:
         close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits)
-        return _close(rows, decision, close, now)
+        return _close(rows, decision, close)
     account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     account.held -= charge.credits
-    _enter(rows, decision, charge, refunded=0, now=now)
+    _enter(rows, decision, charge, 0)
     return charge
 
 
-def _close(rows: BatchRows, decision: Decision, request: CloseRequest, now: float) -> Outcome:
+def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcome:
     """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
     charge = rows.open.pop(request.request_id, None)
     if charge is None:
@@ -145,8 +142,7 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest, now: floa
     rest = charge.credits - request.used
     if rest:
         _give_back(rows, decision, charge, rest)
-    note = rows.notes[request.description] if rest else None
-    _enter(rows, decision, charge, refunded=rest, now=now, note=note)
+    _enter(rows, decision, charge, rest, note=rows.notes[request.description] if rest else None)
     if decision.opened.pop(request.request_id, None) is None:
         decision.closed.append(request.request_id)
     outcome = rows.closed[request.request_id] = Closed(request.used, account.balance)
@@ -163,9 +159,7 @@ def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int)
         key.used -= amount
 
 
-def _enter(
-    rows: BatchRows, decision: Decision, charge: Charge, *, refunded: int, now: float, note: int | None = None
-) -> None:
+def _enter(rows: BatchRows, decision: Decision, charge: Charge, refunded: int, *, note: int | None = None) -> None:
     """The row of a charge that is closed now, and its count; the account stands as the closing leaves it."""
     account = rows.accounts[charge.account_id]
     key = None if charge.key_id is None else rows.keys[charge.key_id].number
@@ -182,7 +176,7 @@ def _enter(
             refunded,
             charge.issued,
             charge.taken_at,
-            micros(now) - charge.taken_at,
+            decision.at - charge.taken_at,
             charge.balance_after,
             account.balance,
             charge.place,
@@ -191,7 +185,7 @@ def _enter(
             note,
         )
     )
-    place = UsageOf(account.number, key or 0, endpoint, int(now // HOUR_S))
+    place = (account.number, endpoint, key or 0)
     counts = decision.usage.get(place)
     if counts is None:
         counts = decision.usage[place] = Counts()

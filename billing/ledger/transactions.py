@@ -13,8 +13,7 @@ from typing import Final, Literal, NamedTuple
 import trio
 
 from billing.accounts.accounts import read_account
-from billing.charges.decisions import HOUR_S
-from billing.journal import BONUS, PURCHASE, identify, request_text
+from billing.journal import BONUS, HOUR_MICROS, PURCHASE, identify, micros, request_text
 from storage.store import Row, Store, Tx
 
 DAY_HOURS: Final = 24
@@ -104,7 +103,7 @@ class Ledger:
 
 def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
     account = read_account(tx, account_id)
-    hour = int(now // HOUR_S)
+    hour = micros(now) // HOUR_MICROS
     week, day = tx.all(SPENT_SINCE, (hour - DAY_HOURS, account_id, hour - WEEK_HOURS))[0]
     return BalanceReport(account.balance, account.held, day + account.held, week + account.held)
 

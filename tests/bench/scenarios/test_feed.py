@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import trio
@@ -20,12 +21,22 @@ from bench.scenarios.feed import (
     SCENARIOS,
     FeedOptions,
     measure_depth,
+    measure_growth,
     measure_parked,
     measure_reads,
     polls_possible,
 )
-from bench.scenarios.feed_marks import GOAL, depth_found, extrapolated, parked_figures, parked_marks, reads_found
+from bench.scenarios.feed_marks import (
+    GOAL,
+    depth_found,
+    extrapolated,
+    growth_found,
+    parked_figures,
+    parked_marks,
+    reads_found,
+)
 from bench.scenarios.feed_reads import ReadFigures
+from bench.scenarios.growth import Growth
 from bench.scenarios.parked import POLLS_EACH, Parked
 from bench.scenarios.poll_clients import NotAsPolled, PollClients
 from bench.suite import NAMES, SuiteOptions, run_suite, works_of
@@ -145,6 +156,22 @@ def test_every_figure_of_parked_polls_says_of_which() -> None:
     assert all(figure.name.startswith("10000 polls, ") for figure in figures)
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_a_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """On SQLite it is the mark itself; a small table of PostgreSQL has half-empty pages."""
+    url = f"sqlite:///{tmp_path}/sluice.db"
+    if engine == "postgres":
+        url = request.getfixturevalue("postgres").fresh()
+    with trio.fail_after(120):
+        seen = await measure_growth(Growth(url, 20_000, accounts=50))
+    assert seen.charges == 20_000
+    assert 0 < seen.bytes_each <= (150 if engine == "sqlite" else 300)
+    assert seen.log_bytes <= 64 * 2**20
+    assert (seen.log_bytes > 0) is (engine == "sqlite")
+    found = growth_found("SQLite", seen, bytes_most=150)
+    assert [mark.unit for mark in found.marks] == ["bytes each", "MiB", "us each"]
+
+
 def test_reads_and_depth_are_figures_and_marks() -> None:
     read = reads_found(ReadFigures(200_000, 50_000.0, 9.0, 2_000, 400.0, 1_500.0))
     assert read.marks == []
@@ -183,7 +210,7 @@ async def test_a_node_that_does_not_start_is_no_result() -> None:
 
 
 def test_the_feed_s_scenarios_are_among_the_names() -> None:
-    assert set(SCENARIOS) == {"parked", "reads", "depth", "monitors", "deliveries", "flood"} < set(NAMES)
+    assert set(SCENARIOS) == {"parked", "reads", "depth", "growth", "monitors", "deliveries", "flood"} < set(NAMES)
 
 
 def counts(p50_ms: float, p99_ms: float) -> dict[int, int]:

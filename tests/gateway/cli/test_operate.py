@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from billing.ledger.verification import CHAINED, CONSERVED
 from tests.fakes.outsider import open_outsider
 from tests.processes.commands import SLUICE, Commands
 from tests.processes.place import Place
@@ -106,10 +107,11 @@ def test_tampering_is_proved_violation_by_violation(shared: Place) -> None:
     violations = told.json["violations"]
     assert {"rule", "subject", "detail"} == violations[0].keys()
     assert {each["subject"] for each in violations} == {account}
+    assert {each["rule"] for each in violations} == {CONSERVED, CHAINED}
     said = shared.operate("ledger", "verify")
     assert (said.exit_code, said.out) == (1, "")
     assert said.err.count("\n") == len(violations)
-    assert f"{account}: the account's balance is 107 and its entries sum up to 100" in said.err
+    assert f"{account}: 107 are available, 0 held and 0 spent, of 100 that came in" in said.err
     tamper(shared, "UPDATE accounts SET balance = balance - 7 WHERE id = ?", account)
     assert shared.operate("ledger", "verify").out == "the ledger holds\n"
 

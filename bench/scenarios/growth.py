@@ -1,0 +1,128 @@
+"""Measures what settled misses leave in a store: `python -m bench.scenarios.growth`, `Growth` in, `GrowthFigures` out.
+
+Charges are taken and settled by the product's own batches, over many accounts, as the writer of a busy node has them;
+then the ledger is verified.
+"""
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import msgspec
+import trio
+
+from billing.accounts.accounts import Accounts
+from billing.accounts.balances import Balances
+from billing.charges.batch_rows import Charge, ChargeRequest, Request
+from billing.charges.charges import Charges
+from billing.keys.keys import Keys
+from billing.keys.sealing import Cipher
+from billing.ledger.verification import verify
+from gateway.config.ids import id_maker
+from gateway.node.stores import MIGRATIONS
+from storage.opening import open_store
+from storage.store import Store, Tx
+
+BATCH = 64
+CREDITS = 1_000_000_000
+ENDPOINTS = 60
+JOURNAL_BYTES = "SELECT pg_total_relation_size('journal') + pg_total_relation_size('usage')"
+PAGES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The store's address, the charges to settle, and the accounts that they are spread over."""
+
+    url: str
+    charges: int = 1_000_000
+    accounts: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthFigures:
+    """The bytes that a settled miss left, and the time that it took; the log is that of SQLite."""
+
+    charges: int
+    bytes_each: float
+    log_bytes: int
+    writer_us: float
+    """CPU of the writer's thread, commits included: taking and settling, in batches."""
+    verified_per_s: float
+
+
+class Load:
+    """Batches of takings, each settled in the next batch; runs on the writer's thread."""
+
+    def __init__(self, charges: Charges, owners: list[tuple[str, str]]) -> None:
+        """`owners` are accounts with a key of each."""
+        self._charges = charges
+        self._owners = owners
+        self._rng = Random(1)
+        self._make_id = id_maker(time.time, self._rng)
+        self._open: list[Charge] = []
+
+    def step(self, tx: Tx, count: int) -> float:
+        """Settle what the last step took, and take so many charges; gives the thread's CPU seconds so far."""
+        requests: list[Request] = [*self._open, *itertools.islice(self._requests(), count)]
+        outcomes = self._charges.judge(tx, requests)[len(self._open) :]
+        self._open = [one for one in outcomes if isinstance(one, Charge)]
+        assert len(self._open) == count
+        return time.thread_time()
+
+    def _requests(self) -> Iterator[ChargeRequest]:
+        while True:
+            account, key = self._rng.choice(self._owners)
+            path = f"/v1/github/{self._rng.randrange(ENDPOINTS)}"
+            yield ChargeRequest(self._make_id("req_"), account, key, 1, "github", path)
+
+
+async def measure(growth: Growth) -> GrowthFigures:
+    """Fill a store of its own and verify it."""
+    async with open_store(growth.url, MIGRATIONS) as store:
+        load = await _load(store, growth.accounts)
+        before, log_bytes, began_s = await _bytes(store, growth.url), 0, 0.0
+        for first in range(0, growth.charges + 1, BATCH):
+            cpu_s = await store.write(partial(load.step, count=min(BATCH, growth.charges - first)))
+            began_s = began_s or cpu_s
+            log_bytes = max(log_bytes, _log_bytes(growth.url))
+        cpu_s = await store.write(partial(load.step, count=0))
+        left = await _bytes(store, growth.url) - before
+        verify_s = time.perf_counter()
+        assert await store.read(verify) == []
+        verify_s = time.perf_counter() - verify_s
+    count = growth.charges
+    return GrowthFigures(count, left / count, log_bytes, (cpu_s - began_s) / count * 1e6, count / verify_s)
+
+
+async def _load(store: Store, accounts: int) -> Load:
+    make_id, balances = id_maker(time.time, Random(0)), Balances(store)
+    made = Accounts(store, balances, now=time.time, make_id=make_id)
+    keys = Keys(store, Cipher(b"k" * 32), now=time.time, make_id=make_id)
+    owners = []
+    for _ in range(accounts):
+        account = await made.create("Bench", credits=CREDITS)
+        owners.append((account.id, (await keys.create(account.id)).id))
+    return Load(Charges(store, balances, now=time.time, node="bench"), owners)
+
+
+async def _bytes(store: Store, url: str) -> int:
+    rows = await store.read(lambda tx: tx.all(PAGES if url.startswith("sqlite") else JOURNAL_BYTES))
+    return int(rows[0][0])
+
+
+def _log_bytes(url: str) -> int:
+    with suppress(OSError):
+        return Path(url.removeprefix("sqlite:///") + "-wal").stat().st_size
+    return 0
+
+
+if __name__ == "__main__":
+    found = trio.run(measure, msgspec.json.decode(sys.stdin.buffer.read(), type=Growth))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
