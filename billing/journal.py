@@ -37,12 +37,20 @@ COLUMNS: Final = (
     "place, refund_place, issued_place, note"
 )
 ADD: Final = f"INSERT INTO journal ({COLUMNS}) VALUES {{rows}}"  # noqa: S608 - constants
+# Most rows are of charges that were settled in full, and nothing was issued for: a column less is a parameter less.
+ADD_SETTLED: Final = """
+INSERT INTO journal (id, kind, account, key, endpoint, taken, taken_at, closed_after, balance_after, balance_closed,
+                     place)
+VALUES {rows}
+"""
 
 # In the order of the columns above, as it goes to the database; a tuple, since each call makes one. Numbers of the
 # account, of the key, of the endpoint and of the note; instants in microseconds.
 JournalRow: TypeAlias = tuple[
     bytes, int, int, int | None, int | None, int, int, int, int, int, int, int, int, int | None, int | None, int | None
 ]  # fmt: skip
+
+SettledRow: TypeAlias = tuple[bytes, int, int, int | None, int | None, int, int, int, int, int, int]
 
 
 def identify(request_id: str) -> tuple[int, bytes]:
@@ -104,6 +112,7 @@ def issue(
     return (id_, kind, account, None, None, 0, 0, amount, at, 0, balance_after, balance_after, place, None, None, note)
 
 
-def add_rows(tx: Tx, rows: Sequence[JournalRow]) -> None:
-    """Append `rows` to the journal. The caller keeps the account's own columns in step."""
+def add_rows(tx: Tx, rows: Sequence[JournalRow], settled: Sequence[SettledRow] = ()) -> None:
+    """Append rows to the journal. The caller keeps the account's own columns in step."""
+    tx.run_many(ADD_SETTLED, settled)
     tx.run_many(ADD, rows)

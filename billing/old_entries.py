@@ -15,7 +15,7 @@ from storage.errors import StoreUnusable
 from storage.migrations import Schema
 from storage.store import Row, Tx, Value
 
-STEP: Final = 5_000
+STEP: Final = 20_000
 
 READ_DONE = "SELECT entry, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries) FROM journal_done"
 SAVE_DONE = "UPDATE journal_done SET entry = ?"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from billing.errors import BillingError
-from billing.journal import JournalRow
+from billing.journal import JournalRow, SettledRow
 from limits.gate import BalanceUpdate
 
 
@@ -139,6 +139,8 @@ class Decision:
 
     outcomes: list[Outcome] = field(default_factory=list)
     journal: list[JournalRow] = field(default_factory=list)
+    settled: list[SettledRow] = field(default_factory=list)
+    """Further rows of the journal, of charges that were settled in full."""
     opened: dict[str, Charge] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
     """Charges that were open before the batch, and were not settled in full by those who remember them."""

@@ -164,27 +164,14 @@ def _enter(rows: BatchRows, decision: Decision, charge: Charge, refunded: int, *
     account = rows.accounts[charge.account_id]
     key = None if charge.key_id is None else rows.keys[charge.key_id].number
     kind, id_ = identify(charge.request_id)
-    taken, endpoint = charge.credits, charge.endpoint_number
-    decision.journal.append(
-        (
-            id_,
-            kind,
-            account.number,
-            key,
-            endpoint,
-            taken,
-            refunded,
-            charge.issued,
-            charge.taken_at,
-            decision.at - charge.taken_at,
-            charge.balance_after,
-            account.balance,
-            charge.place,
-            account.place if refunded else None,
-            charge.issued_place,
-            note,
-        )
-    )
+    taken, endpoint, at = charge.credits, charge.endpoint_number, charge.taken_at
+    of = (id_, kind, account.number, key, endpoint, taken)
+    then = (at, decision.at - at, charge.balance_after, account.balance, charge.place)
+    if refunded or charge.issued:
+        places = (account.place if refunded else None, charge.issued_place, note)
+        decision.journal.append((*of, refunded, charge.issued, *then, *places))
+    else:
+        decision.settled.append((*of, *then))
     place = (account.number, endpoint, key or 0)
     counts = decision.usage.get(place)
     if counts is None:
