@@ -163,7 +163,7 @@ DONE = "CREATE TABLE journal_done (entry BIGINT NOT NULL)"
 
 OPEN_CHARGES = """
 CREATE TABLE charges (
-    request_id TEXT PRIMARY KEY,
+    request_id TEXT NOT NULL PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (id),
     key_id TEXT REFERENCES keys (id),
     credits BIGINT NOT NULL CHECK (credits >= 0),
@@ -175,8 +175,10 @@ CREATE TABLE charges (
     endpoint INTEGER NOT NULL,
     node TEXT NOT NULL,
     counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))
-)
+) {clustered}
 """
+# The lines of an account's statement that are open. As many charges are open as calls are under way.
+OPEN_OF_ACCOUNT = "CREATE INDEX charges_of_account ON charges (account_id)"
 
 JOURNAL_INDEXES = (
     # A page of an account's statement, and that no place is taken twice.
@@ -253,6 +255,7 @@ def m0007_open_charges(schema: Schema) -> None:
     """Open charges hold all that their journal rows need; the old ledger goes, once every line is proved to stand."""
     schema.execute("ALTER TABLE charges RENAME TO open_before")
     schema.execute(OPEN_CHARGES)
+    schema.execute(OPEN_OF_ACCOUNT)
     reopen_charges(schema)
     prove_old_entries(schema)
     for table in ("open_before", "journal_done"):

@@ -37,7 +37,6 @@ PAGES = tuple(
     for place in ("place", "refund_place", "issued_place")
 )
 OF_REQUEST = f"{_POSTED} AND journal.id = ?"
-# The open charges of all accounts are few: one for each call that is running.
 OPEN = """
 SELECT request_id, credits, issued, taken_at, balance_after, charges.place, issued_place, endpoints.path,
        endpoints.platform, key_id

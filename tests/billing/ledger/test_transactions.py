@@ -4,7 +4,7 @@ import pytest
 
 from billing.accounts.accounts import GRANT_MAX
 from billing.errors import AccountUnknown, TermsInvalid
-from billing.ledger.transactions import NEWEST, OF_REQUEST, PAGES, BalanceReport
+from billing.ledger.transactions import NEWEST, OF_REQUEST, OPEN, PAGES, BalanceReport
 from billing.migrations import MIGRATIONS
 from billing.prices import credits_for
 from tests.billing.desk import EPOCH, Desk
@@ -119,13 +119,14 @@ async def test_what_was_spent_lately_is_told_by_whole_hours(desk: Desk) -> None:
         (PAGES[1], "INDEX journal_refunds"),
         (PAGES[2], "INDEX journal_issues"),
         (OF_REQUEST, "PRIMARY KEY"),
+        (OPEN, "INDEX charges_of_account"),
     ],
 )
 async def test_a_page_walks_one_index_and_sorts_nothing(sql: str, index: str) -> None:
     """On SQLite, which plans without looking at how much there is."""
     store = InlineStore([MIGRATIONS])
-    params = ("acc", NEWEST, 9) if sql in PAGES else ("acc", b"req")
+    params = ("acc", NEWEST, 9) if sql in PAGES else ("acc", b"req")[: sql.count("?")]
     plan = [str(row[3]) for row in await store.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {sql}", params))]
-    assert any(step.startswith(f"SEARCH journal USING {index}") for step in plan), plan
+    assert any(f" USING {index}" in step for step in plan), plan
     assert not any("TEMP B-TREE" in step or "SCAN" in step for step in plan), plan
     store.close()
