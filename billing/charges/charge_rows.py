@@ -39,8 +39,10 @@ FROM {in} AS asked, charges, endpoints WHERE charges.request_id = asked.value AN
 COUNT_OPEN = "SELECT COUNT(*) FROM {in} AS asked, charges WHERE charges.request_id = asked.value AND counted = 1"
 DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
 # Ids begin with the time: whether there is one between the first and the last of a batch, which there hardly is.
-FIND_TAKEN = "SELECT 1 FROM charges WHERE request_id BETWEEN ? AND ? LIMIT 1"
-FIND_CLOSED = "SELECT 1 FROM journal WHERE id BETWEEN ? AND ? LIMIT 1"
+FIND_CHARGED = """
+SELECT 1 WHERE EXISTS (SELECT 1 FROM charges WHERE request_id BETWEEN ? AND ?)
+    OR EXISTS (SELECT 1 FROM journal WHERE id BETWEEN ? AND ?)
+"""
 READ_TAKEN = "SELECT charges.request_id FROM {in} AS asked, charges WHERE charges.request_id = asked.value"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
@@ -103,18 +105,16 @@ def read_rows(tx: Tx, requests: Sequence[Request], names: Names) -> BatchRows:
 
 def _read_charged(tx: Tx, request_ids: Sequence[str]) -> set[str]:
     """Those of the requests that were charged before, whether or not their charges are still open."""
-    charged: set[str] = set()
     if not request_ids:
-        return charged
+        return set()
     first, last = min(request_ids), max(request_ids)
-    if tx.all(FIND_TAKEN, (first, last)):
-        charged.update([row[0] for row in tx.all_in(READ_TAKEN, request_ids)])
     kind, first_id = identify(first)
     kind_of_last, last_id = identify(last)
-    # Texts of one kind are in the order of their ids, but for attempts of a run.
-    if not kind == kind_of_last == REQUEST or tx.all(FIND_CLOSED, (first_id, last_id)):
-        charged.update(read_closed(tx, request_ids))
-    return charged
+    # Texts of requests are in the order of their ids, in every collation; those of runs are not, with their attempts.
+    if kind == kind_of_last == REQUEST and not tx.all(FIND_CHARGED, (first, last, first_id, last_id)):
+        return set()
+    open_ = {row[0] for row in tx.all_in(READ_TAKEN, request_ids)}
+    return open_ | read_closed(tx, request_ids).keys()
 
 
 def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:

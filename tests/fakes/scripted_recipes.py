@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +27,14 @@ def gathered(
 
 @dataclass(slots=True)
 class ScriptedRecipes:
-    """As `scheduler.recipes.Recipes`: `answer` makes what comes, or raises; `takes_s` is how long that takes."""
+    """As `scheduler.recipes.Recipes`: `answer` makes what comes, or raises; `takes_s` is how long that takes.
+
+    Before it answers it waits for `turn`.
+    """
 
     answer: Callable[[Recipe], Gathered] = field(default=lambda _recipe: gathered({"stars": 7}))
     takes_s: float = 0.0
+    turn: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
     credits_least: int = 5
     credits_most: int = 5
     asked: list[str] = field(default_factory=list)
@@ -52,6 +56,7 @@ class ScriptedRecipes:
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             await trio.sleep(self.takes_s)
+            await self.turn()
         finally:
             self.under_way -= 1
         try:
