@@ -153,6 +153,7 @@ CREATE TABLE usage (
     key INTEGER NOT NULL,
     calls BIGINT NOT NULL,
     hits BIGINT NOT NULL DEFAULT 0,
+    refusals BIGINT NOT NULL DEFAULT 0,
     credits BIGINT NOT NULL,
     refunds BIGINT NOT NULL,
     failures BIGINT NOT NULL,

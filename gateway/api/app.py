@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from billing.ledger.free_usage import FreeUsage
 from gateway.api.admission import WINDOW, Admission, window_values
 from gateway.api.cors import Cors
 from gateway.api.responses import Replies
@@ -26,6 +27,8 @@ from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
+_REFUSED = (402, 429)
+"""For want of credits, or by a limit of the key."""
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
 _OVERHEAD = (b"x-sluice-overhead-ms",)
@@ -42,6 +45,7 @@ class Parts:
     """The paths under `/v1/` that need no key to be read."""
     replies: Replies
     metrics: Metrics
+    usage: FreeUsage
     runtime: Runtime
     proxies: TrustedProxies
     compression: Compression
@@ -146,6 +150,9 @@ class Api:
             reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
                 self._log.failure("request_failed", exc, request_id=request.id, path=request.path)
+            elif reply.status in _REFUSED and request.caller is not None:
+                key = request.caller.key
+                parts.usage.refusal(key.account_id, key.id, request.path)
             return reply
 
     async def _outside(self, request: Request) -> Reply:

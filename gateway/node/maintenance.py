@@ -30,6 +30,7 @@ from storage.store import Store, Tx
 from storage.sweep_clock import SweepClock
 
 FINISH_EVERY_S = 1.0
+USAGE_EVERY_S = 5.0
 FORGET_EVERY_S = 600.0
 FORGET_PAUSE_S = 0.02
 KEYS_A_READ = 200
@@ -52,6 +53,7 @@ async def run_maintenance(
     sweep_at = SweepClock(store, instant, event=log.event).look
     async with trio.open_nursery() as nursery:
         nursery.start_soon(finish_charges, stores, log)
+        nursery.start_soon(flush_usage, stores, log)
         nursery.start_soon(forget_old_claims, store, log, sweep_at)
         nursery.start_soon(trim_shares, store, shares, log)
         sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
@@ -73,6 +75,16 @@ async def finish_charges(stores: Stores, log: Log) -> None:
             log.event("warning", "charges_finished", charges=finished)
         except StorageError as exc:
             log.event("error", "charges_unfinished", charges=stores.charges.unfinished(), error=str(exc))
+
+
+async def flush_usage(stores: Stores, log: Log) -> None:
+    """Add the calls that charged nothing to usage, every few seconds; those that the store does not take wait."""
+    while True:
+        await trio.sleep(USAGE_EVERY_S)
+        try:
+            await stores.usage.flush()
+        except StorageError as exc:
+            log.event("warning", "usage_not_flushed", error=str(exc))
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from billing.accounts.balances import Balances
 from billing.charges.charges import Charges
 from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
+from billing.ledger.free_usage import FreeUsage
 from billing.ledger.transactions import Ledger
 from events.filters import Moved
 from events.log.log import EventLog
@@ -28,6 +29,7 @@ from gateway.config.settings import Config
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
 from storage.disk_watch import DiskWatch, Probe
+from storage.errors import StorageError
 from storage.growth import StoreGrowth
 from storage.migrations import MigrationSet
 from storage.opening import open_store
@@ -61,6 +63,7 @@ class Stores:
     keys: Keys
     charges: Charges
     ledger: Ledger
+    usage: FreeUsage
     feed: EventLog
     cipher: Cipher
     disk: DiskWatch
@@ -115,7 +118,7 @@ async def open_stores(
         feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=ended)
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
-        yield Stores(
+        stores = Stores(
             store=store,
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),
@@ -124,9 +127,13 @@ async def open_stores(
             ),
             charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
             ledger=Ledger(store, now=now),
+            usage=FreeUsage(store, now=now),
             feed=feed,
             cipher=cipher,
             disk=disk,
             growth=StoreGrowth(store, disk, now=now),
             now=now,
         )
+        yield stores
+        with suppress(StorageError):  # which moves no credit
+            await stores.usage.flush()

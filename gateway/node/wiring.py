@@ -12,6 +12,7 @@ from functools import partial
 
 import trio
 
+from billing.ledger.free_usage import FreeUsage
 from billing.prices import credits_for
 from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
@@ -203,7 +204,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     replies = Replies(stores.balances, setting.base_url)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
     own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
-    routes = Routes((*_data_routes(parts.catalog, calls, replies), *description.routes, *own))
+    routes = Routes((*_data_routes(parts.catalog, calls, replies, stores.usage), *description.routes, *own))
     entry = Parts(
         admission=admission,
         routes=description.describe(routes),
@@ -211,6 +212,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         public=description.public,
         replies=replies,
         metrics=metrics,
+        usage=stores.usage,
         runtime=runtime,
         proxies=TrustedProxies(read_networks(setting.config.server.trusted_proxies)),
         compression=Compression(),
@@ -282,9 +284,11 @@ def _account_routes(
     ]
 
 
-def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies) -> list[Route]:
+def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
     return [
-        DataEndpoint(listing, cost_credits=credits_for(listing.endpoint.tier), calls=calls, replies=replies).route
+        DataEndpoint(
+            listing, cost_credits=credits_for(listing.endpoint.tier), calls=calls, replies=replies, usage=usage
+        ).route
         for listing in catalog.all()
     ]
 

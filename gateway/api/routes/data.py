@@ -7,6 +7,7 @@ from functools import partial
 
 import orjson
 
+from billing.ledger.free_usage import FreeUsage
 from gateway.api.projection import USUAL, Projection, cut, negotiated, projection_of, written
 from gateway.api.responses import Replies
 from gateway.calls.execute import BilledCalls
@@ -33,11 +34,15 @@ _PRICED = frozenset(("dry_run", "max_credits"))
 class DataEndpoint:
     """Answers one endpoint of the catalog."""
 
-    def __init__(self, listing: Listing, *, cost_credits: int, calls: BilledCalls, replies: Replies) -> None:
+    def __init__(
+        self, listing: Listing, *, cost_credits: int, calls: BilledCalls, replies: Replies, usage: FreeUsage
+    ) -> None:
         self._listing = listing
         self._cost_credits = cost_credits
         self._calls = calls
         self._replies = replies
+        self._count_hit = usage.hit
+        usage.declare(listing.path, listing.site.platform.slug)
         self._rules = declared_by(listing.endpoint)
         self._is_list = listing.endpoint.archetype.many
         # The same few hundred queries come again and again: measured (`docs/performance.md`).
@@ -72,6 +77,8 @@ class DataEndpoint:
             call.claim = claim_of(call, idempotency)
         if request.stream is None or self._listing.endpoint.collect is None or request.method != "GET":
             result = await self._calls.call(call)
+            if result.cached:
+                self._count_hit(caller.key.account_id, caller.key.id, self._listing.path)
             return self._replies.data(request, result) if part is None else await self._part(request, result, part)
         call.go_on = partial(_publish_page, request.stream)
         result = await self._calls.call(call)

@@ -1,0 +1,112 @@
+"""Counts the calls that charge nothing, and adds them to usage every few seconds.
+
+These are hits of the cache, and refusals for want of credits or by a limit of the key. A process that dies loses those
+of its last seconds, which moves no credit.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from billing.journal import HOUR_MICROS, micros
+from billing.names import Names
+from storage.store import Store, Tx
+
+# Usage is locked by account, as batches of charges do it: whoever adds to a row holds the row's account.
+READ_ACCOUNTS = """
+SELECT accounts.id, number FROM {in} AS asked, accounts WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
+"""
+READ_KEYS = "SELECT keys.id, number FROM {in} AS asked, keys WHERE keys.id = asked.value"
+ADD_USAGE = """
+INSERT INTO usage (account, key, endpoint, hour, calls, hits, refusals, credits, refunds, failures) VALUES {rows}
+ON CONFLICT (account, hour, endpoint, key) DO UPDATE
+SET hits = usage.hits + excluded.hits, refusals = usage.refusals + excluded.refusals
+"""
+SEEN_MAX: Final = 256
+"""Calls that are counted at once, which costs less than one by one."""
+PLACES_MAX: Final = 100_000
+"""Keys, endpoints and hours that are counted apart while the store is away; calls of further ones are not counted."""
+FLUSHED_AT_ONCE: Final = 200
+
+Call: TypeAlias = tuple[str, str, str]
+"""The ids of account and key, and the endpoint's path."""
+
+
+class _Place(NamedTuple):
+    call: Call
+    hour: int
+
+
+class FreeUsage:
+    """The calls of this node that charged nothing, until they are in the store."""
+
+    def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
+        """`now` gives Unix seconds."""
+        self._store = store
+        self._now = now
+        self._platforms: dict[str, str] = {}
+        self._seen_hits: list[Call] = []
+        self._hits = Counter[_Place]()
+        self._refusals = Counter[_Place]()
+        self._names = Names()
+
+    def declare(self, path: str, platform: str) -> None:
+        """Count the calls of an endpoint; others are not counted."""
+        self._platforms[path] = platform
+
+    def hit(self, account_id: str, key_id: str, path: str) -> None:
+        """Count an answer from the cache."""
+        self._seen_hits.append((account_id, key_id, path))
+        if len(self._seen_hits) >= SEEN_MAX:
+            self._add_up()
+
+    def refusal(self, account_id: str, key_id: str, path: str) -> None:
+        """Count a refusal, if it is an endpoint's."""
+        if path in self._platforms:
+            self._count(self._refusals, (account_id, key_id, path))
+
+    async def flush(self) -> int:
+        """Add what was counted to usage; gives the number of keys, endpoints and hours.
+
+        Raises:
+            StorageError: what is not added yet is kept for the next time.
+        """
+        self._add_up()
+        flushed = 0
+        while places := list(islice({**self._hits, **self._refusals}, FLUSHED_AT_ONCE)):
+            counts = [(place, self._hits[place], self._refusals[place]) for place in places]
+            await self._store.write(partial(self._write, counts))
+            for place, hits, refusals in counts:
+                _take_off(self._hits, place, hits)
+                _take_off(self._refusals, place, refusals)
+            flushed += len(places)
+        return flushed
+
+    def _add_up(self) -> None:
+        for call in self._seen_hits:
+            self._count(self._hits, call)
+        self._seen_hits.clear()
+
+    def _count(self, counter: Counter[_Place], call: Call) -> None:
+        place = _Place(call, micros(self._now()) // HOUR_MICROS)
+        if place in counter or len(counter) < PLACES_MAX:
+            counter[place] += 1
+
+    def _write(self, counts: Sequence[tuple[_Place, int, int]], tx: Tx) -> None:
+        calls = [place.call for place, _hits, _refusals in counts]
+        endpoints = self._names.endpoints(tx, {(self._platforms[path], path) for _account, _key, path in calls})
+        accounts: dict[str, int] = dict(tx.all_in(READ_ACCOUNTS, sorted({account for account, _key, _path in calls})))
+        keys: dict[str, int] = dict(tx.all_in(READ_KEYS, sorted({key for _account, key, _path in calls})))
+        rows = [
+            (accounts[account], keys[key], endpoints[self._platforms[path], path], hour, 0, hits, refusals, 0, 0, 0)
+            for ((account, key, path), hour), hits, refusals in counts
+        ]
+        tx.run_many(ADD_USAGE, rows)
+
+
+def _take_off(counter: Counter[_Place], place: _Place, count: int) -> None:
+    counter[place] -= count
+    if not counter[place]:
+        del counter[place]
