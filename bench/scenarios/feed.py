@@ -31,7 +31,7 @@ from bench.scenarios.feed_marks import (
 )
 from bench.scenarios.feed_reads import ReadFigures, Reads
 from bench.scenarios.flood import measure_flood
-from bench.scenarios.growth import Growth, GrowthFigures
+from bench.scenarios.growth import GrowthFigures, GrowthSetting
 from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, PollLoad
 from gateway.server.descriptors import connections_possible
 
@@ -102,11 +102,13 @@ async def growth(options: FeedOptions) -> Found:
     """The bytes that settled misses leave in the store, on both engines."""
     found = Found([], [])
     with TemporaryDirectory(prefix="sluice-bench-growth-") as folder:
-        seen = await measure_growth(Growth(f"sqlite:///{folder}/sluice.db", options.charges))
+        seen = await measure_growth(GrowthSetting(f"sqlite:///{folder}/sluice.db", options.charges))
     found.add(growth_found("SQLite", seen, bytes_most=150))
     if postgres_folder() is not None:
         async with open_postgres() as url:
-            found.add(growth_found("PostgreSQL", await measure_growth(Growth(url, options.charges)), bytes_most=220))
+            found.add(
+                growth_found("PostgreSQL", await measure_growth(GrowthSetting(url, options.charges)), bytes_most=220)
+            )
     return found
 
 
@@ -195,7 +197,7 @@ async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
     )
 
 
-async def measure_growth(wanted: Growth) -> GrowthFigures:
+async def measure_growth(wanted: GrowthSetting) -> GrowthFigures:
     """Settle so many misses at a store.
 
     Raises:

@@ -1,4 +1,6 @@
-"""Measures what settled misses leave in a store: `python -m bench.scenarios.growth`, `Growth` in, `GrowthFigures` out.
+"""Measures what settled misses leave in a store: `python -m bench.scenarios.growth`.
+
+It reads a `GrowthSetting` from stdin and writes `GrowthFigures`, as JSON.
 
 Charges are taken and settled by the product's own batches, over many accounts, as the writer of a busy node has them;
 then the ledger is verified.
@@ -37,7 +39,7 @@ PAGES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class GrowthSetting:
     """The store's address, the charges to settle, and the accounts that they are spread over."""
 
     url: str
@@ -83,7 +85,7 @@ class Load:
             yield ChargeRequest(self._make_id("req_"), account, key, 1, "github", path)
 
 
-async def measure(growth: Growth) -> GrowthFigures:
+async def measure(growth: GrowthSetting) -> GrowthFigures:
     """Fill a store of its own and verify it."""
     async with open_store(growth.url, MIGRATIONS) as store:
         load = await _load(store, growth.accounts)
@@ -124,5 +126,5 @@ def _log_bytes(url: str) -> int:
 
 
 if __name__ == "__main__":
-    found = trio.run(measure, msgspec.json.decode(sys.stdin.buffer.read(), type=Growth))
+    found = trio.run(measure, msgspec.json.decode(sys.stdin.buffer.read(), type=GrowthSetting))
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")

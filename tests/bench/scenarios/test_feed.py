@@ -36,7 +36,7 @@ from bench.scenarios.feed_marks import (
     reads_found,
 )
 from bench.scenarios.feed_reads import ReadFigures
-from bench.scenarios.growth import Growth
+from bench.scenarios.growth import GrowthSetting
 from bench.scenarios.parked import POLLS_EACH, Parked
 from bench.scenarios.poll_clients import NotAsPolled, PollClients
 from bench.suite import NAMES, SuiteOptions, run_suite, works_of
@@ -163,7 +163,7 @@ async def test_a_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, requ
     if engine == "postgres":
         url = request.getfixturevalue("postgres").fresh()
     with trio.fail_after(120):
-        seen = await measure_growth(Growth(url, 20_000, accounts=50))
+        seen = await measure_growth(GrowthSetting(url, 20_000, accounts=50))
     assert seen.charges == 20_000
     assert 0 < seen.bytes_each <= (150 if engine == "sqlite" else 300)
     assert seen.log_bytes <= 64 * 2**20

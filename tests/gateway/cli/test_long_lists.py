@@ -24,12 +24,12 @@ def full(
     with open_outsider(place.store_url) as other:
         numbers = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
         other.run(
-            "INSERT INTO accounts (id, name, plan, unlimited, balance, held, created_at)"
-            f" {numbers} SELECT 'acc_' || i, 'n', 'free', 0, 0, 0, 2e9 FROM n"
+            "INSERT INTO accounts (id, number, name, plan, unlimited, balance, held, created_at)"
+            f" {numbers} SELECT 'acc_' || i, 1 + i, 'n', 'free', 0, 0, 0, 2e9 FROM n"
         )
         other.run(
-            "INSERT INTO keys (id, account_id, name, hash, sealed, last4, used, created_at, revoked_at)"
-            f" {numbers} SELECT 'key_' || i, '{account}', 'n', 'h' || i, 's', 'last', 0, 2e9 - i, 2e9 FROM n"
+            "INSERT INTO keys (id, number, account_id, name, hash, sealed, last4, used, created_at, revoked_at)"
+            f" {numbers} SELECT 'key_' || i, i, '{account}', 'n', 'h' || i, 's', 'last', 0, 2e9 - i, 2e9 FROM n"
         )
     with place.serve("--sandbox") if request.param == "with a node" else nullcontext():
         yield place, account
@@ -52,10 +52,10 @@ def test_every_key_is_listed_in_json_and_in_lines(full: tuple[Place, str]) -> No
 def test_a_list_of_just_a_page_and_one_of_nothing_end(full: tuple[Place, str]) -> None:
     place, _ = full
     with open_outsider(place.store_url) as other:
-        sql = "INSERT INTO keys (id, account_id, name, hash, sealed, last4, used, created_at)"
+        sql = "INSERT INTO keys (id, number, account_id, name, hash, sealed, last4, used, created_at)"
         other.run(
             f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {A_PAGE})"
-            f" {sql} SELECT 'page_' || i, 'acc_1', 'n', 'p' || i, 's', 'last', 0, 2e9 + i FROM n"
+            f" {sql} SELECT 'page_' || i, {MANY} + i, 'acc_1', 'n', 'p' || i, 's', 'last', 0, 2e9 + i FROM n"
         )
     try:
         assert len(place.told("key", "list", "--account", "acc_1")) == A_PAGE
