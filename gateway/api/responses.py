@@ -10,6 +10,7 @@ from gateway.calls.lookup import balance_of
 from gateway.calls.request import CallFailed, CallResult
 from gateway.http import envelope
 from gateway.http.errors import refusal_of
+from gateway.http.forwarded import TrustedProxies
 from gateway.http.request import Caller, Reply, Request
 from gateway.server.http1.fields import Fields, joined
 from limits.idempotency import StoredReply
@@ -33,10 +34,20 @@ def _credit_headers(credits_used: int, balance: int | None) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Makes the answers of one node; `base_url` is the public address that they name."""
+    """Makes the answers of one node; `base_url` is the public address that they name.
+
+    With `proxies`, where the operator names no address, it is the one under which a trusted proxy was opened.
+    """
 
     balances: Balances
     base_url: str
+    proxies: TrustedProxies | None = None
+
+    def base_url_for(self, request: Request) -> str:
+        """The address that links of this request's answer begin with."""
+        if self.proxies is None:
+            return self.base_url
+        return self.proxies.base_url(request.client, request.headers, self.base_url)
 
     def data(self, request: Request, result: CallResult) -> Reply:
         """The answer of a billed call, or of the earlier one that it repeats."""
@@ -98,9 +109,8 @@ class Replies:
         if failed is None and caller is not None and refused.knows_balance:
             balance = await balance_of(self.balances, caller.key.account_id)
         used = failed.credits_used if failed else 0
-        body = envelope.failure(
-            refused, request_id=request.id, credits_used=used, balance=balance, base_url=self.base_url
-        )
+        base_url = self.base_url_for(request)
+        body = envelope.failure(refused, request_id=request.id, credits_used=used, balance=balance, base_url=base_url)
         headers = refused.headers
         if caller:
             headers = joined(headers, _credit_headers(used, balance))

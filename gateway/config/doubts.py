@@ -7,12 +7,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from gateway.config.settings import Config, PlatformSettings
+from gateway.config.settings import WILDCARDS, Config, PlatformSettings
 from storage.opening import SQLITE
 
 CREDENTIALS = ("token", "key", "identifier", "password")
 """Credentials of platforms; config.toml names the environment variable of each as `<name>_env`."""
-_WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
+_LINKS = "links name localhost, which no other machine can open, but where a trusted proxy names the address"
 _SECRET_SHAPE = re.compile(r"(?:gh[opsu]_|github_pat_|sk_|xox|AIza|eyJ)\w+|(?=\w*[a-z])(?=\w*[A-Z])(?=\w*\d)\w{16,}")
 
 
@@ -25,10 +25,10 @@ def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Col
 
 
 def _doubts_of_addresses(config: Config) -> Iterator[str]:
-    if config.admin.host in _WILDCARDS:
+    if config.admin.host in WILDCARDS:
         yield f'admin.host = "{config.admin.host}" lets every machine reach the admin address; bind it to 127.0.0.1'
-    if config.server.host in _WILDCARDS and not config.server.base_url:
-        yield f"server.base_url is not set: links would name {config.server.host}, which nobody can open"
+    if config.server.host in WILDCARDS and not config.server.base_url:
+        yield f"server.base_url is not set: {_LINKS}"
 
 
 def _doubts_of_folder(config: Config) -> Iterator[str]:

@@ -54,6 +54,9 @@ VariableName = Annotated[
 ]
 
 
+WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
+
+
 class ServerSettings(Struct, frozen=True):
     """[server]: the public address and the engine that serves it."""
 
@@ -80,8 +83,13 @@ class ServerSettings(Struct, frozen=True):
         return f"{'https' if self.tls_cert else 'http'}://{host}:{bound_port}"
 
     def public_url(self, bound_port: int) -> str:
-        """The address that answers name, without a slash at its end; `bound_port` is the one really listened on."""
-        return self.base_url or self.listening_url(bound_port)
+        """The address that answers name, without a slash at its end; `bound_port` is the one really listened on.
+
+        Nobody can open an address that stands for all of a machine's.
+        """
+        if self.base_url or self.host not in WILDCARDS:
+            return self.base_url or self.listening_url(bound_port)
+        return f"{'https' if self.tls_cert else 'http'}://localhost:{bound_port}"
 
 
 class AdminSettings(Struct, frozen=True):

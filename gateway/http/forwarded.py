@@ -1,11 +1,14 @@
-"""The address of a request's client: its connection's, or what the proxies say that the operator trusts."""
+"""The words of proxies that the operator trusts about a request: its client's address, and the one that was opened."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 Network = IPv4Network | IPv6Network
+_HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_SCHEMES = ("http", "https")
 
 
 def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -14,7 +17,7 @@ def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 class TrustedProxies:
-    """Believes `Forwarded` and `X-Forwarded-For` of certain networks, and of nobody else."""
+    """Believes `Host`, `Forwarded` and `X-Forwarded-*` of certain networks, and of nobody else."""
 
     def __init__(self, networks: Iterable[Network]) -> None:
         self._networks = tuple(networks)
@@ -38,6 +41,20 @@ class TrustedProxies:
                 break
         return address
 
+    def base_url(self, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes], otherwise: str) -> str:
+        """The address that links of the answer begin with: that under which a trusted proxy was opened.
+
+        Of several that were named the last counts, which is the nearest proxy's word. Without its scheme that of
+        `otherwise` does, which is the answer for everybody else.
+        """
+        if peer is None or not self._networks or not self._trusts(peer[0]):
+            return otherwise
+        named = _last(_pairs(headers), "host") or _last_item(headers, b"x-forwarded-host") or _text(headers, b"host")
+        if _HOST.fullmatch(named) is None:
+            return otherwise
+        scheme = (_last(_pairs(headers), "proto") or _last_item(headers, b"x-forwarded-proto")).lower()
+        return f"{scheme if scheme in _SCHEMES else otherwise.partition('://')[0]}://{named.lower()}"
+
     def _trusts(self, address: str) -> bool:
         parsed = ip_address(address)
         return any(parsed in network for network in self._networks)
@@ -45,14 +62,30 @@ class TrustedProxies:
 
 def _named(headers: Mapping[bytes, bytes]) -> list[str]:
     """The addresses that the headers name, in their order; `Forwarded` (RFC 7239) where there is one."""
-    forwarded = headers.get(b"forwarded")
-    if forwarded is None:
-        return [_bare(part) for part in headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")]
-    named = []
-    for element in forwarded.decode("latin-1").split(","):
+    if b"forwarded" not in headers:
+        return [_bare(part) for part in _text(headers, b"x-forwarded-for").split(",")]
+    return [_bare(pairs.get("for", "")) for pairs in _pairs(headers)]
+
+
+def _pairs(headers: Mapping[bytes, bytes]) -> list[dict[str, str]]:
+    """The elements of `Forwarded`, one a proxy, each by the names of its pairs."""
+    elements = []
+    for element in _text(headers, b"forwarded").split(","):
         pairs = (pair.partition("=") for pair in element.split(";"))
-        named.append(next((_bare(value) for name, _, value in pairs if name.strip().lower() == "for"), ""))
-    return named
+        elements.append({name.strip().lower(): value.strip().strip('"') for name, _, value in pairs})
+    return elements
+
+
+def _last(elements: list[dict[str, str]], name: str) -> str:
+    return elements[-1].get(name, "")
+
+
+def _last_item(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    return _text(headers, name).rpartition(",")[2].strip()
+
+
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    return headers.get(name, b"").decode("latin-1")
 
 
 def _bare(text: str) -> str:

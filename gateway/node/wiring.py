@@ -201,7 +201,9 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     calls = _calls(setting, parts, signer, runtime=runtime)
     stores.disk.on_change = calls.refuse_new
     overload = _overload(setting, parts, calls, unsent=unsent, runtime=runtime)
-    replies = Replies(stores.balances, setting.base_url)
+    server = setting.config.server
+    proxies = TrustedProxies(read_networks(server.trusted_proxies))
+    replies = Replies(stores.balances, setting.base_url, None if server.base_url else proxies)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
     own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
     routes = Routes((*_data_routes(parts.catalog, calls, replies, stores.usage), *description.routes, *own))
@@ -214,9 +216,9 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         metrics=metrics,
         usage=stores.usage,
         runtime=runtime,
-        proxies=TrustedProxies(read_networks(setting.config.server.trusted_proxies)),
+        proxies=proxies,
         compression=Compression(),
-        cors=Cors(setting.config.server.cors_origins) if setting.config.server.cors_origins else None,
+        cors=Cors(server.cors_origins) if server.cors_origins else None,
     )
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)
@@ -286,10 +288,8 @@ def _account_routes(
 
 def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
     return [
-        DataEndpoint(
-            listing, cost_credits=credits_for(listing.endpoint.tier), calls=calls, replies=replies, usage=usage
-        ).route
-        for listing in catalog.all()
+        DataEndpoint(one, cost_credits=credits_for(one.endpoint.tier), calls=calls, replies=replies, usage=usage).route
+        for one in catalog.all()
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 
 from storage.errors import CommitUnknown, StoreContended, StoreUnavailable
+from storage.link_log import LinkLog
 from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.text import rows_of
 
@@ -50,6 +51,7 @@ class WriterConnection:
         self._back = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._log = LinkLog("PostgreSQL")
         self.id = id_
 
     def link(self) -> PostgresLink:
@@ -105,6 +107,8 @@ class WriterConnection:
                 break
             except (psycopg.Error, LinkLost) as exc:
                 self._why = str(exc).strip().partition("\n")[0]
+                self._log.down(self._why)
+        self._log.up()
         with self._lock:
             self._back.set()
             if self._is_published:

@@ -21,6 +21,7 @@ import trio
 from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
 
 from storage.errors import StateUnavailable
+from storage.link_log import LinkLog
 from storage.redis.call import Owner, RedisCall
 from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack
 
@@ -43,7 +44,12 @@ class RedisLink:
     """A link that is `run` by a task of its owner. `connect` gives a greeted connection."""
 
     def __init__(
-        self, connect: Callable[[], AbstractAsyncContextManager[RedisConnection]], owner: Owner, *, round_trip_s: float
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[RedisConnection]],
+        owner: Owner,
+        *,
+        round_trip_s: float,
+        log: LinkLog,
     ) -> None:
         self.fault: str | None = "not connected yet"
         self._connect = connect
@@ -58,6 +64,7 @@ class RedisLink:
         self._patience = trio.CancelScope()
         self._rng = Random()
         self._said_at: dict[str, float] = {}
+        self._log = log
         self.calls = self.round_trips = self.lost = self.connects = 0
 
     @property
@@ -104,8 +111,8 @@ class RedisLink:
         except* FAULTS as group:
             why = _words(group)
         finally:
-            if why and self.fault is None:
-                self._say(logging.WARNING, f"the link to Redis is down: {why}")
+            if why:
+                self._log.down(why)
             self._lose(why or "the link is closed")
             self._flying.clear()
             self._owner.lost(self)
@@ -118,7 +125,7 @@ class RedisLink:
 
     def _rise(self) -> None:
         self.fault = None
-        _log.info("the link to Redis is up")
+        self._log.up()
         self._owner.connected(self)
 
     def _lose(self, why: str) -> None:

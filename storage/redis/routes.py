@@ -12,6 +12,7 @@ import trio
 from coredis.exceptions import AskError, MovedError, RedisError
 
 from storage.errors import StateUnavailable
+from storage.link_log import LinkLog
 from storage.redis.call import SLOTS, Calls, Owner, RedisCall, slot_of
 from storage.redis.link import CONNECT_S, RedisLink
 from storage.redis.urls import Access, Address
@@ -176,7 +177,9 @@ class Cluster:
         if known is None:
             assert self._owner is not None
             connect = partial(open_connection, address, self._access)
-            known = RedisLink(connect, self._owner, round_trip_s=self._round_trip_s), trio.CancelScope()
+            log = LinkLog(f"Redis at {address[0]}:{address[1]}")
+            link = RedisLink(connect, self._owner, round_trip_s=self._round_trip_s, log=log)
+            known = link, trio.CancelScope()
             self._links[address] = known
             self._nursery.start_soon(_run_within, *known)
         return known[0]

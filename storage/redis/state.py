@@ -12,6 +12,7 @@ import trio
 from coredis.exceptions import RedisError
 
 from storage.errors import StateUnavailable
+from storage.link_log import LinkLog
 from storage.redis.call import Calls, RedisCall, script_call
 from storage.redis.channels import Channels
 from storage.redis.link import ROUND_TRIP_S, RedisLink
@@ -181,7 +182,7 @@ def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip
         connect = partial(open_primary, where.addresses, where.service, where.access)
     else:
         connect = partial(open_connection, where.addresses[0], where.access)
-    link = RedisLink(connect, state, round_trip_s=round_trip_s)
+    link = RedisLink(connect, state, round_trip_s=round_trip_s, log=LinkLog("Redis"))
     state.routes = SingleServer(link)
     nursery.start_soon(link.run)
 

@@ -1,4 +1,4 @@
-"""Decisions 16: keys as bearers, pages of other sites, compressed answers and entity tags, alike on both engines."""
+"""Decisions 16: bearers, links, pages of other sites, compressed answers and entity tags, alike on both engines."""
 
 from __future__ import annotations
 
@@ -120,3 +120,18 @@ async def test_what_seldom_changes_has_a_tag(tmp_path: Path) -> None:
             assert (await node.get(target, headers={"if-none-match": '"other"'})).status == 200
         tags = {(await node.get(target)).headers["etag"] for target in TAGGED}
         assert len(tags) == len(TAGGED)
+
+
+async def test_links_name_the_address_that_a_trusted_proxy_was_opened_under(tmp_path: Path) -> None:
+    opened = ("x-forwarded-host: api.example.com", "x-forwarded-proto: https")
+    async with open_test_node(tmp_path, server={"trusted_proxies": ["127.0.0.1"]}) as node:
+        key = f"x-api-key: {node.key}"
+        refused = await ask(node, "/v1/nowhere", key, *opened)
+        assert refused.json["error"]["doc_url"] == "https://api.example.com/docs/errors#ENDPOINT_NOT_FOUND"
+        assert "https://api.example.com/v1/" in (await ask(node, "/llms.txt", *opened)).body.decode()
+        polled = (await ask(node, "/v1/events", key, *opened)).json["data"]["next"]["poll_url"]
+        assert polled.startswith("https://api.example.com/v1/events?")
+    for server in ({}, {"trusted_proxies": ["127.0.0.1"], "base_url": "https://named.example.com"}):
+        async with open_test_node(tmp_path / str(len(server)), server=server) as node:
+            refused = await ask(node, "/v1/nowhere", f"x-api-key: {node.key}", *opened)
+            assert "api.example.com" not in refused.json["error"]["doc_url"]

@@ -49,6 +49,7 @@ class _Answered:
     key_id: str
     tag: bytes
     fragment: bytes
+    base_url: str
 
     def has_tag_of(self, query: FeedQuery, key: Key) -> bool:
         """Whether a read of the same page has the same tag, and so the same text."""
@@ -107,7 +108,8 @@ class Events:
         self, request: Request, caller: Caller, polled: Polled, *, tokens: FeedTokens, query: FeedQuery
     ) -> Reply:
         known = request.headers.get(b"if-none-match")
-        answered = self._answered(polled.view, query, caller.key, tokens)
+        base_url = self._replies.base_url_for(request)
+        answered = self._answered(polled.view, query, caller.key, tokens, base_url=base_url)
         made = answered.tag
         headers: Fields = _TAGGED, (made, _CACHING)
         if polled.interval_s is not None:
@@ -118,17 +120,17 @@ class Events:
         reply.headers = joined(reply.headers, headers)
         return reply
 
-    def _answered(self, view: PageView, query: FeedQuery, key: Key, tokens: FeedTokens) -> _Answered:
+    def _answered(self, view: PageView, query: FeedQuery, key: Key, tokens: FeedTokens, *, base_url: str) -> _Answered:
         last = self._last
-        if last is not None and (last.page is not view.page or query.consumer is not None):
+        if last is not None and (last.page is not view.page or query.consumer is not None or last.base_url != base_url):
             last = None
         if last is not None and last.has_tag_of(query, key):
             return last
         if last is not None and last.has_text_of(query):
             text = last.fragment
         else:
-            text = pages.fragment(view, query, tokens, self._replies.base_url)
-        self._last = _Answered(view.page, query, key.id, pages.tag(view, query, key.id), text)
+            text = pages.fragment(view, query, tokens, base_url)
+        self._last = _Answered(view.page, query, key.id, pages.tag(view, query, key.id), text, base_url)
         return self._last
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
@@ -145,7 +147,7 @@ class Events:
         try:
             reading = await reading_of(self._readers, query, key, tokens)
             return await self._follow(
-                EventSocket(request.socket, tokens, self._replies.base_url, ack), request, reading
+                EventSocket(request.socket, tokens, self._replies.base_url_for(request), ack), request, reading
             )
         except StorageError as exc:
             raise refusals.store_away() from exc

@@ -67,7 +67,7 @@ def test_wildcard_addresses_are_told(host: str) -> None:
     assert told.startswith("admin.host")
     public = ServerSettings(host=host)
     (told,) = doubts(Config(server=public))
-    assert told == f"server.base_url is not set: links would name {host}, which nobody can open"
+    assert told.startswith("server.base_url is not set: links name localhost")
     assert doubts(Config(server=replace(public, base_url="https://api.example.com"))) == []
 
 

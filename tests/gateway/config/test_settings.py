@@ -515,6 +515,8 @@ def test_the_file_is_the_argument_then_the_environment_then_the_current_folder(t
 def test_the_public_address_is_the_given_one_or_derived_from_host_and_port():
     assert ServerSettings().public_url(8080) == "http://127.0.0.1:8080"
     assert ServerSettings(host="::1").public_url(9) == "http://[::1]:9"
+    assert ServerSettings(host="0.0.0.0").public_url(9) == "http://localhost:9"
+    assert ServerSettings(host="::", tls_cert="a", tls_key="b").public_url(9) == "https://localhost:9"
     assert ServerSettings(base_url="https://api.example.com/").public_url(8080) == "https://api.example.com"
 
 

@@ -29,9 +29,42 @@ def test_the_client_is_the_last_that_no_trusted_proxy_has(peer: str, headers: di
     assert PROXIES.client((peer, 1), headers) == client
 
 
+OWN = "http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "begin"),
+    [
+        ("10.0.0.1", {b"host": b"api.example.com"}, "http://api.example.com"),
+        (
+            "10.0.0.1",
+            {b"host": b"API.example.com:8443", b"x-forwarded-proto": b"https"},
+            "https://api.example.com:8443",
+        ),
+        ("10.0.0.1", {b"host": b"inner", b"x-forwarded-host": b"evil.test, api.example.com"}, "http://api.example.com"),
+        (
+            "10.0.0.1",
+            {b"host": b"inner", b"forwarded": b'host="api.example.com";proto=https'},
+            "https://api.example.com",
+        ),
+        ("10.0.0.1", {b"host": b"[2001:db8::1]:8080"}, "http://[2001:db8::1]:8080"),
+        ("10.0.0.1", {b"host": b"api.example.com", b"x-forwarded-proto": b"javascript"}, "http://api.example.com"),
+        ("10.0.0.1", {b"host": b'a"><script>'}, OWN),
+        ("10.0.0.1", {b"host": b"a/b"}, OWN),
+        ("10.0.0.1", {}, OWN),
+        ("203.0.113.9", {b"host": b"api.example.com", b"x-forwarded-host": b"evil.test"}, OWN),
+    ],
+)
+def test_links_begin_with_the_address_under_which_a_trusted_proxy_was_opened(
+    peer: str, headers: dict[bytes, bytes], begin: str
+) -> None:
+    assert PROXIES.base_url((peer, 1), headers, OWN) == begin
+
+
 def test_without_proxies_it_is_the_connections_own_and_without_that_unknown() -> None:
     assert TrustedProxies(()).client(("10.0.0.1", 1), {b"x-forwarded-for": b"1.1.1.1"}) == "10.0.0.1"
     assert PROXIES.client(None, {}) is None
+    assert TrustedProxies(()).base_url(("10.0.0.1", 1), {b"host": b"a.test"}, OWN) == OWN
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/99", "example.com", ""])

@@ -187,7 +187,9 @@ async def test_an_idle_store_outlives_a_restart_of_the_server_without_an_error(
     assert await all_texts(store) == ["before", "after"]
 
 
-async def test_while_the_server_is_away_calls_fail_at_once(store: Store, postgres: PostgresServer) -> None:
+async def test_while_the_server_is_away_calls_fail_at_once(
+    store: Store, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """Method: kill the server under load, and time what comes while it is known to be away, by the slowest of many."""
     await trio.to_thread.run_sync(postgres.kill)
     try:
@@ -210,6 +212,9 @@ async def test_while_the_server_is_away_calls_fail_at_once(store: Store, postgre
     await wait_back(store)
     assert await all_texts(store) == []
     await store.write(add_note("back"))
+    down, up = (record.getMessage() for record in caplog.records)
+    assert down.startswith("the link to PostgreSQL is down: ")
+    assert up == "the link to PostgreSQL is up"
 
 
 async def test_calls_that_waited_when_the_server_went_hear_of_it_too(store: Store, cutter: Cutter) -> None:

@@ -128,8 +128,13 @@ async def test_what_the_server_refuses_is_said_to_the_caller_alone(state: RedisS
     assert await add(state) == 1
 
 
+def said_of_links(caplog: pytest.LogCaptureFixture) -> list[str]:
+    told = [record.getMessage() for record in caplog.records]
+    return [" ".join(line.split(":")[0].split()[-2:]) for line in told if line.startswith("the link to Redis ")]
+
+
 async def test_a_killed_server_refuses_at_once_and_serves_soon_after_its_return(
-    state: RedisState, empty_redis: RedisServer
+    state: RedisState, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ):
     await add(state)
     empty_redis.kill()
@@ -145,6 +150,7 @@ async def test_a_killed_server_refuses_at_once_and_serves_soon_after_its_return(
     await trio.to_thread.run_sync(empty_redis.start)
     assert await wait_up(state) < 10.0
     assert await add(state) == 1
+    assert said_of_links(caplog) == ["is down", "is up"]
 
 
 async def test_a_frozen_server_is_told_by_the_deadline_and_serves_soon_after_its_return(
@@ -270,7 +276,9 @@ async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState,
     assert await add(state) == 1
 
 
-async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(tmp_path: Path):
+async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     with trio.fail_after(WAIT_S), open_redis(tmp_path) as empty_redis:
         empty_redis.kill()
         async with open_state(empty_redis.url, start_s=0.1) as state:
@@ -280,6 +288,7 @@ async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(tm
             await trio.to_thread.run_sync(empty_redis.start)
             await wait_up(state)
             assert await add(state) == 1
+    assert said_of_links(caplog) == ["is down", "is up"]
 
 
 async def test_a_password_and_a_database_are_used(tmp_path: Path):

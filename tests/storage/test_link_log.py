@@ -1,0 +1,37 @@
+"""The log's lines of a link: each state once, and no flood from one that comes and goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.link_log import DOWN_AGAIN_S, LinkLog
+
+
+def test_each_end_and_each_return_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    log = LinkLog("Redis", lambda: now[0])
+    log.up()
+    for _ in range(3):
+        log.down("refused")
+    log.up()
+    log.up()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the link to Redis is down: refused",
+        "the link to Redis is up",
+    ]
+
+
+def test_a_link_that_comes_and_goes_is_told_of_from_time_to_time_and_one_that_stays_away_at_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [0.0]
+    log = LinkLog("Redis", lambda: now[0])
+    while now[0] < 2.5 * DOWN_AGAIN_S:
+        log.down("refused")
+        log.up()
+        now[0] += 1.0
+    assert len(caplog.records) == 6
+    while now[0] < 4 * DOWN_AGAIN_S:
+        log.down("refused")
+        now[0] += 1.0
+    assert len(caplog.records) == 7
