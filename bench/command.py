@@ -127,7 +127,7 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
         show(changes_table(changes, everything=everything))
         print(*(f"note: {note}\n" for note in notes), sep="", end="")
         *known, unknown = (f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-        print(f"{', '.join(known)} and {unknown}: measured once, so nobody can tell")
+        print(f"{', '.join(known)} and {unknown}: measured once, or scattered too much to tell")
     return counts["worse"] > 0
 
 

@@ -14,6 +14,8 @@ from bench.core.results import Point, Results, Step
 
 SMALLEST = 0.02
 """Differences below it are not called a change, however sure they are."""
+SAME_WITHIN = 0.05
+"""Where a change must exceed more to count, one that is worth knowing may hide: nobody can tell."""
 FLOOR_SHARE = 0.01
 """The share of the largest value that a figure counts as when it is below, so that 0 has a logarithm."""
 VERDICTS = ("better", "worse", "same", "unknown")
@@ -67,7 +69,7 @@ class Change:
     noise: float | None
     """The share that a change must exceed to count; None when there are too few repeats to tell."""
     verdict: str
-    """One of `VERDICTS`; `unknown` for want of repeats."""
+    """One of `VERDICTS`; `unknown` for want of repeats, or where these scatter too much to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,5 +178,5 @@ def _verdict(change: float, noise: float | None, better_when: int) -> str:
         return "unknown"
     # A fall by as much as a rise: on the scale of ratios -9.1 % is what +10 % is.
     if abs(math.log1p(change)) <= math.log1p(noise):
-        return "same"
+        return "same" if noise <= SAME_WITHIN else "unknown"
     return "better" if change * better_when > 0 else "worse"

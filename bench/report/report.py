@@ -54,7 +54,8 @@ LEFT_OUT = frozenset(
 WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
 LONG = frozenset({"mark", "measure", "figure", "remark", "setting"})
 """Columns whose text may take several lines."""
-LONG_AT_LEAST = 10
+LONG_AT_LEAST, LONG_AT_MOST = 10, 30
+"""Their widths, as no word is broken but one that is longer."""
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
@@ -109,17 +110,23 @@ def width() -> int:
 def _table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, without: frozenset[str] = frozenset()
 ) -> Table:
-    kept = [at for at, name in enumerate(columns) if name not in without]
+    kept, rows = [at for at, name in enumerate(columns) if name not in without], list(rows)
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for at in kept:
         name = columns[at]
-        least = LONG_AT_LEAST if name in LONG else None
+        least = _longest_word([row[at] for row in rows]) if name in LONG else None
         justify: JustifyMethod = "left" if name in WORDS else "right"
         table.add_column(name, justify=justify, no_wrap=name not in LONG, overflow="fold", min_width=least)
     for row in rows:
         # As Text, since a setting such as ["a"] would be taken for markup.
         table.add_row(*(cell if isinstance(cell := row[at], Text) else Text(cell) for at in kept))
     return table
+
+
+def _longest_word(cells: Iterable[str | Text]) -> int:
+    """The width that a column takes at least, so that its words stay whole."""
+    longest = max((len(word) for cell in cells for word in str(cell).split()), default=0)
+    return min(max(longest, LONG_AT_LEAST), LONG_AT_MOST)
 
 
 def cost_table(costs: Sequence[Cost], *, wide: bool = True) -> Table:

@@ -7,8 +7,8 @@ from the `statistics()` that the parts keep anyway, so metrics cost the request 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -64,7 +64,8 @@ class Metrics(Collector):
         self._requests = Counter[tuple[str, str]]()
         self._credits_used = 0
         self._overhead = LatencyHistogram()
-        self._upstream = LatencyHistogram()
+        self._waited: list[tuple[str, float]] = []
+        self._upstream = defaultdict[str, LatencyHistogram](LatencyHistogram)
         self._phases = {"charge": LatencyHistogram(), "close": LatencyHistogram(), "own": LatencyHistogram()}
         self.gather: Gather = lambda: iter(())
 
@@ -74,7 +75,7 @@ class Metrics(Collector):
         self._credits_used += reply.credits_used
         self._overhead.observe(overhead_s)
         if reply.upstream_s:
-            self._upstream.observe(reply.upstream_s)
+            self._waited.append((route, reply.upstream_s))
         if charge_s := reply.charge_s:
             self._phases["charge"].observe(charge_s)
             own_s = overhead_s - charge_s - reply.close_s
@@ -91,7 +92,10 @@ class Metrics(Collector):
     def _add_up(self) -> None:
         self._requests.update(self._seen)
         self._seen.clear()
-        for histogram in (self._overhead, self._upstream, *self._phases.values()):
+        for route, upstream_s in self._waited:
+            self._upstream[route.split("/", 3)[2]].observe(upstream_s)  # the platform of /v1/{platform}/{resource}
+        self._waited.clear()
+        for histogram in (self._overhead, *self._upstream.values(), *self._phases.values()):
             histogram.add_up()
 
     def collect(self) -> Iterator[Metric]:
@@ -103,13 +107,15 @@ class Metrics(Collector):
         yield requests
         yield CounterMetricFamily("sluice_credits_used", "Credits that answers named as used.", self._credits_used)
         yield self._overhead.family("sluice_overhead_seconds", "Time of a request that was not spent upstream.")
-        yield self._upstream.family("sluice_upstream_seconds", "Time of a request that was spent upstream.")
-        phases = HistogramMetricFamily(
-            "sluice_overhead_phase_seconds",
-            "Overhead of a charged request by phase: the commits of charge and close, and the gateway's own work.",
-            labels=["phase"],
-        )
-        for phase, histogram in self._phases.items():
-            phases.add_metric([phase], *histogram.cumulative())
-        yield phases
+        text = "Time of a request that was spent upstream, by its platform."
+        yield _family("sluice_upstream_seconds", text, "platform", self._upstream)
+        text = "Overhead of a charged request by phase: the commits of charge and close, and the gateway's own work."
+        yield _family("sluice_overhead_phase_seconds", text, "phase", self._phases)
         yield from self.gather()
+
+
+def _family(name: str, text: str, label: str, histograms: Mapping[str, LatencyHistogram]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, text, labels=[label])
+    for value, histogram in histograms.items():
+        family.add_metric([value], *histogram.cumulative())
+    return family

@@ -44,7 +44,7 @@ def test_comparing_says_what_changed_and_whether_something_is_worse(
     capsys.readouterr()
     compare_results(before, after, everything=False, as_json=True)
     said = msgspec.json.decode(capsys.readouterr().out, type=Comparison)
-    assert said.counts == {"better": 0, "worse": 16, "same": 8, "unknown": 4}
+    assert said.counts == {"better": 0, "worse": 16, "same": 7, "unknown": 5}
     assert len(said.changes) == 28
 
 

@@ -93,7 +93,7 @@ def test_a_request_is_counted_by_its_route_and_code_and_in_each_of_its_phases() 
     assert found["sluice_requests_total,other,ENDPOINT_NOT_FOUND"] == 1
     assert found["sluice_credits_used_total"] == 5
     assert (found["sluice_overhead_seconds_count"], found["sluice_overhead_seconds_sum"]) == (3, 2.0)
-    assert (found["sluice_upstream_seconds_count"], found["sluice_upstream_seconds_sum"]) == (1, 2.0)
+    assert (found["sluice_upstream_seconds_count,a"], found["sluice_upstream_seconds_sum,a"]) == (1, 2.0)
     phases = {name: found[f"sluice_overhead_phase_seconds_sum,{name}"] for name in ("charge", "close", "own")}
     assert phases == {"charge": 0.25, "close": 0.125, "own": 0.625}
     assert {found[f"sluice_overhead_phase_seconds_count,{name}"] for name in phases} == {1}
