@@ -81,6 +81,8 @@ def cli() -> None:
 def main() -> None:
     """The command's entry point."""
     open_missing()
+    # httpx's own command, which nobody here runs: it loads as much as a sixteenth of what the start of a node takes.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # as Python marks what is not to be found
     try:
         cli.main(prog_name="sluice", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as exc:
