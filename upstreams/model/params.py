@@ -63,16 +63,23 @@ class Param:
             InvalidArgument: it cannot be one.
         """
         value = text.strip()
+        if self.forms and not value.isalnum():  # no address is
+            value = self._read(value)
+        if self.strip:
+            while value.startswith(self.strip):
+                value = value.removeprefix(self.strip).lstrip()
         if not value:
             raise InvalidArgument(self.name, "must not be blank")
-        if self.forms and not value.isalnum():  # no address is
-            value = _read_as(self.forms, value) or value
-        if self.strip:
-            value = value.removeprefix(self.strip)
         if self.fold:
             value = value.lower()
         if self.pattern and _compiled(self.pattern).fullmatch(value) is None:
             raise InvalidArgument(self.name, self.problem or f"must be such as {self.example}")
+        return value
+
+    def _read(self, value: str) -> str:
+        """The value that an address holds, which may be one again: a canonical value is its own canonical form."""
+        while (found := _read_as(self.forms, value)) is not None and found != value:
+            value = found.strip()
         return value
 
 

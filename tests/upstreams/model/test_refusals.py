@@ -1,14 +1,24 @@
-"""Headers that say how long to wait, in each form that they come in."""
+"""The manners of an upstream: refusals, quotas and pace, and how long its headers say to wait."""
 
 from __future__ import annotations
 
 import math
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.model.refusals import retry_after_s, until_reset_s
+from upstreams.model.errors import (
+    InvalidArgument,
+    NotFound,
+    StaleCursor,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
+from upstreams.model.refusals import Backoff, Bucket, Pace, Refusals, Remaining, retry_after_s, until_reset_s
+from upstreams.model.steps import Answer
 
 SENT = "Wed, 01 Jan 2025 00:00:00 GMT"
 LATER = "Wed, 01 Jan 2025 00:01:30 GMT"
@@ -75,3 +85,121 @@ DATES = st.builds(
 def test_whatever_is_told_a_wait_is_ahead_or_none(told: str, date: str) -> None:
     headers = {"retry-after": told, "x-reset": told, "date": date}
     assert all(wait_s is None or wait_s > 0 for wait_s in (retry_after_s(headers), until_reset_s(headers, "x-reset")))
+
+
+REFUSALS = Refusals(
+    code="error.code",
+    message="error.message",
+    gone=("Suspended",),
+    private={401: ("authenticated user", "private")},
+    throttled={400: "slow down"},
+    stale={"BadRequest": "cursor"},
+    passing=("Internal",),
+    bad={422: "query", "BadRequest": {"limit": "limit", "sort": "sort"}},
+    other=lambda answer: UpstreamThrottled("x", 9.0) if answer.status == 420 else None,
+)
+
+
+def _error(status: int, code: str | int | None = None, message: str | None = None) -> Answer:
+    return Answer(status, {}, {"error": {"code": code, "message": message}}, "api")
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal", "more"),
+    [
+        (_error(404), NotFound, {"reason": None, "by_status": True}),
+        (_error(410), NotFound, {"by_status": True}),
+        (_error(400, "Suspended"), NotFound, {"reason": "account_gone", "by_status": False}),
+        (_error(401, None, "It is Private."), NotFound, {"reason": "account_private"}),
+        (_error(400, "Odd", "please SLOW DOWN"), UpstreamThrottled, {"retry_after_s": None}),
+        (_error(400, "BadRequest", "no such Cursor"), StaleCursor, {}),
+        (_error(400, "BadRequest", "bad sort"), InvalidArgument, {"param": "sort"}),
+        (_error(422, 7, "odd"), InvalidArgument, {"param": "query"}),
+        (_error(400, "Internal", "try again"), UpstreamFailed, {"passing": True}),
+        (_error(420), UpstreamThrottled, {"retry_after_s": 9.0}),
+        (Answer(404, {}, "<h1>Gone</h1>", "api"), NotFound, {}),
+    ],
+)
+def test_an_error_is_judged_by_its_code_its_status_and_its_words(
+    answer: Answer, refusal: type[UpstreamError], more: dict[str, object]
+) -> None:
+    found = REFUSALS(answer)
+    assert type(found) is refusal
+    assert {name: getattr(found, name) for name in more} == more
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _error(401, None, "no token"),
+        _error(400, "BadRequest", "odd"),
+        _error(500, "Odd"),
+        Answer(500, {}, [1], "api"),
+        Answer(400, {}, {"error": "text"}, "api"),
+    ],
+)
+def test_what_the_table_does_not_say_is_left_to_the_fetch(answer: Answer) -> None:
+    assert REFUSALS(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "pause_s"),
+    [
+        ({"left": "0", "reset": "57"}, 57.0),
+        ({"left": "0", "reset": "1735689690", "date": SENT}, 90.0),
+        ({"left": "0", "reset": "2025-01-01T00:01:30Z", "date": SENT}, 90.0),
+        ({"left": "0", "reset": "2025-01-01T00:01:30.5+00:00", "date": SENT}, 90.5),
+        ({"left": '"api";r=0;t=41'}, 41.0),
+        ({"left": "0", "reset": "99999"}, 300.0),
+        ({"left": '"api";r=3;t=41'}, None),
+        ({"left": "1", "reset": "57"}, None),
+        ({"left": "0", "reset": "soon"}, None),
+        ({"left": "0"}, None),
+        ({}, None),
+    ],
+)
+def test_a_quota_that_is_used_up_asks_for_rest_until_it_is_counted_anew(
+    headers: dict[str, str], pause_s: float | None
+) -> None:
+    found = Remaining("left", "reset", window_s=300.0)(Answer(200, headers, {}))
+    assert found == (None if pause_s is None else Backoff(pause_s, "source"))
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+@pytest.mark.parametrize(
+    ("body", "backoff"),
+    [
+        ({"left": 0}, Backoff(86_400.0, "source")),
+        ({"left": 5, "pause": 7}, Backoff(7.0, "method")),
+        ({"left": 5, "pause": 0}, None),
+        ({"text": '"left":0'}, None),
+        ({}, None),
+    ],
+)
+def test_a_quota_may_stand_in_the_body_also_in_one_that_a_map_decoded(
+    body: dict[str, object], backoff: Backoff | None, decoded: bool
+) -> None:
+    raw = orjson.dumps({**body, "items": []})
+    answer = Answer(200, {}, object() if decoded else orjson.loads(raw), raw=raw)
+    assert Remaining(member="left", pause="pause")(answer) == backoff
+
+
+def test_a_bucket_lets_as_many_go_as_its_pace_says_and_tells_the_rest_when() -> None:
+    bucket = Bucket(Pace(10, per_s=5, costs={"/search": 4, "/search/all": 20}), 0.0)
+    assert [bucket.wait_s("/search/x", 0.0) for _ in range(2)] == [0.0, 0.0]
+    assert bucket.wait_s("/search/x", 0.0) == pytest.approx(1.0)
+    assert [bucket.wait_s("/x", 0.0) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.5)]
+    assert bucket.wait_s("/x", 0.5) == 0.0
+    assert bucket.wait_s("/search/all", 100.0) == 0.0  # more than there can be: all of it
+    assert bucket.wait_s("/x", 100.0) > 0
+
+
+@given(st.lists(st.floats(0, 3), max_size=60))
+def test_no_window_has_more_calls_than_the_pace(gaps: list[float]) -> None:
+    bucket, now, sent = Bucket(Pace(5, per_s=2), 0.0), 0.0, []
+    for gap in gaps:
+        now += gap
+        if not bucket.wait_s("/x", now):
+            sent.append(now)
+    for at in sent:
+        assert sum(1 for other in sent if at <= other < at + 2) <= 10  # what it began with, and what came in

@@ -1,0 +1,167 @@
+"""Calls as values: where each member goes, and the endpoints that are one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, author
+from upstreams.model.calls import Get, Pages, Post, PostForm, Secret, listing, made, single
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.model.fields import Json, ident
+from upstreams.model.maps import record_map
+from upstreams.model.paging import ByPage, ByToken, Once, Whole
+from upstreams.model.params import Args, Param
+from upstreams.model.readers import given as of_request
+from upstreams.model.readers import ident as read_ident
+from upstreams.model.steps import Answer, Call, Page, Single
+
+NAME = Param("name", "A name.", "ada", required=True)
+SORT = Param("sort", "An order.", "new", choices=("new", "old"))
+AUTHOR_OF = record_map(author, id=read_ident("id"), username=of_request("name"))
+
+
+def by_hand(found: Json) -> dict[str, Any]:
+    return author(id=ident(found, "id"))
+
+
+def call_of(get: Get, **values: str | int) -> Call:
+    return get.at(Args(values, credentials={"key": "k3y"}))
+
+
+def run(endpoint: Endpoint, body: Any, headers: dict[str, str] | None = None, **values: str | int) -> Page | Single:
+    steps = endpoint.read(Args(values))
+    next(steps)
+    try:
+        steps.send(Answer(200, headers or {}, body))
+    except StopIteration as done:
+        result: Page | Single = done.value
+        return result
+    raise AssertionError("a second call")
+
+
+def test_members_fill_the_path_or_are_the_query() -> None:
+    get = Get(
+        "/users/{name}/posts", name=NAME, sort=SORT, fields="id", deep=True, key=Secret("key"), other=Secret("no")
+    )
+    call = call_of(get, name="a/b", sort="new")
+    assert call.target("/v1") == "/v1/users/a%2Fb/posts?sort=new&fields=id&deep=true&key=k3y"
+    assert call_of(get, name="x").target("").partition("?")[2] == "fields=id&deep=true&key=k3y"
+    assert get.params == (NAME, SORT)
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_a_value_in_a_path_is_one_segment_and_with_a_plus_its_own_slashes_stay(one: str, other: str) -> None:
+    whole = call_of(Get("/x/{name}/y", name=NAME), name=f"{one}/{other}").path
+    assert whole.count("/") == 3
+    parts = call_of(Get("/x/{+name}/y", name=NAME), name=f"{one}/{other}").path
+    assert parts.count("/") == 4 + one.count("/") + other.count("/")
+
+
+def test_a_member_is_made_of_values_and_a_tuple_is_sent_for_each() -> None:
+    get = Get("/x", q=made(lambda name, sort: f"{name}:{sort}", NAME, SORT), **{"id[]": ("1", "2")})
+    assert call_of(get, name="ada").target("") == "/x?q=ada%3ANone&id%5B%5D=1&id%5B%5D=2"
+    assert get.params == (NAME, SORT)
+
+
+def test_a_read_gives_what_it_knows_only_then() -> None:
+    get = Get("/users/{id}/posts", sort=SORT)
+    assert get.at(Args({"sort": "old"}), id="7", page=2).target("") == "/users/7/posts?sort=old&page=2"
+    pages = Pages(AUTHOR_OF, ByToken("after"), "items")
+    call = get.at(Args({"limit": 5}, {"c": "t"}), pages, id="7")
+    assert call.target("") == "/users/7/posts?limit=5&after=t"
+    assert call.accepts is pages.accepts
+    with pytest.raises(KeyError):
+        get.at(Args({}))
+
+
+def test_a_call_may_go_elsewhere_fail_be_signed_or_accept_text() -> None:
+    get = Get("/x").via("other", optional=True, signed=True, accepts="json or text", headers=(("a", "b"),))
+    call = call_of(get)
+    assert (call.source, call.optional, call.needs_session) == ("other", True, True)
+    assert (call.accepts, call.headers, call.method) == ("json or text", (("a", "b"),), "GET")
+
+
+def test_a_post_that_reads_has_its_members_as_json_or_as_a_form() -> None:
+    as_json = call_of(Post("/{name}", name=NAME, sort=SORT, ids=("1", "2")), name="ada")
+    assert (as_json.method, as_json.path, as_json.query, as_json.only_reads) == ("POST", "/ada", {}, True)
+    assert (as_json.json, as_json.form) == ({"ids": ("1", "2")}, None)
+    as_form = call_of(PostForm("/x", q=NAME, sort=SORT), name="ada")
+    assert (as_form.method, as_form.json, as_form.form) == ("POST", None, {"q": "ada", "sort": None})
+    assert type(Post("/x").via("other")) is Post
+
+
+@pytest.mark.parametrize("record", [AUTHOR_OF, by_hand])
+@pytest.mark.parametrize(
+    ("at", "body"),
+    [
+        ("", {"id": 1}),
+        ("data.user", {"data": {"user": {"id": 1}}}),
+        ("data.users[0]", {"data": {"users": [{"id": 1}]}}),
+    ],
+)
+def test_one_record_is_read_where_it_stands(record: Any, at: str, body: Json) -> None:
+    endpoint = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), record, at=at)
+    found = run(endpoint, body, name="ada")
+    assert isinstance(found, Single)
+    assert found.record["id"] == "1"
+    assert found.record["username"] == ("ada" if record is AUTHOR_OF else None)
+    assert (endpoint.params, endpoint.cache_ttl_s) == ((NAME,), 900)
+
+
+def test_the_first_of_none_is_not_found_and_what_is_no_list_is_unexpected() -> None:
+    endpoint = single("user", "One.", AUTHOR, Get("/users", name=NAME), AUTHOR_OF, at="users[0]")
+    with pytest.raises(NotFound):
+        run(endpoint, {"users": []}, name="ada")
+    with pytest.raises(UnexpectedBody):
+        run(endpoint, {"users": {}}, name="ada")
+
+
+def test_a_list_has_the_parameters_of_its_call_and_of_its_paging() -> None:
+    pages = Pages(
+        AUTHOR_OF, ByPage("page", size_max=50, total="meta.total"), "meta.rows", warnings={"cut": "It was cut"}
+    )
+    endpoint = listing("users", "Many.", AUTHOR_LIST, Get("/users", name=NAME), pages, params=(SORT,))
+    assert [param.name for param in endpoint.params] == ["name", "limit", "sort"]
+    page = run(endpoint, {"meta": {"rows": [{"id": 1}], "total": 9}, "cut": True}, name="ada", limit=1)
+    assert isinstance(page, Page)
+    assert [record["id"] for record in page.records] == ["1"]
+    assert (page.next, page.total, page.warnings) == ({"p": 2}, 9, ("It was cut",))
+
+
+def test_a_list_that_comes_whole_is_cut_into_pages() -> None:
+    endpoint = listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Whole()))
+    rows = [{"id": number} for number in range(1_500)]
+    page = run(endpoint, rows, limit=2)
+    assert isinstance(page, Page)
+    assert ([record["id"] for record in page.records], page.next) == (["0", "1"], {"o": 2})
+    with pytest.raises(UnexpectedBody):
+        run(listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once())), rows, limit=2)
+
+
+def test_an_endpoint_knows_the_fields_that_its_map_never_fills() -> None:
+    one = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), AUTHOR_OF, never=("username",))
+    assert {"followers", "username", "bio"} <= one.unfilled
+    assert not {"id", "ext"} & one.unfilled
+    many = listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once(total="count")))
+    assert "total" not in many.unfilled
+    assert "total" in listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once())).unfilled
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind", "ttl_s"),
+    [
+        ("search", None, 120),
+        ("search/users", None, 120),
+        ("likes", None, 600),
+        ("top", "search", 120),
+        ("x", "analytics", 1800),
+    ],
+)
+def test_answers_are_kept_as_long_as_their_kind_says(resource: str, kind: Any, ttl_s: int) -> None:
+    more = {} if kind is None else {"kind": kind}
+    assert listing(resource, "Many.", AUTHOR_LIST, Get("/x"), Pages(AUTHOR_OF, Once()), **more).cache_ttl_s == ttl_s
