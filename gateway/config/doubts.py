@@ -10,8 +10,6 @@ from pathlib import Path
 from gateway.config.settings import WILDCARDS, Config, PlatformSettings
 from storage.opening import SQLITE
 
-CREDENTIALS = ("token", "key", "identifier", "password")
-"""Credentials of platforms; config.toml names the environment variable of each as `<name>_env`."""
 _LINKS = "links name localhost, which no other machine can open, but where a trusted proxy names the address"
 _SECRET_SHAPE = re.compile(r"(?:gh[opsu]_|github_pat_|sk_|xox|AIza|eyJ)\w+|(?=\w*[a-z])(?=\w*[A-Z])(?=\w*\d)\w{16,}")
 
@@ -45,8 +43,7 @@ def _doubts_of_folder(config: Config) -> Iterator[str]:
 def _doubts_of_credentials(
     slug: str, settings: PlatformSettings, environ: Mapping[str, str], uses: Collection[str]
 ) -> Iterator[str]:
-    for credential in CREDENTIALS:
-        variable: str = getattr(settings, f"{credential}_env")
+    for credential, variable in settings.credentials.items():
         path = f"upstreams.{slug}.{credential}_env"
         if not variable:
             continue

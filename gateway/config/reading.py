@@ -10,9 +10,12 @@ import msgspec
 from msgspec.structs import fields
 
 from gateway.config.errors import Problem
-from gateway.config.settings import Config, PlatformSettings, UpstreamDefaults
+from gateway.config.settings import Config, PlatformSettings, UpstreamDefaults, VariableName
 
 S = TypeVar("S", bound=msgspec.Struct)
+_VARIABLE = "_env"
+_USUAL = ("token_env", "key_env", "identifier_env", "password_env")
+"""Credentials that a platform's table is likely to be meant to name."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -35,7 +38,7 @@ class TableReader:
             if key in types:
                 changes[key] = self._read_value(getattr(base, key), types[key], value=value, path=here)
             else:
-                self.problems.append(Problem(here, "unknown key", self._nearest(key, types, path)))
+                self.problems.append(Problem(here, "unknown key", self._nearest(key, _names(base, types), path)))
         return msgspec.structs.replace(base, **changes)
 
     def read_platforms(
@@ -49,7 +52,20 @@ class TableReader:
                 what = "unknown platform" if isinstance(tables[name], dict) else "unknown key"
                 self.problems.append(Problem(join("upstreams", name), what, join("upstreams", nearest)))
         base = PlatformSettings(**msgspec.structs.asdict(defaults))
-        return {name: self.read(base, tables.get(name, {}), join("upstreams", name)) for name in names}
+        return {name: self._read_platform(base, tables.get(name, {}), join("upstreams", name)) for name in names}
+
+    def _read_platform(self, base: PlatformSettings, table: object, path: str) -> PlatformSettings:
+        """A platform's own table: every `<credential>_env` in it names a variable."""
+        if not isinstance(table, dict):
+            return self.read(base, table, path)
+        named = {key: value for key, value in table.items() if key.endswith(_VARIABLE) and key != _VARIABLE}
+        found = self.read(base, {key: value for key, value in table.items() if key not in named}, path)
+        credentials = {
+            key.removesuffix(_VARIABLE): str(self._read_value("", VariableName, value=value, path=join(path, key)))
+            for key, value in named.items()
+        }
+        set_ones = {name: variable for name, variable in credentials.items() if variable}
+        return msgspec.structs.replace(found, credentials=set_ones)
 
     def _read_value(self, current: object, kind: object, *, value: object, path: str) -> object:
         if isinstance(current, msgspec.Struct):
@@ -67,6 +83,10 @@ class TableReader:
         if close := _closest(key, names):
             return join(path, close)
         return self._places.get(key) or join(path, _closest(key, names, cutoff=0.0))
+
+
+def _names(settings: msgspec.Struct, types: Iterable[str]) -> list[str]:
+    return [*types, *(_USUAL if isinstance(settings, PlatformSettings) else ())]
 
 
 def join(path: str, key: str) -> str:

@@ -141,13 +141,11 @@ class UpstreamDefaults(Struct, frozen=True):
 
 
 class PlatformSettings(UpstreamDefaults, frozen=True):
-    """[upstreams.<platform>]: overrides, and credentials by the names of the environment variables that hold them."""
+    """[upstreams.<platform>]: overrides, and the names of the environment variables that hold its credentials."""
 
     enabled: bool = True
-    token_env: VariableName = ""
-    key_env: VariableName = ""
-    identifier_env: VariableName = ""
-    password_env: VariableName = ""
+    credentials: Mapping[str, VariableName] = MappingProxyType({})
+    """The variable of each credential, which config.toml names as `<credential>_env`."""
 
 
 class UpstreamSettings(Struct, frozen=True):

@@ -160,9 +160,7 @@ def source_rules(settings: PlatformSettings) -> Rules:
 
 def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict[str, str]:
     """The values of the named environment variables; one that is not set counts as not configured."""
-    names = {"token": settings.token_env, "key": settings.key_env}
-    names |= {"identifier": settings.identifier_env, "password": settings.password_env}
-    return {what: value for what, name in names.items() if name and (value := environ.get(name))}
+    return {what: value for what, name in settings.credentials.items() if name and (value := environ.get(name))}
 
 
 @asynccontextmanager

@@ -97,7 +97,7 @@ def test_the_shipped_files_commented_settings_are_valid_too(tmp_path):
         line.removeprefix("# ") if "=" in line or "[" in line else "" for line in SHIPPED.read_text().split("\n")
     )
     text = text[text.index("[server]") :]
-    assert load(tmp_path, text).upstreams.platforms["github"].token_env == "GITHUB_TOKEN"
+    assert load(tmp_path, text).upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
 
 
 def test_the_shipped_file_names_every_setting():
@@ -110,7 +110,7 @@ def test_the_shipped_file_names_every_setting():
 
 def test_every_key_of_the_operator_contract_is_accepted_with_its_default(tmp_path):
     contract = load(tmp_path, CONTRACT)
-    assert contract.upstreams.platforms["github"].token_env == "GITHUB_TOKEN"
+    assert contract.upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
     without_token = CONTRACT.replace('token_env = "GITHUB_TOKEN"', "")
     assert load(tmp_path, without_token) == load(tmp_path, "")
 
@@ -161,8 +161,8 @@ def test_a_platforms_table_overrides_the_defaults_and_only_for_itself(tmp_path):
     text += "[upstreams.github]\nretries = 0\nenabled = false\nkey_env = 'K'\n"
     platforms = load(tmp_path, text).upstreams.platforms
     github, bluesky = platforms["github"], platforms["bluesky"]
-    assert (github.retries, github.timeout_s, github.enabled, github.key_env) == (0, 9.0, False, "K")
-    assert (bluesky.retries, bluesky.timeout_s, bluesky.enabled, bluesky.key_env) == (1, 9.0, True, "")
+    assert (github.retries, github.timeout_s, github.enabled, github.credentials) == (0, 9.0, False, {"key": "K"})
+    assert (bluesky.retries, bluesky.timeout_s, bluesky.enabled, bluesky.credentials) == (1, 9.0, True, {})
 
 
 UNKNOWN_KEYS = [

@@ -1,0 +1,134 @@
+"""A credential of the operator's leaves for its own platform's fixed hosts alone, wherever calls and redirects lead."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from random import Random
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import orjson
+import pytest
+import trio
+
+from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
+from gateway.node.sites import open_sites
+from tests.fakes.scripted_exchange import LONG_S
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.site import Site
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import UpstreamError
+from upstreams.model.params import Args, Value
+from upstreams.platforms import load_platforms
+from upstreams.sandbox import site as stand_in
+from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.stand_ins import load_routes
+from upstreams.transport.http import HttpAnswer, HttpCall
+
+ROUTES = load_routes()
+NOW_AT = 1_735_689_600.0
+ELSEWHERE = "elsewhere.example"
+PLATFORMS = load_platforms()
+
+
+def secret(name: str) -> str:
+    """A credential that is unlike anything else in a call."""
+    return f"sEcr3t/{name}+value"
+
+
+def holds_secret(call: HttpCall, names: tuple[str, ...]) -> bool:
+    """Whether a credential is in a call: as it is, percent-encoded, or inside of Basic authentication."""
+    sent = repr((call.target, call.headers, call.body))
+    values = [secret(name) for name in names]
+    in_base64 = [b64encode(value.encode()).decode().rstrip("=")[:-2] for value in values]
+    return any(word in sent for value in values for word in (value, quote(value), quote(value, safe=""))) or any(
+        word in sent for word in in_base64
+    )
+
+
+class Recorder:
+    """Answers as the stand-ins do, or sends every GET to another host; keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.calls: list[HttpCall] = []
+        self.failing: tuple[str, ...] = ()
+        self.leads_away = False
+
+    async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
+        await trio.lowlevel.checkpoint()
+        self.calls.append(call)
+        if call.origin.host in self.failing:
+            return HttpAnswer(503, {}, b"")
+        if self.leads_away and call.method == "GET" and ELSEWHERE not in call.origin.authority:
+            return HttpAnswer(302, {"location": f"https://{ELSEWHERE}/x"}, b"")
+        path, _, query = call.target.partition("?")
+        json = orjson.loads(call.body) if call.body[:1] == b"{" else None
+        values = dict(parse_qsl(query, keep_blank_values=True))
+        reply = stand_in.answer(ROUTES, stand_in.SandboxRequest(call.origin.host, path, values, json=json))
+        body = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
+        return HttpAnswer(reply.status, {name.lower(): value for name, value in reply.headers.items()}, body)
+
+
+@asynccontextmanager
+async def open_recorded(platform: Platform) -> AsyncIterator[tuple[Site, Recorder]]:
+    """A platform as a node runs it, with each of its credentials configured."""
+    recorder = Recorder()
+
+    @asynccontextmanager
+    async def open_exchange(**_settings: Any) -> AsyncIterator[Any]:
+        yield recorder.exchange
+
+    async def resolve(*_name: Any) -> list[str]:
+        await trio.lowlevel.checkpoint()
+        return ["93.184.215.14"]
+
+    settings = PlatformSettings(retries=0, credentials={name: f"TEST_{name}" for name in platform.credentials})
+    config = Config(upstreams=UpstreamSettings(platforms={platform.slug: settings}))
+    environ = {f"TEST_{name}": secret(name) for name in platform.credentials}
+    async with open_sites(
+        config, [platform], environ=environ, rng=Random(0), open_exchange=open_exchange, resolve=resolve
+    ) as (site,):
+        assert site.credentials == {name: secret(name) for name in platform.credentials}
+        yield site, recorder
+
+
+def requests_of(endpoint: Endpoint) -> Iterator[dict[str, Value]]:
+    """The example of an endpoint, and with each host that it takes another one."""
+    example = example_values(endpoint)
+    yield example
+    for param in endpoint.params:
+        if param.is_host:
+            yield {**example, param.name: "somebody.example"}
+
+
+async def run(site: Site, endpoint: Endpoint, values: dict[str, Value]) -> None:
+    args = Args(values, None, site.credentials, NOW_AT)
+    with suppress(UpstreamError):  # a stand-in that answers otherwise, or a redirect: only what was sent counts
+        await fetch(plan(site, endpoint, args), trio.current_time() + LONG_S)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
+async def test_no_credential_leaves_for_another_host(platform: Platform, autojump_clock: Any) -> None:
+    """Method: each endpoint with all sources, then with the first away, then with redirects to another host."""
+    own = {urlsplit(url).netloc for name, url in platform.sources.items() if platform.host_of(name) is None}
+    first = urlsplit(next(iter(platform.sources.values()))).netloc
+    for failing, leads_away in (((), False), ((first,), False), ((), True)):
+        async with open_recorded(platform) as (site, recorder):
+            recorder.failing, recorder.leads_away = failing, leads_away
+            for endpoint in platform.endpoints:
+                for values in requests_of(endpoint):
+                    await run(site, endpoint, values)
+            assert recorder.calls
+            for call in recorder.calls:
+                if holds_secret(call, platform.credentials):
+                    assert call.origin.authority in own, call
+
+
+async def test_a_credential_is_found_where_it_is_sent(autojump_clock: Any) -> None:
+    """Goal: the test above can fail. Method: GitHub's token goes to GitHub."""
+    platform = next(one for one in PLATFORMS if one.slug == "github")
+    async with open_recorded(platform) as (site, recorder):
+        await run(site, platform.endpoints[0], example_values(platform.endpoints[0]))
+        assert all(holds_secret(call, platform.credentials) for call in recorder.calls)
