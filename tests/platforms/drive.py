@@ -20,7 +20,7 @@ from upstreams.model.errors import UNREADABLE, NotFound, UnexpectedBody, Upstrea
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single
 from upstreams.sandbox.rehearse import sent_by
-from upstreams.sandbox.site import SandboxRequest, query_of
+from upstreams.sandbox.site import Routes, SandboxRequest, query_of
 from upstreams.sandbox.site import answer as answered
 from upstreams.sandbox.stand_ins import load_routes
 
@@ -186,7 +186,11 @@ def always(body: Any, status: int = 200, **headers: str) -> Upstream:
 
 def from_sandbox() -> Upstream:
     """The stand-ins of every platform, asked as over HTTP."""
-    routes = load_routes()
+    return sandbox_of(load_routes())
+
+
+def sandbox_of(routes: Routes) -> Upstream:
+    """Stand-ins, asked as over HTTP."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
         host, _, path = host_and_path.partition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -97,6 +98,17 @@ def paths(body: Any, here: Path = ()) -> Iterator[Path]:
     inner = body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
     for name, value in inner:
         yield from paths(value, (*here, name))
+
+
+def numbers_in(body: Any) -> set[int]:
+    """The whole numbers in it, also those that came as text or as 3.0."""
+    if isinstance(body, dict | list):
+        return set[int]().union(*map(numbers_in, body.values() if isinstance(body, dict) else body))
+    if isinstance(body, int):
+        return {body}
+    with suppress(OverflowError, TypeError, ValueError):
+        return {int(body)} if int(body) == float(body) else set()
+    return set()
 
 
 @dataclass(frozen=True, slots=True)

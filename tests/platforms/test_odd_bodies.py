@@ -23,7 +23,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.scripted_upstream import Told
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.drive import told_as_sent
-from tests.platforms.odd import CARRIED, UNREADABLE, Change, Path, carried, changes, paths, text_of
+from tests.platforms.odd import CARRIED, UNREADABLE, Change, Path, carried, changes, numbers_in, paths, text_of
 from tests.platforms.odd_node import OddBench, Question, check_envelope, running_bench
 from tests.platforms.promised import check_data
 from upstreams.model.endpoint import Endpoint, Platform
@@ -159,17 +159,6 @@ def check_emptiness(question: Question, answer: Answered, wanted: list[Change]) 
 
 def lengths(data: Record) -> int:
     return len(data.get("items", ()))
-
-
-def numbers_in(body: Any) -> set[int]:
-    """The whole numbers in it, also those that came as text or as 3.0."""
-    if isinstance(body, dict | list):
-        return set[int]().union(*map(numbers_in, body.values() if isinstance(body, dict) else body))
-    if isinstance(body, int):
-        return {body}
-    with suppress(OverflowError, TypeError, ValueError):
-        return {int(body)} if int(body) == float(body) else set()
-    return set()
 
 
 def counts_in(data: Any, here: Path = ()) -> Iterator[tuple[Path, int]]:

@@ -7,13 +7,17 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from upstreams.sandbox.made import made_routes
-from upstreams.sandbox.site import Routes, by_host
+from upstreams.sandbox.site import Routes, SandboxRoute, by_host
 
 
 @cache
 def load_routes() -> Routes:
     """The routes of every stand-in, by host."""
+    return by_host((*written_routes(), *made_routes()))
+
+
+def written_routes() -> tuple[SandboxRoute, ...]:
+    """The routes of the stand-ins that are written by hand."""
     package = import_module(__name__.rpartition(".")[0])
     modules = (import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__))
-    written = (route for module in modules for route in getattr(module, "ROUTES", ()))
-    return by_host((*written, *made_routes()))
+    return tuple(route for module in modules for route in getattr(module, "ROUTES", ()))

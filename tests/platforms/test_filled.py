@@ -1,0 +1,174 @@
+"""The fields that endpoints fill, over the stand-ins with every member there: those said to be never filled are not,
+and the others are. And what an upstream sends as null is null, never a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import count
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.platforms.case import from_sandbox
+from tests.platforms.drive import Upstream, drive, sandbox_of, told_as_sent
+from tests.platforms.odd import numbers_in
+from tests.platforms.stand_in import FOLDER
+from upstreams.model.archetypes.shape import Field, Make, fields_of
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import UpstreamError
+from upstreams.model.steps import Answer, Call, Form, Page
+from upstreams.platforms import load_platforms
+from upstreams.sandbox.made import routes_of
+from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.site import by_host
+from upstreams.sandbox.stand_ins import written_routes
+
+Record = dict[str, Any]
+ENDPOINTS = [(platform, one) for platform in load_platforms() for one in platform.endpoints if one.archetype.key]
+every_endpoint = pytest.mark.parametrize(
+    ("platform", "one"), ENDPOINTS, ids=[f"{platform.slug}/{one.resource}" for platform, one in ENDPOINTS]
+)
+OPEN = frozenset(("ext", "replies"))
+"""Members of a record that no declaration speaks of."""
+UNDECLARED = frozenset(
+    (
+        "bluesky/followers",
+        "bluesky/following",
+        "bluesky/post",
+        "bluesky/post/comments",
+        "bluesky/post/likes",
+        "bluesky/user/posts",
+        "github/issue/comments",
+        "github/profile",
+        "github/profile/repos",
+        "github/repo",
+        "github/repo/readme",
+        "github/repo/top-issues",
+        "github/search/repos",
+        "github/search/users",
+        "hackernews/ask",
+        "hackernews/best",
+        "hackernews/jobs",
+        "hackernews/new",
+        "hackernews/profile",
+        "hackernews/search",
+        "hackernews/show",
+        "hackernews/story",
+        "hackernews/story/comments",
+        "hackernews/top",
+        "stackexchange/question/comments",
+    )
+)
+"""Endpoints of the first platforms that leave more fields null than they declare."""
+
+
+def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: str | int) -> list[Record]:
+    values = {**example_values(one), **more}
+    credentials = dict.fromkeys(platform.credentials, "ada.test")
+    result = drive(platform, one.resource, values, upstream, credentials=credentials)
+    return result.records if isinstance(result, Page) else [result.record]
+
+
+def leaves(make: Make, at: str = "") -> Iterator[str]:
+    """The paths of a record's fields, those of the records in it included."""
+    for one in fields_of(make):
+        if one.name not in OPEN:
+            yield from _leaves(one, f"{at}{one.name}")
+
+
+def _leaves(one: Field, path: str) -> Iterator[str]:
+    if one.members:
+        for member in one.members:
+            yield from _leaves(member, f"{path}.{member.name}")
+    elif one.make is not None and one.kind == "object":
+        yield from leaves(one.make, f"{path}.")
+    else:
+        yield path
+
+
+def filled(record: Record, at: str = "") -> Iterator[str]:
+    """The paths of the fields that tell something."""
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from filled(value, f"{at}{name}.")
+        elif value is not None and value != []:
+            yield f"{at}{name}"
+
+
+def whole(template: Any) -> Any:
+    """The template of a stand-in with no member left out of any object."""
+    if isinstance(template, dict):
+        return {name.removesuffix("?"): whole(inner) for name, inner in template.items()}
+    return [whole(inner) for inner in template] if isinstance(template, list) else template
+
+
+@cache
+def whole_sandbox() -> Upstream:
+    """The stand-ins with every member there."""
+    made = {file.stem: whole(orjson.loads(file.read_bytes())) for file in FOLDER.glob("*.json")}
+    return sandbox_of(by_host((*written_routes(), *(one for slug in made for one in routes_of(slug, made[slug])))))
+
+
+@every_endpoint
+def test_an_endpoint_fills_every_field_but_those_that_it_says_it_never_does(platform: Platform, one: Endpoint) -> None:
+    """Goal: Monitors, guides and schemas tell the truth. Method: the stand-in with every member there."""
+    size = {"limit": 45} if any(param.name == "limit" for param in one.params) else {}
+    records = records_of(platform, one, whole_sandbox(), **size)
+    told = {path for record in records for path in filled(record)}
+    assert told & one.unfilled == set(), "declared as never filled"
+    lacking = {path for path in leaves(one.archetype.make) if path not in told | one.unfilled}
+    if f"{platform.slug}/{one.resource}" in UNDECLARED:
+        assert lacking, "it declares all by now"
+    else:
+        assert lacking == set(), "neither filled nor declared with never="
+
+
+@every_endpoint
+def test_what_an_upstream_sends_as_null_is_no_number(platform: Platform, one: Endpoint) -> None:
+    """Method: null in place of every value of the stand-in's answers; the first of several calls may lead to others."""
+    sandbox, calls, kept = from_sandbox(), count(), list[Any]()
+    keeps_first = calls_of(platform, one) > 1
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        good = sandbox(host_and_path, call)
+        if (next(calls) == 0 and keeps_first) or isinstance(call.accepts, Form) or isinstance(good.body, str):
+            kept.append(good.body)
+            return good
+        return told_as_sent(good.status, good.headers, hollow(good.body))
+
+    with suppress(UpstreamError):
+        told = {path: value for record in records_of(platform, one, upstream) for path, value in numbers(record)}
+        assert {path: value for path, value in told.items() if value not in numbers_in(kept)} == {}
+
+
+def calls_of(platform: Platform, one: Endpoint) -> int:
+    made: list[Call] = []
+    sandbox = from_sandbox()
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        made.append(call)
+        return sandbox(host_and_path, call)
+
+    records_of(platform, one, upstream)
+    return len(made)
+
+
+def hollow(body: Any) -> Any:
+    if isinstance(body, dict):
+        return {name: hollow(inner) for name, inner in body.items()}
+    return [hollow(inner) for inner in body] if isinstance(body, list) and body else None
+
+
+def numbers(value: Any, at: str = "") -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from numbers(inner, f"{at}.{name}" if at else name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from numbers(inner, f"{at}[]")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield at, value
