@@ -38,7 +38,7 @@ class Case:
     params: Mapping[str, str | int]
     answers: Mapping[str, Any]
     """`host/path` of each upstream request (no query), in their order -> the file in the platform's folder of
-    recordings, or a body made by hand."""
+    recordings, the folder and file of another one, or a body made by hand."""
     expected: Callable[..., list[Record] | Record] | None = None
     """From the recorded bodies, in the order of `answers`, to the records without computed fields."""
     has_more: bool | None = None
@@ -63,7 +63,7 @@ def recorded(slug: str, file: Any) -> Answer:
     """The answer that a recording holds; a body that is made by hand is its own."""
     if not isinstance(file, str):
         return told_as_sent(200, {}, file)
-    response = orjson.loads((recordings_dir() / slug / file).read_bytes())["response"]
+    response = orjson.loads((recordings_dir() / (file if "/" in file else f"{slug}/{file}")).read_bytes())["response"]
     headers = {name: _header(value) for name, value in (response["headers"] or {}).items()}
     exact = response.get("body_base64")
     return told_as_sent(response["status"] or 200, headers, b64decode(exact) if exact else response["body"])

@@ -114,6 +114,10 @@ def fixed_segments(slug: str) -> frozenset[str]:
 
 
 def _path(path: str, known: Mapping[str, str]) -> str:
+    for value in sorted(known, key=len, reverse=True):  # a value of several segments
+        before, found, rest = unquote(path).partition(f"/{value.strip('/')}")
+        if "/" in value and found and not rest:
+            return f"{_path(before, known) if before else ''}/{{{known[value]}*}}"
     used: dict[str, int] = {}
     return "/".join(_segment(segment, known, used) for segment in path.split("/"))
 

@@ -109,7 +109,7 @@ class _Call:
     def answer(self, request: SandboxRequest) -> SandboxReply:
         values = request.values
         paged = {getattr(self.pages, name, "") for name in ("name", "other", "size")}
-        subject = {name: values[name] for name in sorted(values.keys() - paged - _NO_SUBJECT)}
+        subject = {name: values[name] for name in sorted(values.keys() - paged - (_NO_SUBJECT - request.found.keys()))}
         filling = Filling(values, f"{self.seed}/{'/'.join(subject.values())}", request.steps)
         failure = self._failure(subject[name] for name in subject if name not in self.template.get("when", {}))
         if failure is not None and failure != _EMPTY:
@@ -161,6 +161,7 @@ class _Call:
 
 
 _NO_SUBJECT = frozenset(("host", "path"))
+"""Values that every request has."""
 
 
 def _steps(template: Template) -> list[str]:
