@@ -34,7 +34,7 @@ from upstreams.sandbox.rehearse import example_values
 
 Record = dict[str, Any]
 PLATFORMS = load_platforms()
-SUMS = frozenset(("shares", "downloads", "posts_count"))
+SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change"))
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 ODD = settings(max_examples=100, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
 """No example is made smaller: it has three changes at most, and a node of tests does not live for long."""

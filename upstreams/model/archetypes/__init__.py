@@ -4,6 +4,7 @@ A record holds every field of its archetype; what the upstream did not send is N
 the constructor's arguments, in their order (`locals()`), so that no name is written twice. Each family has a module.
 """
 
+from upstreams.model.archetypes.analytics import ANALYTICS, analytics, ranked
 from upstreams.model.archetypes.code import RELEASE_LIST, REPOSITORY, REPOSITORY_LIST, owner, release, repository
 from upstreams.model.archetypes.composites import DOSSIER, VELOCITY, dossier, leg, movement, pace_of_profile
 from upstreams.model.archetypes.knowledge import ARTICLE, article
@@ -15,12 +16,13 @@ ARCHETYPES = {
     one.name: one
     for one in (
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT_LIST),
-        *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, DOSSIER, VELOCITY),
+        *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY),
     )
 }
 """All of them by name."""
 __all__ = [
-    "ARCHETYPES", "ARTICLE", "AUTHOR", "AUTHOR_LIST", "COMMENT_LIST", "DOSSIER", "POST", "POST_LIST", "RELEASE_LIST",
-    "REPOSITORY", "REPOSITORY_LIST", "VELOCITY", "Archetype", "Record", "article", "author", "byline", "comment",
-    "dossier", "leg", "movement", "owner", "pace_of_profile", "post", "release", "repository",
+    "ANALYTICS", "ARCHETYPES", "ARTICLE", "AUTHOR", "AUTHOR_LIST", "COMMENT_LIST", "DOSSIER", "POST", "POST_LIST",
+    "RELEASE_LIST", "REPOSITORY", "REPOSITORY_LIST", "VELOCITY", "Archetype", "Record", "analytics", "article",
+    "author", "byline", "comment", "dossier", "leg", "movement", "owner", "pace_of_profile", "post", "ranked",
+    "release", "repository",
 ]  # fmt: skip
