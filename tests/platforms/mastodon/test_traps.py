@@ -1,0 +1,103 @@
+"""Mastodon: what is odd about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import check, drive, from_sandbox, recorded
+from tests.platforms.drive import always, told
+from tests.platforms.mastodon.cases import CASES, ROWS
+from upstreams.model.errors import InvalidArgument, NotFound
+from upstreams.model.steps import Answer, Call, Page
+from upstreams.platforms.mastodon import PLATFORM
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+    check(PLATFORM, case)
+
+
+@pytest.mark.parametrize(("file", "read"), ROWS, ids=[file for file, _ in ROWS])
+def test_rows_of_other_recorded_lists_are_read_alike(file: str, read: Any) -> None:
+    body = recorded("mastodon", file).body
+    resource = "followers" if "account" in file or "directory" in file else "profile/posts"
+    page = drive(PLATFORM, resource, {"user_id": "1"}, always(body))
+    assert isinstance(page, Page)
+    assert page.records == [read(row) for row in body]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "gargron@mastodon.social",
+        " @Gargron@Mastodon.social",
+        "https://mastodon.social/@Gargron",
+        "www.mastodon.social/@gargron/with_replies?x=1",
+        "https://fosstodon.org/@Gargron@mastodon.social",
+    ],
+)
+def test_an_account_has_one_name_in_every_spelling(spelling: str) -> None:
+    calls: list[Call] = []
+
+    def upstream(place: str, call: Call) -> Answer:
+        calls.append(call)
+        assert place == "mastodon.online/api/v1/accounts/lookup"
+        return told({"id": "1"})
+
+    drive(PLATFORM, "profile", {"handle": spelling, "instance": "mastodon.online"}, upstream)
+    assert calls[0].query["acct"] == "gargron@mastodon.social"
+
+
+def test_lists_of_an_account_are_asked_for_by_its_number() -> None:
+    calls: list[str] = []
+
+    def upstream(place: str, _call: Call) -> Answer:
+        calls.append(place.removeprefix("mastodon.social/api/v1/accounts/"))
+        return told({"id": "7"} if place.endswith("lookup") else [])
+
+    drive(PLATFORM, "following", {"handle": "ada"}, upstream)
+    drive(PLATFORM, "following", {"user_id": "8"}, upstream)
+    assert calls == ["lookup", "7/following", "8/following"]
+
+
+def test_replies_to_a_post_at_an_address_come_from_its_own_host() -> None:
+    """Numbers of posts are each host's own: on another one the same number is another post."""
+
+    def upstream(place: str, _call: Call) -> Answer:
+        assert place == "fosstodon.org/api/v1/statuses/9/context"
+        return told({"descendants": [{"id": "10", "in_reply_to_id": "9"}]})
+
+    page = drive(PLATFORM, "post/comments", {"url": "https://fosstodon.org/@ada/9"}, upstream)
+    assert isinstance(page, Page)
+    assert (page.records[0]["post_id"], page.records[0]["parent_id"]) == ("9", "9")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "x.y:8443", "[::1]", "2130706433"])
+def test_an_address_on_no_public_host_is_refused_before_any_call(host: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, "post", {"url": f"https://{host}/@ada/9"}, from_sandbox())
+    assert refusal.value.param == "url"
+
+
+def test_a_suspended_account_is_gone_however_good_the_status_is() -> None:
+    for status, body in ((200, {"id": "1", "suspended": True}), (410, {"error": "Gone"})):
+        with pytest.raises(NotFound) as refusal:
+            drive(PLATFORM, "profile", {"handle": "ada"}, always(body, status))
+        assert refusal.value.reason == "account_gone"
+
+
+def test_an_instance_that_wants_a_login_says_so_with_either_status() -> None:
+    for status in (401, 422):
+        body = {"error": "This method requires an authenticated user"}
+        with pytest.raises(NotFound) as refusal:
+            drive(PLATFORM, "hashtag", {"tag": "python"}, always(body, status))
+        assert refusal.value.reason == "account_private"
+
+
+def test_a_link_header_that_only_leads_back_ends_the_list() -> None:
+    back = '<https://mastodon.social/api/v1/statuses/1/favourited_by?since_id=3>; rel="prev"'
+    page = drive(PLATFORM, "post/likes", {"id": "1"}, always([{"id": "3"}], link=back))
+    assert isinstance(page, Page)
+    assert page.next is None

@@ -1,0 +1,151 @@
+"""Mastodon: accounts, posts, replies, hashtags and trends of any instance, from its public API."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from upstreams.model.archetypes import ANALYTICS, AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, Archetype
+from upstreams.model.calls import Get, Pages, listing
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.maps import RecordMap, Rows
+from upstreams.model.paging import ByLink, ByOffset, Once, Whole
+from upstreams.model.params import Param
+from upstreams.model.refusals import Pace, Refusals, Remaining
+from upstreams.platforms.mastodon import reads
+from upstreams.platforms.mastodon.reads import HANDLE, INSTANCE, POST_ID, POST_URL, USER_ID
+from upstreams.platforms.mastodon.records import author_of, comment_of, link_of, post_of, profile_of, trend_of
+
+NO_REPLIES = Param("exclude_replies", "Whether to leave replies out.", "true", type="boolean")
+NO_BOOSTS = Param("exclude_reblogs", "Whether to leave boosts out.", "true", type="boolean")
+TAG = Param(
+    "tag", "The hashtag.", "python", required=True, strip="#", fold=True, forms=(r"[^/]+/tags/([^/]+)(?:/.*)?",)
+)
+QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+
+_ONE_ACCOUNT = (("handle", "user_id"),)
+_ONE_POST = (("url", "id"),)
+_NEEDS_LOGIN = "authenticated user"
+_OLDER, _ACCOUNTS_PAGED = ByLink("max_id", size_max=40), ByLink("max_id", size_max=80)
+
+
+def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more: Param) -> Endpoint:
+    """A list of an account: of its posts, or of other accounts."""
+    archetype, paging = (POST_LIST, _OLDER) if record is post_of else (AUTHOR_LIST, _ACCOUNTS_PAGED)
+    call = Get(f"/v1/accounts/{{account}}/{path}", **{one.name: one for one in more})
+    read = partial(reads.of_account, call, Pages(record, paging))
+    params = (HANDLE, USER_ID, *more, *paging.params())
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_ACCOUNT, record=record)
+
+
+def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
+    """A list of a post."""
+    read = partial(reads.of_post, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages)
+    params = (POST_URL, POST_ID, *pages.paging.params())
+    record = pages.record if isinstance(pages.record, RecordMap) else None
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST, record=record)
+
+
+def _search(type_: str) -> Get:
+    return Get("/v2/search", q=QUERY, type=type_)
+
+
+PLATFORM = Platform(
+    slug="mastodon",
+    title="Mastodon",
+    sources={"instance": "https://{instance}/api"},
+    docs_url="https://docs.joinmastodon.org/client/intro/",
+    social=True,
+    common=(INSTANCE,),
+    refusals=Refusals(
+        message="error", gone=(410,), private={401: _NEEDS_LOGIN, 422: _NEEDS_LOGIN}, absent={404: "", 451: ""}
+    ),
+    rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset", window_s=300.0),
+    pace=Pace(300, per_s=300),
+    endpoints=(
+        Endpoint(
+            "profile",
+            "One account.",
+            AUTHOR,
+            reads.profile,
+            (HANDLE, USER_ID),
+            one_of=_ONE_ACCOUNT,
+            record=profile_of,
+        ),
+        _of_account("profile/posts", "An account's posts, newest first.", "statuses", post_of, NO_REPLIES, NO_BOOSTS),
+        _of_account("followers", "An account's followers.", "followers", author_of),
+        _of_account("following", "The accounts that an account follows.", "following", author_of),
+        Endpoint("post", "One post.", POST, reads.post, (POST_URL, POST_ID), one_of=_ONE_POST, record=post_of),
+        _of_post(
+            "post/comments",
+            "The replies to a post, parents first: 60 of them at most.",
+            COMMENT_LIST,
+            "context",
+            Pages(comment_of, Whole(), "descendants"),
+        ),
+        _of_post(
+            "post/likes",
+            "The accounts that liked a post.",
+            AUTHOR_LIST,
+            "favourited_by",
+            Pages(author_of, _ACCOUNTS_PAGED),
+        ),
+        _of_post(
+            "post/reposts",
+            "The accounts that boosted a post.",
+            AUTHOR_LIST,
+            "reblogged_by",
+            Pages(author_of, _ACCOUNTS_PAGED),
+        ),
+        listing(
+            "hashtag",
+            "Posts with a hashtag, newest first.",
+            POST_LIST,
+            Get("/v1/timelines/tag/{tag}", tag=TAG),
+            Pages(post_of, _OLDER),
+        ),
+        listing(
+            "search",
+            "Posts by query, of accounts that let theirs be found.",
+            POST_LIST,
+            _search("statuses"),
+            Pages(post_of, Once(size_max=40), "statuses"),
+        ),
+        listing(
+            "search/users",
+            "Accounts by query.",
+            AUTHOR_LIST,
+            _search("accounts"),
+            Pages(author_of, Once(size_max=40), "accounts"),
+        ),
+        Endpoint(
+            "search/hashtags",
+            "Hashtags by query, with their uses in the last day.",
+            ANALYTICS,
+            partial(reads.tags, _search("hashtags"), Rows(trend_of, "hashtags")),
+            (QUERY,),
+            never=("region",),
+        ),
+        listing(
+            "trending",
+            "The posts that are boosted and liked the most now.",
+            POST_LIST,
+            Get("/v1/trends/statuses"),
+            Pages(post_of, ByOffset("offset", size_max=40)),
+        ),
+        listing(
+            "trending/links",
+            "The pages that are linked to the most now.",
+            POST_LIST,
+            Get("/v1/trends/links"),
+            Pages(link_of, ByOffset("offset", size_max=20)),
+        ),
+        Endpoint(
+            "trending/hashtags",
+            "The hashtags that are used the most now.",
+            ANALYTICS,
+            partial(reads.tags, Get("/v1/trends/tags", limit=20), Rows(trend_of)),
+            kind="analytics",
+            never=("region",),
+        ),
+    ),
+)

@@ -1,0 +1,116 @@
+"""Mastodon's reads of more than one call: lists of an account need its number, and a post's address names its host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from upstreams.model.archetypes import analytics, ranked
+from upstreams.model.calls import Get, Pages, made
+from upstreams.model.errors import UnexpectedBody
+from upstreams.model.maps import Rows
+from upstreams.model.params import Args, Host, Param
+from upstreams.model.steps import Call, Single, Steps
+from upstreams.platforms.mastodon.records import post_of, profile_of
+
+INSTANCE = Host("instance", default="mastodon.social")
+HANDLE = Param(
+    "handle",
+    "The account's name on the instance; accounts of other hosts as name@host.",
+    "Gargron",
+    strip="@",
+    fold=True,
+    forms=(
+        r"(?=[^/]+/@([^/@]+)(?:/|$))([^/@]+)/.*",
+        r"[^/]+/@([^/@]+)@([^/@]+)(?:/.*)?",
+        r"@?([^/@]+)@([^/@]+)",
+    ),
+    pattern=r"\w+(?:[\w.-]*\w)?(?:/[\w-]+(?:\.[\w-]+)+)?",
+    problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
+)
+USER_ID = Param("user_id", "The account's number on the instance.", "1", pattern=r"\d{1,30}")
+POST_ID = Param("id", "The post's number on the instance.", "103270115826048975", pattern=r"\d{1,30}")
+POST_URL = Param(
+    "url",
+    "The post's address, on whichever host.",
+    "https://mastodon.social/@Gargron/103270115826048975",
+    type="url",
+    forms=(r"([^/]+)/(?:web/)?(?:@[^/]+|statuses|(?:ap/)?users/[^/]+/statuses)/(\d{1,30})(?:/.*)?",),
+    pattern=r"[^/]+/\d{1,30}",
+    problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",
+)
+_HOST_OF_URL = replace(INSTANCE, name="url")
+
+
+def _acct(handle: str | None) -> str | None:
+    return handle and handle.replace("/", "@")
+
+
+_LOOKUP = Get("/v1/accounts/lookup", acct=made(_acct, HANDLE)).via(accepts=profile_of)
+_BY_NUMBER = Get("/v1/accounts/{user_id}", user_id=USER_ID).via(accepts=profile_of)
+_STATUS = Get("/v1/statuses/{id}", id=POST_ID).via(accepts=post_of)
+
+
+def profile(args: Args) -> Steps:
+    """One account, by its name or its number."""
+    answer = yield (_BY_NUMBER if "user_id" in args.values else _LOOKUP).at(args)
+    return Single(profile_of.read(answer.body))
+
+
+def of_account(call: Get, pages: Pages, args: Args) -> Steps:
+    """A list of an account: `call` takes its number."""
+    number = args.text_or_none("user_id")
+    if number is None:
+        found = yield _LOOKUP.at(args)
+        number = profile_of.read(found.body)["id"]
+    if number is None:
+        raise UnexpectedBody("an account came without its number")
+    answer = yield call.at(args, pages, account=number)
+    return pages.page(args, answer)
+
+
+def post(args: Args) -> Steps:
+    """One post."""
+    args, host = _located(args)
+    answer = yield _to(host, _STATUS.at(args))
+    return Single(post_of.read(answer.body))
+
+
+def of_post(call: Get, pages: Pages, args: Args) -> Steps:
+    """A list of a post."""
+    args, host = _located(args)
+    answer = yield _to(host, call.at(args, pages))
+    return pages.page(args, answer)
+
+
+def _located(args: Args) -> tuple[Args, str]:
+    """The arguments with the post's number, and the host that its address names."""
+    address = args.text_or_none("url")
+    if address is None:
+        return args, ""
+    host, _, number = address.partition("/")
+    return replace(args, values={**args.values, "id": number}), _HOST_OF_URL.canonical(host)
+
+
+def _to(host: str, call: Call) -> Call:
+    return replace(call, host=host) if host else call
+
+
+def tags(call: Get, rows: Rows, args: Args) -> Steps:
+    """Hashtags and how often they were used in the last day."""
+    answer = yield call.at(args)
+    found = rows.records(answer.body)
+    items = [
+        ranked(
+            rank=place,
+            name=one["name"],
+            url=one["url"],
+            value=next(iter(one["uses"]), None),
+            change=_change(one["uses"]),
+        )
+        for place, one in enumerate(found, 1)
+    ]
+    return Single(analytics(period="day", items=items))
+
+
+def _change(uses: list[int]) -> int | None:
+    return uses[0] - uses[1] if len(uses) > 1 else None

@@ -1,0 +1,117 @@
+"""Mastodon's entities as our records: tables of our fields and theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upstreams.model import readers as read
+from upstreams.model.archetypes import Record, author, byline, comment, post
+from upstreams.model.errors import NotFound
+from upstreams.model.fields import joined
+from upstreams.model.maps import record_map
+from upstreams.model.readers import of
+
+
+def _first(found: list[str]) -> str | None:
+    return found[0] if found else None
+
+
+def _verified(links: list[bool]) -> bool | None:
+    """Whether one of a profile's links was verified; None where it has none."""
+    return any(links) if links else None
+
+
+def _unless_suspended(number: str | None, suspended: Any) -> str | None:
+    if suspended is True:
+        raise NotFound("This account was suspended.", reason="account_gone")
+    return number
+
+
+def _line(name: str | None, value: str | None) -> str | None:
+    """A profile's field as one line."""
+    return ": ".join([piece for piece in (name, value) if piece]) or None
+
+
+def _trend(*, name: str | None, url: str | None, uses: list[int]) -> Record:
+    return locals()
+
+
+_NUMBER, _CONTENT, _CREATED = read.ident("id"), read.html("content"), read.instant("created_at")
+_USES = read.each("history", read.count("uses"))
+_byline_of = record_map(
+    byline,
+    id=_NUMBER,
+    username=read.text("acct"),
+    display_name=read.text("display_name"),
+    avatar_url=read.text("avatar"),
+    verified=of(_verified, read.each("fields", of(bool, read.text("verified_at")))),
+    url=read.text("url"),
+)
+author_of = _byline_of.with_fields(
+    author,
+    bio=read.html("note"),
+    followers=read.count("followers_count"),
+    following=read.count("following_count"),
+    posts_count=read.count("statuses_count"),
+    private=read.flag("locked"),
+    joined_at=_CREATED,
+    ext={
+        "bot": read.flag("bot"),
+        "fields": read.each("fields", of(_line, read.text("name"), read.html("value"))),
+        "last_status_at": read.text("last_status_at"),  # a day, mostly
+    },
+)
+"""An account, wherever it is named."""
+profile_of = author_of.with_fields(id=of(_unless_suspended, _NUMBER, "suspended"))
+"""An account that was asked for: of a suspended one only an empty shell comes."""
+post_of = record_map(
+    post,
+    id=_NUMBER,
+    url=read.text("url"),
+    text=_CONTENT,
+    author=_byline_of.at("account"),
+    media_urls=read.each("media_attachments", read.text("url")),
+    thumbnail_url=of(_first, read.each("media_attachments", read.text("preview_url"))),
+    likes=read.count("favourites_count"),
+    comments=read.count("replies_count"),
+    shares=read.count("reblogs_count"),
+    nsfw=read.flag("sensitive"),
+    published_at=_CREATED,
+    ext={
+        "language": read.text("language"),
+        "spoiler_text": read.text("spoiler_text"),
+        "tags": read.each("tags", read.text("name")),
+        "reblog": read.text("reblog.url"),
+        "reblog_author": read.text("reblog.account.acct"),
+        "reblog_text": read.html("reblog.content"),
+        "edited_at": read.instant("edited_at"),
+        "quotes_count": read.count("quotes_count"),
+    },
+)
+"""A status; of a boost the words stand in `ext.reblog_text`."""
+comment_of = record_map(
+    comment,
+    id=_NUMBER,
+    url=read.text("url"),
+    parent_id=read.ident("in_reply_to_id"),
+    post_id=read.given("id"),
+    text=_CONTENT,
+    author=_byline_of.at("account"),
+    likes=read.count("favourites_count"),
+    replies_count=read.count("replies_count"),
+    published_at=_CREATED,
+)
+link_of = record_map(
+    post,
+    id=read.text("url"),
+    url=read.text("url"),
+    text=of(joined, read.html("title"), read.html("description")),
+    author=record_map(
+        byline, id=read.always(None), display_name=read.text("author_name"), url=read.text("author_url")
+    ).here(),
+    thumbnail_url=read.text("image"),
+    published_at=read.instant("published_at"),
+    ext={"language": read.text("language"), "provider": read.text("provider_name"), "uses": of(_first, _USES)},
+)
+"""A page that is linked to a lot; `uses` are those of the day."""
+trend_of = record_map(_trend, name=read.text("name"), url=read.text("url"), uses=_USES)
