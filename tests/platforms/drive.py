@@ -133,7 +133,7 @@ def _asked(platform: Platform, call: Call, values: Mapping[str, Value], answer: 
     except UpstreamError as refusal:
         if not call.optional:
             raise
-        return Missing(str(refusal), source, absent=isinstance(refusal, NotFound))
+        return Missing(str(refusal), source, absent=isinstance(refusal, NotFound), failure=refusal)
 
 
 def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:

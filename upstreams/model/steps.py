@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -64,6 +64,10 @@ class Call:
             if pairs:
                 return f"{base_path}{self.path}?{urlencode(pairs)}"
         return base_path + self.path
+
+    def to(self, host: str) -> Call:
+        """Return the same call to a host that a value of the request names; "" is the one that the request names."""
+        return replace(self, host=host) if host else self
 
 
 def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Host, Param
+from upstreams.model.params import Args, Host, Param
 from upstreams.platforms import load_platforms
 
 INSTANCE = Host("instance", default="mastodon.social")
@@ -93,3 +93,13 @@ def test_a_canonical_value_is_its_own_canonical_form(param: Param, text: str) ->
 @pytest.mark.parametrize("param", dict.fromkeys(TEXTS), ids=lambda param: param.name)
 def test_every_example_is_a_value(param: Param) -> None:
     assert param.example_value
+
+
+def test_an_address_tells_the_host_to_read_from_and_its_name_there() -> None:
+    instance = Host("instance", default="example.org")
+    at_address, host = Args({"url": "example.net/7", "instance": "example.org"}).located(instance, "id")
+    assert (at_address.text("id"), host) == ("7", "example.net")
+    assert Args({"id": "8"}).located(instance, "id") == (Args({"id": "8"}), "")
+    with pytest.raises(InvalidArgument) as refusal:
+        Args({"url": "localhost/7"}).located(instance, "id")
+    assert refusal.value.param == "url"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from upstreams.model.archetypes import analytics, ranked
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import UnexpectedBody
 from upstreams.model.maps import Rows
 from upstreams.model.params import Args, Host, Param
-from upstreams.model.steps import Call, Single, Steps
+from upstreams.model.steps import Single, Steps
 from upstreams.platforms.mastodon.records import post_of, profile_of
 
 INSTANCE = Host("instance", default="mastodon.social")
@@ -38,7 +36,6 @@ POST_URL = Param(
     pattern=r"[^/]+/\d{1,30}",
     problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",
 )
-_HOST_OF_URL = replace(INSTANCE, name="url")
 
 
 def _acct(handle: str | None) -> str | None:
@@ -70,29 +67,16 @@ def of_account(call: Get, pages: Pages, args: Args) -> Steps:
 
 def post(args: Args) -> Steps:
     """One post."""
-    args, host = _located(args)
-    answer = yield _to(host, _STATUS.at(args))
+    args, host = args.located(INSTANCE, "id")
+    answer = yield _STATUS.at(args).to(host)
     return Single(post_of.read(answer.body))
 
 
 def of_post(call: Get, pages: Pages, args: Args) -> Steps:
     """A list of a post."""
-    args, host = _located(args)
-    answer = yield _to(host, call.at(args, pages))
+    args, host = args.located(INSTANCE, "id")
+    answer = yield call.at(args, pages).to(host)
     return pages.page(args, answer)
-
-
-def _located(args: Args) -> tuple[Args, str]:
-    """The arguments with the post's number, and the host that its address names."""
-    address = args.text_or_none("url")
-    if address is None:
-        return args, ""
-    host, _, number = address.partition("/")
-    return replace(args, values={**args.values, "id": number}), _HOST_OF_URL.canonical(host)
-
-
-def _to(host: str, call: Call) -> Call:
-    return replace(call, host=host) if host else call
 
 
 def tags(call: Get, rows: Rows, args: Args) -> Steps:
