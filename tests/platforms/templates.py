@@ -27,6 +27,7 @@ _TIMES = re.compile(
 )
 _SPANS = re.compile(r"(duration|length|seconds|millis)", re.IGNORECASE)
 _IMAGE = re.compile(r"\.(png|jpe?g|gif|webp|svg)(\?|$)", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z]+[^<>]*>")
 _REFERENCE = re.compile(r"&#?\w+;")
 _ADDRESSES = re.compile(r"(url|href|link|image|avatar|picture|website)", re.IGNORECASE)
 _PARAGRAPH = 120
@@ -142,7 +143,9 @@ def _of_words(name: str, words: list[str], literals: frozenset[str]) -> str:
     if len(choices) * 2 > len(words):
         return choices[0]
     longest = max(words, key=len)
-    if any(map(_REFERENCE.search, words)) and not any("<" in one for one in words):
+    if any(map(_TAG.search, words)):
+        return "$html"
+    if any(map(_REFERENCE.search, words)):
         return "$escaped"
     formed = (kind for kind, holds in _FORMS if sum(map(holds, words)) * 2 > len(words))
     return next(formed, "") or _by_name(name, longest)
@@ -179,7 +182,6 @@ def _is_http_date(text: str) -> bool:
 
 
 _FORMS = (
-    ("$html", lambda text: re.search(r"</?[a-z]+[^<>]*>", text) is not None),
     ("$image", lambda text: text.startswith("http") and bool(_IMAGE.search(text))),
     ("$url", lambda text: re.match(r"https?://\S+$", text) is not None),
     ("$instant", _is_instant),

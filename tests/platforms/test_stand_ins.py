@@ -14,7 +14,8 @@ import pytest
 
 from tests.platforms.case import Case, from_sandbox, recordings_dir, walk
 from tests.platforms.drive import drive
-from tests.platforms.stand_in import FOLDER
+from tests.platforms.playing import play
+from tests.platforms.stand_in import FOLDER, made_of
 from tests.platforms.templates import literals_of, placeholders_in
 from tests.platforms.test_recordings import PLATFORMS, cases_of
 from upstreams.model.endpoint import Endpoint, Platform
@@ -144,6 +145,15 @@ def test_no_recorded_value_is_left_in_a_template(platform: Platform) -> None:
     recorded = {value for file in folder.glob("*.json") for value in values_in(orjson.loads(file.read_bytes()))}
     written = set(values_in(template(platform)["calls"]))
     assert {one for one in written & recorded if one not in known and not is_plain(one)} == set()
+
+
+@every_made
+def test_a_template_is_what_the_tool_makes_of_the_cases(platform: Platform) -> None:
+    """Goal: members that readers touch since then are in it. Method: the tool runs again and changes nothing."""
+    recordings_dir()
+    before = template(platform)
+    exchanges = [exchange for case in cases_of(platform) for exchange in play(platform, case)]
+    assert made_of(platform, exchanges, before) == before
 
 
 def values_in(body: Any) -> Iterator[Any]:
