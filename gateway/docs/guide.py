@@ -238,6 +238,13 @@ def param_record(param: Param, place: str = "query") -> dict[str, Any]:
         shown["choices"] = list(param.choices)
     elif param.type in ("string", "url"):
         shown["max_length"] = param.length_max
+        if param.forms or param.fold or param.strip or param.pattern:
+            shown["canonical"] = {
+                "example": param.canonical(param.example),
+                "pattern": param.pattern or None,
+                "case_sensitive": not param.fold,
+                "takes_addresses": bool(param.forms),
+            }
     return shown
 
 

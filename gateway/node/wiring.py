@@ -83,6 +83,7 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
         shares = node.calls.claims.shares
         maintain = partial(run_maintenance, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
         nursery.start_soon(maintain, node.stores, setting.config)
+        nursery.start_soon(node.description.status.keep_looking)
         nursery.start_soon(node.stores.disk.keep_looking, runtime.log.event)
         nursery.start_soon(node.stores.growth.keep_measuring, runtime.log.event, partial(calls_charged, node))
         yield node

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.api.routes.status import HOURS
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import told
@@ -65,3 +66,22 @@ async def test_a_platform_is_degraded_with_one_source_out_and_down_with_all(tmp_
 async def test_only_reading_it_needs_no_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert_refused(await node.get("/v1/status", method="POST", key=None), "MISSING_API_KEY", 401)
+
+
+async def test_the_page_tells_of_the_last_hours_the_worst_of_each(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
+        history = node.node.description.status
+        history.look()
+        assert history.past()["odd"][-1] == "operational"
+        assert history.past()["odd"][:-1] == [None] * (HOURS - 1)
+        node.upstream.always(told({}, 500))
+        assert (await node.get("/v1/odd/warned")).status == 502
+        history.look()
+        assert history.past()["odd"][-1] == "down"
+        await node.operate("platform.reset", platform="odd")
+        history.look()
+        assert (await status(node))["platforms"]["odd"]["status"] == "operational"
+        assert history.past()["odd"][-1] == "down", "the worst of the hour"
+        page = (await node.get("/status", key=None)).body.decode()
+        assert "down in 1 of 1 hours" in page
+        assert "| odd | operational |" in (await node.get("/status.md", key=None)).body.decode()

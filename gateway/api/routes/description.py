@@ -68,10 +68,11 @@ class Description:
         guides = Guides(reference, base_url=replies.base_url, signer=signer)
         documents = self.documents = OpenApi(reference, replies.base_url)
         status, document = Status(catalog, now=now), OpenApiRoute(reference, documents)
+        self.status = status
         self.routes = (*Discovery(reference, guides=guides, replies=replies).routes, status.route, document.route)
         self.public: dict[str, Public] = {STATUS_PATH: status.answer, OPENAPI_PATH: document.answer}
         """The paths under `/v1/` that need no key to be read."""
-        self.pages = PublicPages(reference, guides, base_url=replies.base_url, status=status.data)
+        self.pages = PublicPages(reference, guides, base_url=replies.base_url, status=status.data, past=status.past)
 
     def describe(self, routes: Routes) -> Routes:
         """Take the whole routing table, its own routes among them."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import trio
 
@@ -19,6 +20,9 @@ from upstreams.fetching.source import Source
 
 STATUS_PATH = "/v1/status"
 Health = Literal["operational", "degraded", "down"]
+_HEALTHS: Final = ("operational", "degraded", "down")
+HOURS: Final = 24
+LOOK_EVERY_S: Final = 120.0
 _WORST_FIRST = ("open", "half_open", "closed")
 
 
@@ -28,6 +32,7 @@ class Status:
     def __init__(self, catalog: Catalog, *, now: Callable[[], float]) -> None:
         self._catalog = catalog
         self._now = now
+        self._hours: OrderedDict[int, dict[str, Health]] = OrderedDict()
 
     @property
     def route(self) -> Route:
@@ -51,6 +56,29 @@ class Status:
             "platforms": platforms,
             "updated_at": iso(self._now()),
         }
+
+    async def keep_looking(self) -> None:
+        """Remember for each hour the worst that a platform was, until cancelled."""
+        while True:
+            self.look()
+            await trio.sleep(LOOK_EVERY_S)
+
+    def look(self) -> None:
+        """Take the platforms as they stand now into this hour."""
+        hour = int(self._now() // 3_600)
+        worst = self._hours.setdefault(hour, {})
+        for slug, site in self._catalog.sites.items():
+            health = _health(source.breaker.state for source in site.sources.values())
+            if _HEALTHS.index(health) >= _HEALTHS.index(worst.get(slug, "operational")):
+                worst[slug] = health
+        while len(self._hours) > HOURS:
+            self._hours.popitem(last=False)
+
+    def past(self) -> dict[str, list[Health | None]]:
+        """The last hours of each platform, this one last; None for those in which the node did not run."""
+        now = int(self._now() // 3_600)
+        seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
+        return {slug: [worst.get(slug) for worst in seen] for slug in self._catalog.sites}
 
 
 def _platform(site: Site) -> dict[str, Any]:

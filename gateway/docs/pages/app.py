@@ -11,7 +11,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from gateway.docs.pages.render import Rendered, Renderer
-from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, search_words
+from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, in_hours, search_words
 from gateway.http.request import Request
 
 _LIVE: Final = frozenset(OWN) - {"/docs"}
@@ -102,7 +102,10 @@ class HtmlPages:
 
     async def _health(self) -> Response:
         sites = {slug: site.platform.title for slug, site in self._library.reference.catalog.sites.items()}
-        return await self._shown("status.html", "/status", "Status", status=self._texts.status(), sites=sites)
+        past = {slug: (hours, in_hours(hours)) for slug, hours in self._texts.past().items()}
+        return await self._shown(
+            "status.html", "/status", "Status", status=self._texts.status(), sites=sites, past=past
+        )
 
     def _rendered(self, path: str) -> Rendered:
         return self._renderer.render(self._library.markdown(path, ""))

@@ -60,11 +60,11 @@ def _unavailable(guide: Mapping[str, Any]) -> Iterator[str]:
 def _parameters(guide: Mapping[str, Any]) -> Iterator[str]:
     params = guide["params"]
     groups = params["one_of"]
-    rows = [*_rows(params["required"], "yes")]
+    rows = [*_rows(params["required"], "required")]
     for group in groups:
         names = " or ".join(f"`{one['name']}`" for one in group["options"])
         rows += _rows(group["options"], f"one of {names}")
-    rows += _rows(params["optional"], "no")
+    rows += _rows(params["optional"], "optional")
     if rows:
         yield "## Parameters"
         yield _table(("Name", "Type", "Needed", "Meaning"), rows)
@@ -90,8 +90,21 @@ def _meaning(param: Mapping[str, Any]) -> str:
         told.append(f"At most {most:,}.")
     if "default" in param:
         told.append(f"Default `{_spelled(param['default'])}`.")
+    if canonical := param.get("canonical"):
+        told.append(_canonical(canonical))
     told.append(f"Example `{param['example']}`.")
     return " ".join(told)
+
+
+def _canonical(canonical: Mapping[str, Any]) -> str:
+    """The one form of a value, and what else may be sent for it."""
+    form = f"Read as `{canonical['example']}`"
+    ways = []
+    if canonical["takes_addresses"]:
+        ways.append("its address is taken too")
+    if not canonical["case_sensitive"]:
+        ways.append("capital letters are small ones")
+    return "; ".join([form, *ways]) + "."
 
 
 def _spelled(value: object) -> str:

@@ -42,17 +42,19 @@ _GUARDED: Final = fields_of(
     ]
 )
 StatusData = Callable[[], Mapping[str, Any]]
-"""Returns the data of the status route."""
+"""Returns the data of the status route, or the last hours of each platform."""
 
 
 class PublicPages:
     """Answers with pages, their Markdown twins, schemas and the style sheet."""
 
-    def __init__(self, reference: Reference, guides: Guides, *, base_url: str, status: StatusData) -> None:
+    def __init__(
+        self, reference: Reference, guides: Guides, *, base_url: str, status: StatusData, past: StatusData
+    ) -> None:
         self._reference = reference
         self._guides = guides
         self._base_url = base_url
-        self._status = status
+        self._status, self._past = status, past
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
         self._schemas: dict[str, Callable[[], Any]] = {}
@@ -113,7 +115,7 @@ class PublicPages:
         from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - with the first page, as all that pages need
 
         self._schemas = self._every_schema()
-        return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status)
+        return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status, past=self._past)
 
     @staticmethod
     def _load_html(texts: Texts) -> HtmlPages:

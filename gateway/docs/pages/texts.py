@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,10 +39,16 @@ class Texts:
     """Makes any text by its path, and holds what the pages of HTML are made of."""
 
     def __init__(
-        self, reference: Reference, guides: Guides, *, base_url: str, status: Callable[[], Mapping[str, Any]]
+        self,
+        reference: Reference,
+        guides: Guides,
+        *,
+        base_url: str,
+        status: Callable[[], Mapping[str, Any]],
+        past: Callable[[], Mapping[str, Any]],
     ) -> None:
         self.library = library = Library(reference, guides, base_url)
-        self.status = status
+        self.status, self.past = status, past
         self._search: Search | None = None
         self._fixed: Mapping[str, tuple[bytes, Callable[[], str]]] = {
             "/style.css": (b"text/css; charset=utf-8", (HERE / "style.css").read_text),
@@ -52,7 +58,7 @@ class Texts:
             "/llms-full.txt": (_TEXT, lambda: llms_full(library)),
             "/index.md": (MARKDOWN, lambda: _home_markdown(library, self.numbers())),
             "/docs.md": (MARKDOWN, lambda: _index_markdown(library)),
-            "/status.md": (MARKDOWN, lambda: _status_markdown(status())),
+            "/status.md": (MARKDOWN, lambda: _status_markdown(status(), past())),
         }
 
     def knows(self, path: str) -> bool:
@@ -126,14 +132,24 @@ def _group(library: Library, title: str, pages: Iterable[DocPage]) -> str:
     return f"## {title}\n\n{lines}"
 
 
-def _status_markdown(status: Mapping[str, Any]) -> str:
+def _status_markdown(status: Mapping[str, Any], past: Mapping[str, Any]) -> str:
     """The state of the platforms."""
     rows = "".join(
-        f"| {slug} | {one['status']} | {_circuits(one['sources'])} |\n" for slug, one in status["platforms"].items()
+        f"| {slug} | {one['status']} | {_circuits(one['sources'])} | {in_hours(past[slug])} |\n"
+        for slug, one in status["platforms"].items()
     )
     head = f"# Status: {status['status']}\n\nAs of {status['updated_at']}.\n\n"
-    return f"{head}| Platform | Status | Sources |\n|---|---|---|\n{rows}"
+    return f"{head}| Platform | Status | Sources | Last 24 hours |\n|---|---|---|---|\n{rows}"
 
 
 def _circuits(sources: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {source['circuit']}" for name, source in sources.items())
+
+
+def in_hours(past: Sequence[str | None]) -> str:
+    """The last hours of a platform in words."""
+    known = [health for health in past if health is not None]
+    bad = {health: known.count(health) for health in ("degraded", "down") if health in known}
+    if not bad:
+        return f"operational in all {len(known)} hours that are known" if len(known) != 1 else "operational"
+    return ", ".join(f"{health} in {count} of {len(known)} hours" for health, count in bad.items())

@@ -175,3 +175,49 @@ async def test_the_reasons_that_a_platform_declares_stand_in_the_guides_of_its_e
             errors = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]["errors"]
             told = {one["reason"] for error in errors for one in error["reasons"]}
             assert told & {"account_private", "account_gone"} == reasons
+
+
+async def test_answers_of_the_account_s_own_objects_are_as_the_document_says(tmp_path: Path) -> None:
+    """Goal: no drift of the types from what routes answer. Method: a monitor's whole life, and a consumer's."""
+    async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
+        document = await document_of(node)
+        monitor = {
+            "recipe": "github/profile",
+            "params": {"handle": "octocat"},
+            "cadence": "daily",
+            "track": {"metrics": ["author.followers"]},
+            "webhook_url": "http://127.0.0.1:9/hook",
+        }
+        made = await judged(node, document, "POST", "/v1/monitors", monitor)
+        place = f"/v1/monitors/{made['monitor']['id']}"
+        run = (await judged(node, document, "POST", f"{place}/run"))["data"]["run"]["run_id"]
+        await judged(node, document, "PATCH", place, {"name": "another"})
+        for path in ("/v1/monitors", place, f"{place}/runs", f"{place}/runs/{run}", f"{place}/timeseries"):
+            await judged(node, document, "GET", path)
+        await judged(node, document, "GET", f"{place}/deliveries")
+        await judged(node, document, "POST", f"{place}/backtest", {})
+        await judged(node, document, "POST", f"{place}/webhook/rotate-secret")
+        await judged(node, document, "POST", f"{place}/webhook/resume")
+        page = await judged(node, document, "GET", "/v1/events?consumer=billing")
+        await judged(node, document, "GET", "/v1/events/consumers")
+        cursor = {"cursor": page["pagination"]["next_cursor"]}
+        await judged(node, document, "POST", "/v1/events/consumers/billing/ack", cursor)
+        await judged(node, document, "POST", "/v1/events/consumers/billing/reset", {"cursor": "oldest"})
+        await judged(node, document, "GET", "/v1/events/consumers/billing")
+        await judged(node, document, "GET", "/v1/credits/transactions")
+
+
+async def judged(node: OpenNode, document: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
+    """The answer of a request whose body and whose answer are as the document has them."""
+    operation = node.node.description.reference.find(path.partition("?")[0], method)
+    assert operation is not None
+    described = document["paths"][operation.path][method.lower()]
+    if body:
+        check(document, described["requestBody"]["content"]["application/json"]["schema"], body, f"the body of {path}")
+    content = None if body is None else orjson.dumps(body)
+    answer = await node.client.request(method, node.url + path, headers={"x-api-key": node.key}, content=content)
+    assert str(answer.status_code) in described["responses"], answer.content
+    assert answer.status_code < 300, answer.content
+    success = described["responses"][str(answer.status_code)]
+    check(document, success["content"]["application/json"]["schema"], answer.json(), f"the answer of {method} {path}")
+    return answer.json()
