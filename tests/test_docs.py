@@ -40,7 +40,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """The node that answers the documents' curl calls."""
     with open_commands() as runner:
         place = Place(tmp_path_factory.mktemp("docs"), runner)
-        place.configure()
+        place.configure(webhooks={"allow_insecure_targets": True})  # as a demo
         account, key = place.new_key(balance=100_000)
         happen(place, account, "laptop", "phone")  # so that there are events to read
         with place.serve("--sandbox") as served:

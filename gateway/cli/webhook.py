@@ -132,16 +132,17 @@ def _json_line(received: Received) -> str:
 
 
 def _line(received: Received, *, full: bool) -> str:
-    """One line of a delivery: its id, and of its body the plain values; with `full` the whole body."""
+    """One line of a delivery: its id, the plain values of its body, how much changed; with `full` the whole body."""
     if received.problem is not None:
         return f"refused: {received.problem}"
     if full or not isinstance(received.body, dict):
         return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"
     plain = {name: value for name, value in received.body.items() if not isinstance(value, dict | list)}
     told = "  ".join(f"{name}={_shown(value)}" for name, value in plain.items() if value is not None)
-    alerts = received.body.get("alerts")
-    fired = f"  alerts={len(alerts)}" if isinstance(alerts, list) else ""
-    return f"verified  {received.webhook_id or '-'}  {told}{fired}"
+    alerts, deltas = received.body.get("alerts_fired"), received.body.get("deltas")
+    fired = f"  alerts_fired={len(alerts)}" if isinstance(alerts, list) else ""
+    changes = f"  changes={len(deltas.get('rows', deltas))}" if isinstance(deltas, dict) else ""
+    return f"verified  {received.webhook_id or '-'}  {told}{changes}{fired}"
 
 
 def _shown(value: object) -> str:

@@ -61,6 +61,10 @@ class Upstream:
         """Answer every request alike; None goes back to the sandbox."""
         self.script = lambda _asked: answer
 
+    def pass_time(self, seconds: float) -> None:
+        """Let so much time have passed at the sandbox."""
+        self._sandbox._began -= seconds
+
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Requests that come in the block are answered when it ends."""

@@ -100,13 +100,14 @@ def test_listen_prints_for_people_too(place: Place) -> None:
 
 
 def test_listen_prints_one_line_of_each_delivery(place: Place) -> None:
-    body = orjson.dumps({"run_id": "run_1", "name": "a\nname", "data": {"x": 1}, "alerts": [{}], "none": None, "n": 3})
+    told = {"run_id": "run_1", "name": "a\nname", "result": {"x": 1}, "alerts_fired": [{}], "none": None, "n": 3}
+    body = orjson.dumps({**told, "deltas": {"rows": {"1": {}, "2": {}}, "rows_new": [], "rows_gone": []}})
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=[SECRET], at=time.time(), header_name=HEADER))
     with place.start("webhook", "listen", "--secret", SECRET) as process:
         url = process.first_line.decode().removeprefix("listening on ").strip()
         for _ in range(2):
             assert call(url, method="POST", headers=headers, body=body).status == 204
-            assert read_line(process) == b"verified  whd_1  run_id=run_1  name=a name  n=3  alerts=1\n"
+            assert read_line(process) == b"verified  whd_1  run_id=run_1  name=a name  n=3  changes=2  alerts_fired=1\n"
 
 
 def test_listen_ends_when_nobody_reads_it_any_more(place: Place) -> None:
