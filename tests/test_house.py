@@ -60,6 +60,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "scheduler.webhooks.targets.registration": "the one place where a target is checked before it is stored",
         "upstreams.model.archetypes.composites": "one module a family",
         "upstreams.fetching.concurrent": "the one nursery of a read",
+        "upstreams.transport.revalidating": "an exchange of its own, around another",
         "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",
     }
 )

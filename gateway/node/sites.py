@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from random import Random
 from typing import Final, Protocol
 
+import orjson
 import trio
 
+from billing.errors import SealBroken
+from billing.keys.sealing import Cipher
 from gateway.config.settings import Config, PlatformSettings
 from limits.breaker import Breaker, BreakerRules
 from limits.shared_hints import CircuitHints
@@ -19,6 +23,7 @@ from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import SharedCache, open_shared_cache
 from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
+from upstreams.fetching.sessions import SharedSession
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
 from upstreams.guard.pinned import PinnedExchange
@@ -26,6 +31,7 @@ from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
 from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange
+from upstreams.transport.revalidating import Revalidating
 
 _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
@@ -89,8 +95,14 @@ class _Way:
 
     def site(self, environ: Mapping[str, str]) -> Site:
         """Return the platform with its sources."""
-        platform, contact = self.platform, self.config.upstreams.operator_contact
+        platform = self.platform
         credentials = _credentials(self.settings, environ)
+        if platform.revalidates is not None and all(map(credentials.__contains__, platform.revalidates)):
+            return replace(self, exchange=Revalidating(self.exchange))._site(credentials)
+        return self._site(credentials)
+
+    def _site(self, credentials: Mapping[str, str]) -> Site:
+        platform, contact = self.platform, self.config.upstreams.operator_contact
         sources: dict[str, Source | NamedSource] = {}
         for name, address in platform.sources.items():
             param = platform.host_of(name)
@@ -163,15 +175,34 @@ def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict
     return {what: value for what, name in settings.credentials.items() if name and (value := environ.get(name))}
 
 
+def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
+    """The session that all nodes have with a platform, sealed and bound to the credentials that it is opened with."""
+    digest = sha256(orjson.dumps(sorted(site.credentials.items()))).hexdigest()
+    bound_to = f"session of {site.platform.slug} by {digest}"
+
+    def unseal(sealed: str) -> str | None:
+        try:
+            return cipher.unseal(sealed, bound_to=bound_to)
+        except SealBroken:
+            return None
+
+    return SharedSession(state, site.platform.slug, seal=partial(cipher.seal, bound_to=bound_to), unseal=unseal)
+
+
 @asynccontextmanager
-async def open_sharing(state: State | None, cache: Cache, sites: Sequence[Site]) -> AsyncIterator[SharedCache | None]:
-    """The cache that this node shares over `state`, while its sites' circuits are shared too.
+async def open_sharing(
+    state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher
+) -> AsyncIterator[SharedCache | None]:
+    """The cache that this node shares over `state`, while its sites' circuits and sessions are shared too.
 
     None where the state is this node's own memory. The link is not that of the admissions; see `ROUND_TRIP_S`.
     """
     if state is None:
         yield None
         return
+    for site in sites:
+        if site.platform.shares_session:
+            site.sessions.shared = shared_session(state, cipher, site)
     async with open_shared_cache(cache, state) as shared, trio.open_nursery() as nursery:
         nursery.start_soon(CircuitHints(state, breakers_of(sites)).listen)
         yield shared

@@ -143,7 +143,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         ) as membership,
         _open_sites(setting, runtime) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
-        open_sharing(cache_link, cache, sites) as shared_cache,
+        open_sharing(cache_link, cache, sites, stores.cipher) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
         open_monitors(
             config,

@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 from billing.keys.cache import Key
+from billing.keys.sealing import Cipher
 from billing.ledger.verification import verify
 from billing.prices import credits_for
 from gateway.calls.execute import BilledCalls
@@ -154,7 +155,7 @@ async def open_sharer(
         open_stores(config, secrets, now=time, make_id=runtime.make_id) as stores,
         open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
         open_state(url, round_trip_s=ROUND_TRIP_S) as state,
-        open_sharing(state, cache, sites) as shared,
+        open_sharing(state, cache, sites, Cipher(bytes(32))) as shared,
     ):
         calls = BilledCalls(
             stores.charges,

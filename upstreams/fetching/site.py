@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, overload
+from functools import partial
+from typing import overload
 from urllib.parse import urlencode, urlsplit
 
 import orjson
@@ -13,31 +14,21 @@ import trio
 from limits.errors import LimitError
 from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
+from upstreams.fetching.sessions import Sessions
 from upstreams.fetching.source import Source
-from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session
+from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
-    UNREADABLE,
     InvalidArgument,
     NotFound,
     TargetRefused,
     UpstreamError,
     UpstreamFailed,
-    unreadable,
 )
 from upstreams.model.params import Args, Credentials
 from upstreams.model.steps import Answer, Call, Form, Missing, Part, Wanted, pairs_of
 from upstreams.transport.http import HttpCall
 
-_SESSION_MARGIN_S = 30.0
-
 Headers = tuple[tuple[str, str], ...]
-
-
-class _Signed(NamedTuple):
-    """A session, and until when it is used on Trio's clock."""
-
-    session: Session
-    until: float
 
 
 class Site:
@@ -63,8 +54,7 @@ class Site:
         """Whether callers name the hosts of one of its sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
-        self._signed: _Signed | None = None
-        self._signing_in = trio.Lock()
+        self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
 
     def offers(self, one: Endpoint | Fallback) -> bool:
         """Whether the credentials that it needs are configured."""
@@ -153,46 +143,17 @@ class Site:
         return source.ask(request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads)
 
     async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool) -> Answer:
+        """The answer to a call in the session; one that was refused is renewed once, within this call."""
         started = trio.current_time()
-        signed = await self._signed_in(deadline_at)
+        signed = await self.sessions.signed_in(deadline_at)
         try:
             answer = await self._ask(call, deadline_at, waits, signed.session.headers)
         except UpstreamFailed as failure:
-            if not failure.passing and self._signed is signed:  # it may have ended early: the next call signs in anew
-                self._signed = None
-            raise
+            if failure.passing or not self.sessions.refuse(signed):
+                raise
+            signed = await self.sessions.signed_in(deadline_at)
+            answer = await self._ask(call, deadline_at, waits, signed.session.headers)
         return answer._replace(took_s=trio.current_time() - started)
-
-    async def _signed_in(self, deadline_at: float) -> _Signed:
-        """The session, signing in when there is none or it is about to end; one task at a time does."""
-        with trio.move_on_at(deadline_at) as waiting:  # who signs in may have more time than who waits for it
-            await self._signing_in.acquire()
-        if waiting.cancelled_caught:
-            raise UpstreamFailed(self.platform.slug, "signing in took too long", passing=True)
-        try:
-            if self._signed is None or self._signed.until <= trio.current_time():
-                session = await self._sign_in(deadline_at)
-                self._signed = _Signed(session, trio.current_time() + session.ttl_s - _SESSION_MARGIN_S)
-            return self._signed
-        finally:
-            self._signing_in.release()
-
-    async def _sign_in(self, deadline_at: float) -> Session:
-        assert self.platform.open_session is not None, "an endpoint needs a session that its platform cannot open"
-        steps = self.platform.open_session(self.credentials)
-        try:
-            wanted = next(steps)
-            while True:
-                answer = await self._ask(wanted, deadline_at, waits=True)
-                try:
-                    wanted = steps.send(answer)
-                except UNREADABLE as exc:
-                    raise unreadable(self.platform.slug, exc) from exc
-        except StopIteration as done:
-            session: Any = done.value
-            if not isinstance(session, Session):
-                raise UpstreamFailed(self.platform.slug, "signing in gave no session") from None
-            return session
 
 
 def _culprit(param: str, host: str, args: Args) -> str:
@@ -215,9 +176,13 @@ def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
 
 
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
-    """The headers to one source; the platform's own, which hold secrets, go to the host of its first source only."""
-    hosts = {source: urlsplit(base_url).netloc for source, base_url in platform.sources.items()}
-    if platform.host_of(name) is not None or hosts[name] != next(iter(hosts.values())):
+    """The headers to one source; the platform's own, which hold secrets, go to one host only.
+
+    That is the host of its first source whose host no caller names.
+    """
+    fixed_sources = (source for source in platform.sources if platform.host_of(source) is None)
+    hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}
+    if name not in hosts or hosts[name] != next(iter(hosts.values())):
         return fixed
     own = platform.headers(credentials)
     named = {header for header, _ in own}

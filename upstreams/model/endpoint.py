@@ -21,12 +21,14 @@ walks page after page until it has as many items as `limit` asks for.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypedDict
 
+from upstreams.model import fields
 from upstreams.model.archetypes import Archetype
-from upstreams.model.errors import UpstreamError, UpstreamThrottled
+from upstreams.model.errors import UnexpectedBody, UpstreamError, UpstreamThrottled
 from upstreams.model.maps import RecordMap
 from upstreams.model.params import Args, Credentials, Param, Value
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
@@ -137,6 +139,37 @@ class Session:
 
 
 SessionSteps = Generator[Call, Any, Session]
+_TOKEN_MAX = 8_192
+_TOKEN_S = 3_600
+
+
+def basic(user: str, password: str) -> tuple[str, str]:
+    """The header of Basic authentication (RFC 7617)."""
+    return "authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def client_credentials(
+    path: str, *, source: str = "", names: tuple[str, str] = ("identifier", "password"), in_form: bool = False
+) -> Callable[[Credentials], SessionSteps]:
+    """How one signs in as an application (RFC 6749, 4.4): with a POST to `path` that gives a token.
+
+    `names` are those of the credentials that it takes; they go in the header of Basic authentication, or in the form.
+    """
+
+    def open_session(credentials: Credentials) -> SessionSteps:
+        user, word = (credentials[name] for name in names)
+        form: dict[str, Value] = {"grant_type": "client_credentials"}
+        if in_form:
+            form |= {"client_id": user, "client_secret": word}
+        headers = () if in_form else (basic(user, word),)
+        answer = yield Call(path, source=source, method="POST", form=form, headers=headers)
+        body = fields.obj(answer.body)
+        token = fields.text(body, "access_token")
+        if token is None or len(token) > _TOKEN_MAX:
+            raise UnexpectedBody("signing in gave no access token")
+        return Session((("authorization", f"Bearer {token}"),), fields.count(body, "expires_in") or _TOKEN_S)
+
+    return open_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +198,10 @@ class Platform:
     method_of: Callable[[str], str] = lambda _path: ""
     """The name of the upstream's method that a path calls, where the upstream counts methods apart; "" where not."""
     open_session: Callable[[Credentials], SessionSteps] | None = None
+    shares_session: bool = False
+    """True: it limits how often one may sign in, so that all nodes share one session."""
+    revalidates: tuple[str, ...] | None = None
+    """The credentials with which an answer that is unchanged (304) costs nothing of a quota; None: it always does."""
 
     def __post_init__(self) -> None:
         needed = [name for one in self.endpoints for needs in _needs(one) for name in needs]

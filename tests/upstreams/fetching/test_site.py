@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import httpx
@@ -26,10 +26,11 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.content import TEXT
+from upstreams.fetching.sessions import RENEWED_APART_S
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
-from upstreams.model.endpoint import Endpoint, Platform, Session, SessionSteps
+from upstreams.model.endpoint import Endpoint, Platform, Session, SessionSteps, basic, client_credentials
 from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.fields import obj
 from upstreams.model.params import Credentials
@@ -53,6 +54,7 @@ def site_over(
     *exchanges: ScriptedExchange,
     credentials: Mapping[str, str] | None = None,
     headers: tuple[tuple[str, str], ...] = (),
+    opening: Callable[[Credentials], SessionSteps] | None = None,
 ) -> Site:
     """A site with one source an exchange: `main`, then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
@@ -67,7 +69,7 @@ def site_over(
         endpoints=(),
         docs_url="https://odd.test",
         headers=lambda _credentials: headers,
-        open_session=sign_in,
+        open_session=opening or sign_in,
     )
     return Site(platform, sources, credentials=credentials or {"user": "ada"}, user_agent="sluice/1")
 
@@ -128,6 +130,34 @@ async def test_a_form_that_is_not_json_is_asked_for_by_name(autojump_clock: Mock
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"), ("x-key", "k"))).call(Call("/x", accepts=TEXT), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("x-key", "k"), ("accept", TEXT.media_types))
+
+
+async def test_a_form_is_sent_as_one_with_members_that_repeat(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(OK)
+    form = {"q": "a b&c", "tag": ("x", "y"), "none": None, "all": True}
+    await site_over(exchange).call(Call("/x", {"id": (1, 2)}, method="POST", form=form), LONG_S)
+    (call,) = exchange.calls
+    assert (call.target, call.body) == ("/v1/x?id=1&id=2", b"q=a+b%26c&tag=x&tag=y&all=true")
+    assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
+
+
+async def test_an_application_signs_in_by_its_credentials(autojump_clock: MockClock) -> None:
+    """Method: the token in a header of Basic authentication, and in the form; a token that is none."""
+    for in_form in (False, True):
+        exchange = ScriptedExchange(said({"access_token": "t", "expires_in": 90}), OK)
+        known = {"identifier": "id", "password": "p:w"}
+        opening = client_credentials("/token", in_form=in_form)
+        site = site_over(exchange, credentials=known, opening=opening)
+        await site.call(ASK, LONG_S)
+        sign_in, call = exchange.calls
+        assert (b"client_secret=p%3Aw" in sign_in.body) is in_form
+        assert (basic("id", "p:w") in sign_in.headers) is not in_form
+        assert b"grant_type=client_credentials" in sign_in.body
+        assert ("authorization", "Bearer t") in call.headers
+    assert basic("id", "p:w") == ("authorization", "Basic aWQ6cDp3")
+    for nothing in (said({}), said({"access_token": ""}), said({"access_token": "x" * 9_000})):
+        with pytest.raises(UpstreamFailed, match="no access token"):
+            await site_over(ScriptedExchange(nothing), credentials=known, opening=opening).call(ASK, LONG_S)
 
 
 async def test_json_is_sent_as_json(autojump_clock: MockClock) -> None:
@@ -208,15 +238,42 @@ async def test_a_session_is_renewed_shortly_before_it_ends(autojump_clock: MockC
     assert members.sign_ins == 2
 
 
-async def test_a_session_that_is_refused_is_dropped_and_the_next_call_signs_in_anew(autojump_clock: MockClock) -> None:
+async def test_a_session_that_is_refused_is_renewed_within_the_same_call(autojump_clock: MockClock) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
     members.valid.clear()
-    with pytest.raises(UpstreamFailed, match="status 401"):
-        await site.call(ASK, LONG_S)
     assert isinstance(await site.call(ASK, LONG_S), Answer)
     assert members.sign_ins == 2
+    assert members.targets.count("/v1/x") == 3
+
+
+async def test_many_calls_whose_session_is_refused_sign_in_once(autojump_clock: MockClock) -> None:
+    members = Members()
+    site = site_over(members)
+    await site.call(ASK, LONG_S)
+    members.valid.clear()
+    ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 20)
+    assert [type(one) for one in ended] == [Answer] * 20
+    assert members.sign_ins == 2
+
+
+async def test_a_session_that_is_refused_again_and_again_is_renewed_only_now_and_then(
+    autojump_clock: MockClock,
+) -> None:
+    members = Members()
+    members.answers = said(status=401)
+    site = site_over(members)
+    for _ in range(5):
+        with pytest.raises(UpstreamFailed, match="status 401"):
+            await site.call(ASK, LONG_S)
+        site.sources["main"].breaker.reset()
+    assert members.sign_ins <= 6
+    signed_in = members.sign_ins
+    await trio.sleep(RENEWED_APART_S)
+    with pytest.raises(UpstreamFailed, match="status 401"):
+        await site.call(ASK, LONG_S)
+    assert members.sign_ins <= signed_in + 2
 
 
 @pytest.mark.parametrize("answer", [FAILING, said(status=404), said(status=429, retry_after="1"), SILENCE])

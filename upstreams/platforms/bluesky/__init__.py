@@ -79,6 +79,7 @@ PLATFORM = Platform(
     ),
     rest=Remaining("ratelimit-remaining", "ratelimit-reset", window_s=300.0),
     open_session=_open_session,
+    shares_session=True,
     endpoints=(
         single(
             "profile",

@@ -72,6 +72,7 @@ PLATFORM = Platform(
     credentials=("token",),
     social=True,
     headers=_headers,
+    revalidates=("token",),
     refusals=Refusals(other=judge),
     rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset"),
     endpoints=(

@@ -1,0 +1,135 @@
+"""One session for all nodes: the first signs in, the others wait for it, and a refused one is opened anew by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from billing.keys.sealing import Cipher
+from gateway.node.sites import shared_session
+from storage.errors import StateUnavailable
+from storage.state import State
+from tests.fakes.scripted_exchange import LONG_S, SILENCE, outcomes
+from tests.upstreams.fetching.test_site import ASK, SIGN_IN_S, Members, site_over
+from upstreams.fetching.sessions import SIGNING_IN_MS, SharedSession
+from upstreams.fetching.site import Site
+from upstreams.model.endpoint import Session
+from upstreams.model.errors import UpstreamFailed
+from upstreams.model.steps import Answer
+
+KEY = b"sluice:{session:odd}"
+SESSION = Session((("authorization", "t9"),), 100.0)
+
+
+class FewCommands:
+    """A state that knows the commands which sessions need."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.values: dict[bytes, tuple[bytes, float]] = {}
+
+    async def call(self, name: bytes, key: bytes, *args: bytes) -> Any:
+        await trio.lowlevel.checkpoint()
+        if self.away:
+            raise StateUnavailable("away")
+        now = trio.current_time()
+        self.values = {one: kept for one, kept in self.values.items() if kept[1] > now}
+        found = self.values.get(key)
+        match name, args:
+            case b"GET", ():
+                return found and found[0]
+            case b"PTTL", ():
+                return int((found[1] - now) * 1000) if found else -2
+            case b"DEL", ():
+                return int(self.values.pop(key, None) is not None)
+            case b"SET", (value, *terms):
+                if b"NX" in terms and found:
+                    return None
+                self.values[key] = value, now + int(terms[-1]) / 1000
+                return b"OK"
+        raise AssertionError(name)
+
+    @contextmanager
+    def gone(self) -> Iterator[None]:
+        self.away = True
+        yield
+        self.away = False
+
+
+def nodes(state: FewCommands, members: Members, count: int = 3, password: str = "p") -> list[Site]:
+    sites = []
+    for _ in range(count):
+        site = site_over(members, credentials={"user": "ada", "password": password})
+        site.sessions.shared = shared(state, password)
+        sites.append(site)
+    return sites
+
+
+def shared(state: FewCommands, password: str = "p", secret: bytes = bytes(32)) -> SharedSession:
+    site = site_over(Members(), credentials={"user": "ada", "password": password})
+    return shared_session(cast("State", state), Cipher(secret), site)
+
+
+async def test_many_nodes_sign_in_once(autojump_clock: MockClock) -> None:
+    state, members = FewCommands(), Members()
+    sites = nodes(state, members)
+    ended = await outcomes(*[partial(site.call, ASK, LONG_S) for site in sites * 5])
+    assert [type(one) for one in ended] == [Answer] * 15
+    assert members.sign_ins == 1
+    assert trio.current_time() < SIGN_IN_S + 1
+
+
+async def test_a_session_that_is_refused_is_opened_anew_by_one_node(autojump_clock: MockClock) -> None:
+    state, members = FewCommands(), Members()
+    sites = nodes(state, members)
+    await outcomes(*[partial(site.call, ASK, LONG_S) for site in sites])
+    members.valid.clear()
+    ended = await outcomes(*[partial(site.call, ASK, LONG_S) for site in sites])
+    assert [type(one) for one in ended] == [Answer] * 3
+    assert members.sign_ins == 2
+
+
+async def test_what_the_state_holds_is_sealed_and_bound_to_the_credentials(autojump_clock: MockClock) -> None:
+    state = FewCommands()
+    await shared(state).publish(SESSION)
+    assert b"t9" not in state.values[KEY][0]
+    found = await shared(state).find(LONG_S, None)
+    assert found == Session(SESSION.headers, 100.0)
+    assert await shared(state, password="new").find(LONG_S, None) is None
+    del state.values[KEY + b":signing_in"]
+    assert await shared(state, secret=b"\1" * 32).find(LONG_S, None) is None
+
+
+async def test_a_node_that_dies_while_it_signs_in_holds_the_others_up_for_a_bounded_time(
+    autojump_clock: MockClock,
+) -> None:
+    state, members = FewCommands(), Members()
+    assert await shared(state).find(LONG_S, None) is None
+    with pytest.raises(UpstreamFailed, match="signing in took too long"):
+        await shared(state).find(trio.current_time() + 5.0, None)
+    assert isinstance(await nodes(state, members, 1)[0].call(ASK, LONG_S), Answer)
+    assert SIGNING_IN_MS / 1000 <= trio.current_time() < SIGNING_IN_MS / 1000 + SIGN_IN_S + 1
+
+
+async def test_a_sign_in_that_fails_lets_the_next_node_try(autojump_clock: MockClock) -> None:
+    state, members = FewCommands(), Members()
+    members.login = SILENCE
+    first, second = nodes(state, members, 2)
+    with pytest.raises(UpstreamFailed):
+        await first.call(ASK, 3.0)
+    members.login = Members().login
+    assert isinstance(await second.call(ASK, LONG_S), Answer)
+
+
+async def test_without_the_state_each_node_signs_in_for_itself(autojump_clock: MockClock) -> None:
+    state, members = FewCommands(), Members()
+    with state.gone():
+        for site in nodes(state, members, 2):
+            assert isinstance(await site.call(ASK, LONG_S), Answer)
+    assert members.sign_ins == 2

@@ -1,0 +1,76 @@
+"""Conditional requests: what is unchanged comes from what was kept, and nothing else does."""
+
+from __future__ import annotations
+
+import math
+
+from tests.fakes.scripted_exchange import OK, ScriptedExchange, asking, said
+from upstreams.transport.http import HttpAnswer
+from upstreams.transport.revalidating import ANSWER_BYTES_MAX, ANSWER_COSTS_BYTES, Revalidating
+
+TAGGED = said({"n": 1}, etag='"one"', x_left="9", content_type="application/json")
+UNCHANGED = HttpAnswer(304, {"etag": '"one"', "x-left": "9", "date": "now", "content-length": "0"}, b"")
+
+
+def tag_of(exchange: ScriptedExchange) -> str | None:
+    return dict(exchange.calls[-1].headers).get("if-none-match")
+
+
+async def test_an_answer_that_is_unchanged_has_its_body_and_the_headers_of_now() -> None:
+    exchange = ScriptedExchange(TAGGED, UNCHANGED)
+    revalidating = Revalidating(exchange)
+    assert await revalidating(asking(), math.inf) == TAGGED
+    assert tag_of(exchange) is None
+    for _ in range(2):
+        answer = await revalidating(asking(), math.inf)
+        assert tag_of(exchange) == '"one"'
+        assert (answer.status, answer.body) == (200, TAGGED.body)
+        assert answer.headers == {**TAGGED.headers, "x-left": "9", "date": "now"}
+
+
+async def test_a_new_answer_takes_the_place_of_the_old_one() -> None:
+    exchange = ScriptedExchange(TAGGED, said({"n": 2}, etag='"two"'), UNCHANGED)
+    revalidating = Revalidating(exchange)
+    for _ in range(2):
+        await revalidating(asking(), math.inf)
+    assert (await revalidating(asking(), math.inf)).body == b'{"n":2}'
+    assert tag_of(exchange) == '"two"'
+
+
+async def test_only_the_same_call_is_asked_for_by_its_tag() -> None:
+    exchange = ScriptedExchange(TAGGED)
+    revalidating = Revalidating(exchange)
+    await revalidating(asking(headers={"authorization": "a"}), math.inf)
+    for other in (
+        asking(),
+        asking(headers={"authorization": "b"}),
+        asking("/v1/y", headers={"authorization": "a"}),
+        asking(method="POST", headers={"authorization": "a"}, body=b"{}"),
+    ):
+        await revalidating(other, math.inf)
+        assert tag_of(exchange) is None
+
+
+async def test_what_has_no_tag_failed_or_is_long_is_not_kept() -> None:
+    for answer in (OK, said({}, 404, etag='"x"'), said(b"x" * (ANSWER_BYTES_MAX + 1), etag='"x"'), said({}, etag="")):
+        exchange = ScriptedExchange(answer)
+        revalidating = Revalidating(exchange)
+        for _ in range(2):
+            assert await revalidating(asking(), math.inf) == answer
+            assert tag_of(exchange) is None
+
+
+async def test_an_answer_that_nobody_asked_for_by_a_tag_stays_what_it_is() -> None:
+    assert await Revalidating(ScriptedExchange(UNCHANGED))(asking(), math.inf) == UNCHANGED
+
+
+async def test_what_is_kept_is_bounded_and_the_last_used_stays() -> None:
+    exchange = ScriptedExchange(script=lambda call: UNCHANGED if "if-none-match" in dict(call.headers) else TAGGED)
+    revalidating = Revalidating(exchange, bytes_max=3 * (ANSWER_COSTS_BYTES + len(TAGGED.body)))
+    for target in ("/a", "/b", "/c", "/a", "/d"):
+        await revalidating(asking(target), math.inf)
+    tags = {}
+    for target in ("/a", "/c", "/d", "/b"):
+        await revalidating(asking(target), math.inf)
+        tags[target] = tag_of(exchange)
+    assert tags == {"/a": '"one"', "/c": '"one"', "/d": '"one"', "/b": None}

@@ -1,0 +1,163 @@
+"""The signed-in session of a platform: one for all calls, renewed before it ends, and when the upstream refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+import orjson
+import trio
+
+from storage.errors import StateUnavailable
+from storage.state import State
+from upstreams.model.endpoint import Platform, Session
+from upstreams.model.errors import UNREADABLE, UpstreamFailed, unreadable
+from upstreams.model.params import Credentials
+from upstreams.model.steps import Answer, Call
+
+MARGIN_S: Final = 30.0
+RENEWED_APART_S: Final = 30.0
+"""A session that is refused so soon after another was is not renewed: the refusal has another reason."""
+
+SIGNING_IN_MS: Final = 30_000
+"""A node that has not signed in by then is taken for dead."""
+LOOK_AGAIN_S: Final = 0.1
+
+MakeCall = Callable[[Call, float], Awaitable[Answer]]
+
+
+class SharedSession:
+    """The session that all nodes of a shared state have together, where a platform limits how often one may sign in.
+
+    One node signs in, the others wait. It is sealed by the caller, who binds it to the credentials that it was opened
+    with, and goes away by itself as it ends. While the state is away each node signs in for itself.
+    """
+
+    def __init__(
+        self, state: State, slug: str, *, seal: Callable[[str], str], unseal: Callable[[str], str | None]
+    ) -> None:
+        """`unseal` gives None for what `seal` has not made."""
+        self._state = state
+        self._slug = slug
+        self._seal = seal
+        self._unseal = unseal
+        self._key = b"sluice:{session:%b}" % slug.encode()
+        self._lock = self._key + b":signing_in"
+
+    async def find(self, deadline_at: float, refused: Session | None) -> Session | None:
+        """Return another node's session, but not the one that was `refused`; None where this node is to sign in.
+
+        Raises:
+            UpstreamFailed: another node has not signed in by `deadline_at`.
+        """
+        while True:
+            try:
+                session = await self._read()
+                if session is not None and (refused is None or session.headers != refused.headers):
+                    return session
+                if await self._state.call(b"SET", self._lock, b"1", b"NX", b"PX", b"%d" % SIGNING_IN_MS) is not None:
+                    return None
+            except StateUnavailable:
+                return None
+            if trio.current_time() + LOOK_AGAIN_S >= deadline_at:
+                raise UpstreamFailed(self._slug, "signing in took too long", passing=True)
+            await trio.sleep(LOOK_AGAIN_S)
+
+    async def publish(self, session: Session | None) -> None:
+        """Give it to the other nodes; None where signing in has failed."""
+        try:
+            if session is not None:
+                sealed = self._seal(orjson.dumps(session.headers).decode())
+                lasts_ms = max(1, int(session.ttl_s * 1000))
+                await self._state.call(b"SET", self._key, sealed.encode(), b"PX", b"%d" % lasts_ms)
+            await self._state.call(b"DEL", self._lock)
+        except StateUnavailable:
+            return
+
+    async def _read(self) -> Session | None:
+        sealed = await self._state.call(b"GET", self._key)
+        left_ms = await self._state.call(b"PTTL", self._key)
+        if not isinstance(sealed, bytes) or not isinstance(left_ms, int) or left_ms <= 0:
+            return None
+        headers = self._unseal(sealed.decode())
+        if headers is None:
+            return None
+        return Session(tuple((name, value) for name, value in orjson.loads(headers)), left_ms / 1000)
+
+
+class Signed(NamedTuple):
+    """A session, and until when it is used on Trio's clock."""
+
+    session: Session
+    until: float
+
+
+class Sessions:
+    """Signs in to a platform, one task at a time, with the calls that `call` makes."""
+
+    def __init__(self, platform: Platform, credentials: Credentials, call: MakeCall) -> None:
+        self.shared: SharedSession | None = None
+        """Set before the first call, where nodes share it."""
+        self._platform = platform
+        self._credentials = credentials
+        self._call = call
+        self._signed: Signed | None = None
+        self._refused: Session | None = None
+        self._refused_at = float("-inf")
+        self._signing_in = trio.Lock()
+
+    async def signed_in(self, deadline_at: float) -> Signed:
+        """Return the session, signing in when there is none or it is about to end.
+
+        Raises:
+            UpstreamError, LimitError: signing in has failed, or took too long.
+        """
+        with trio.move_on_at(deadline_at) as waiting:  # who signs in may have more time than who waits for it
+            await self._signing_in.acquire()
+        if waiting.cancelled_caught:
+            raise UpstreamFailed(self._platform.slug, "signing in took too long", passing=True)
+        try:
+            if self._signed is None or self._signed.until <= trio.current_time():
+                session = await self._open(deadline_at)
+                self._signed = Signed(session, trio.current_time() + session.ttl_s - MARGIN_S)
+            return self._signed
+        finally:
+            self._signing_in.release()
+
+    def refuse(self, signed: Signed) -> bool:
+        """Drop a session that the upstream has refused; True: it is worth while to call again with another."""
+        if self._signed is not signed:
+            return True
+        self._signed, self._refused = None, signed.session
+        now = trio.current_time()
+        is_renewed, self._refused_at = now >= self._refused_at + RENEWED_APART_S, now
+        return is_renewed
+
+    async def _open(self, deadline_at: float) -> Session:
+        if self.shared is None:
+            return await self._sign_in(deadline_at)
+        session = await self.shared.find(deadline_at, self._refused)
+        if session is None:
+            try:
+                session = await self._sign_in(deadline_at)
+            finally:
+                with trio.CancelScope(deadline=trio.current_time() + 1.0, shield=True):
+                    await self.shared.publish(session)
+        return session
+
+    async def _sign_in(self, deadline_at: float) -> Session:
+        assert self._platform.open_session is not None, "an endpoint needs a session that its platform cannot open"
+        steps = self._platform.open_session(self._credentials)
+        try:
+            wanted = next(steps)
+            while True:
+                answer = await self._call(wanted, deadline_at)
+                try:
+                    wanted = steps.send(answer)
+                except UNREADABLE as exc:
+                    raise unreadable(self._platform.slug, exc) from exc
+        except StopIteration as done:
+            session: Any = done.value
+            if not isinstance(session, Session):
+                raise UpstreamFailed(self._platform.slug, "signing in gave no session") from None
+            return session

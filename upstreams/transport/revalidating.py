@@ -1,0 +1,67 @@
+"""Conditional requests (RFC 9110, 13): what came with an entity tag is asked for by it, and may come back unchanged."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, Origin
+
+BYTES_MAX: Final = 16 * 1024 * 1024
+ANSWER_BYTES_MAX: Final = 512 * 1024
+ANSWER_COSTS_BYTES: Final = 4_096
+"""The memory that an answer takes beside its body: its headers, and those of its call."""
+
+
+class _Asked(NamedTuple):
+    """The parts of a call that make it the same as another."""
+
+    origin: Origin
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class Revalidating:
+    """An exchange that keeps the answers which have an entity tag; those used last stay, up to `bytes_max`."""
+
+    def __init__(self, exchange: Exchange, *, bytes_max: int = BYTES_MAX) -> None:
+        self._exchange = exchange
+        self._bytes_max = bytes_max
+        self._kept: OrderedDict[_Asked, HttpAnswer] = OrderedDict()
+        self._bytes = 0
+
+    async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
+        """As `Exchange`; an answer that is unchanged has its own status and body, and the headers that came now."""
+        if call.method != "GET":
+            return await self._exchange(call, deadline_at)
+        key = _Asked(call.origin, call.target, call.headers)
+        kept = self._kept.get(key)
+        if kept is not None:
+            call = call._replace(headers=(*call.headers, ("if-none-match", kept.headers["etag"])))
+        answer = await self._exchange(call, deadline_at)
+        if kept is not None and answer.status == 304:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return HttpAnswer(kept.status, {**kept.headers, **_of_now(answer.headers)}, kept.body)
+        self._keep(key, answer)
+        return answer
+
+    def _keep(self, key: _Asked, answer: HttpAnswer) -> None:
+        before = self._kept.pop(key, None)
+        if before is not None:
+            self._bytes -= _bytes_of(before)
+        if answer.status == 200 and answer.headers.get("etag") and len(answer.body) <= ANSWER_BYTES_MAX:
+            self._kept[key] = answer
+            self._bytes += _bytes_of(answer)
+        while self._bytes > self._bytes_max:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= _bytes_of(gone)
+
+
+def _bytes_of(answer: HttpAnswer) -> int:
+    return len(answer.body) + ANSWER_COSTS_BYTES
+
+
+def _of_now(headers: dict[str, str]) -> dict[str, str]:
+    """The headers of a 304 that tell of now, and nothing of the body that did not come."""
+    return {name: value for name, value in headers.items() if not name.startswith("content-")}
