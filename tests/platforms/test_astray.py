@@ -33,8 +33,8 @@ from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.params import Args, Param, State
 from upstreams.model.steps import Call
 from upstreams.platforms import load_platforms
-from upstreams.sandbox import site as stand_in
 from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.site import answer, request_of
 from upstreams.sandbox.stand_ins import load_routes
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.pooled import header_lines, request_bytes
@@ -208,10 +208,7 @@ def as_sent(request: bytes) -> Sent:
 
 
 def answer_to(call: HttpCall) -> HttpAnswer:
-    path, _, query = call.target.partition("?")
-    values = dict(parse_qsl(query, keep_blank_values=True))
-    json = orjson.loads(call.body) if call.body else None
-    reply = stand_in.answer(ROUTES, stand_in.SandboxRequest(call.origin.host, path, values, json=json))
+    reply = answer(ROUTES, request_of(call.method, call.origin.host, call.target, call.body))
     body = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
     return HttpAnswer(reply.status, {"content-type": "application/json"}, body)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from itertools import product
 from random import Random
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 import pytest
@@ -22,8 +23,8 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import UpstreamError
 from upstreams.model.params import Args, Value
 from upstreams.platforms import load_platforms
-from upstreams.sandbox import site as stand_in
 from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.site import answer, request_of
 from upstreams.sandbox.stand_ins import load_routes
 from upstreams.transport.http import HttpAnswer, HttpCall
 
@@ -63,10 +64,7 @@ class Recorder:
             return HttpAnswer(503, {}, b"")
         if self.leads_away and call.method == "GET" and ELSEWHERE not in call.origin.authority:
             return HttpAnswer(302, {"location": f"https://{ELSEWHERE}/x"}, b"")
-        path, _, query = call.target.partition("?")
-        json = orjson.loads(call.body) if call.body[:1] == b"{" else None
-        values = dict(parse_qsl(query, keep_blank_values=True))
-        reply = stand_in.answer(ROUTES, stand_in.SandboxRequest(call.origin.host, path, values, json=json))
+        reply = answer(ROUTES, request_of(call.method, call.origin.host, call.target, call.body))
         body = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
         return HttpAnswer(reply.status, {name.lower(): value for name, value in reply.headers.items()}, body)
 
@@ -114,12 +112,12 @@ async def test_no_credential_leaves_for_another_host(platform: Platform, autojum
     """Method: each endpoint with all sources, then with the first away, then with redirects to another host."""
     own = {urlsplit(url).netloc for name, url in platform.sources.items() if platform.host_of(name) is None}
     first = urlsplit(next(iter(platform.sources.values()))).netloc
-    for failing, leads_away in (((), False), ((first,), False), ((), True)):
-        async with open_recorded(platform) as (site, recorder):
+    modes = (((), False), ((first,), False), ((), True))
+    for endpoint, (failing, leads_away) in product(platform.endpoints, modes):
+        async with open_recorded(platform) as (site, recorder):  # a new one: failures hold others up
             recorder.failing, recorder.leads_away = failing, leads_away
-            for endpoint in platform.endpoints:
-                for values in requests_of(endpoint):
-                    await run(site, endpoint, values)
+            for values in requests_of(endpoint):
+                await run(site, endpoint, values)
             assert recorder.calls
             for call in recorder.calls:
                 if holds_secret(call, platform.credentials):

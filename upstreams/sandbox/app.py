@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import trio
 
-from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
+from upstreams.sandbox.site import SandboxReply, answer, request_of
 from upstreams.sandbox.stand_ins import load_routes
 
 _BODY_BYTES_MAX = 65_536
@@ -65,7 +65,7 @@ class Sandbox:
         self.requests_total += 1
         if self.behaviour.latency_s:
             await trio.sleep(self.behaviour.latency_s)
-        reply = self._reply(scope, await _json_of(receive) if scope.get("method") == "POST" else None)
+        reply = self._reply(scope, await _body_of(receive) if scope.get("method") == "POST" else b"")
         text = isinstance(reply.body, str)
         body = reply.body.encode() if text else orjson.dumps(reply.body)
         headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
@@ -75,19 +75,14 @@ class Sandbox:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _reply(self, scope: Any, sent_json: Any) -> SandboxReply:
+    def _reply(self, scope: Any, body: bytes) -> SandboxReply:
         if self.behaviour.failure_rate and self._rng.random() < self.behaviour.failure_rate:
             return SandboxReply({"message": "The sandbox was told to fail."}, status=503)
-        sent = scope["raw_path"].decode(
-            "ascii", errors="replace"
-        )  # decoded after the match: a segment may hold a slash
-        host, _, path = sent.removeprefix("/").partition("/")
-        query = query_of(scope["query_string"].decode("latin-1"))
         steps = int((trio.current_time() - self._began) / DRIFT_STEP_S) if self.behaviour.drifts else 0
-        method = scope.get("method", "GET")
-        reply = answer(
-            self._routes, SandboxRequest(host, f"/{path}", query, json=sent_json, method=method, steps=steps)
-        )
+        sent = scope["raw_path"].decode("ascii", errors="replace")  # not decoded: a segment may hold a slash
+        host, _, path = sent.removeprefix("/").partition("/")
+        target = f"/{path}?{scope['query_string'].decode('latin-1')}"
+        reply = answer(self._routes, request_of(scope.get("method", "GET"), host, target, body, steps=steps))
         grows = steps and reply.status == 200 and not reply.has_grown
         return replace(reply, body=drifted(reply.body, steps)) if grows else reply
 
@@ -106,15 +101,12 @@ def _grown(name: str, value: Any, steps: int, within: str) -> Any:
     return drifted(value, steps, name)
 
 
-async def _json_of(receive: Receive) -> Any:
-    """The request's body as JSON, of a form its members; None for what is too long, or broke off."""
+async def _body_of(receive: Receive) -> bytes:
+    """The request's body; of one that is too long nothing."""
     body = b""
     while len(body) <= _BODY_BYTES_MAX:
         message = await receive()
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return query_of(body.decode("latin-1")) if len(body) <= _BODY_BYTES_MAX else None
+    return body if len(body) <= _BODY_BYTES_MAX else b""

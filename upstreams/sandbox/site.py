@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+import orjson
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
@@ -38,6 +40,16 @@ class SandboxRequest:
         """An integer of the query, or `default` when it is absent or no integer."""
         value = self.query.get(name, "")
         return int(value) if value.isdecimal() else default
+
+
+def request_of(method: str, host: str, target: str, body: bytes = b"", *, steps: int = 0) -> SandboxRequest:
+    """A request as it was sent; its body is JSON or a form."""
+    path, _, query = target.partition("?")
+    try:
+        sent = orjson.loads(body) if body else None
+    except orjson.JSONDecodeError:
+        sent = query_of(body.decode("latin-1"))
+    return SandboxRequest(host, path, query_of(query), json=sent, method=method, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
