@@ -56,7 +56,8 @@ def answered(archetype: Archetype, record: dict[str, Any]) -> dict[str, Any]:
 def test_the_emptiest_answer_is_as_its_schema_says(archetype: Archetype) -> None:
     names = archetype.make.__kwdefaults__ or {}
     needed = [name for name in archetype.make.__annotations__ if name not in names and name != "return"]
-    record = archetype.make(**{**dict.fromkeys(needed), "id": "1"})
+    known = {"id": "1"} if "id" in archetype.make.__annotations__ else {}
+    record = archetype.make(**{**dict.fromkeys(needed), **known})
     Draft202012Validator(schema_of(archetype, BASE)).validate(answered(archetype, record))
 
 

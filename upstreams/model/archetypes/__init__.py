@@ -5,9 +5,19 @@ the constructor's arguments, in their order (`locals()`), so that no name is wri
 """
 
 from upstreams.model.archetypes.analytics import ANALYTICS, analytics, ranked
+from upstreams.model.archetypes.apps import APP, APP_LIST, REVIEW_LIST, app, review, reviewer
 from upstreams.model.archetypes.code import RELEASE_LIST, REPOSITORY, REPOSITORY_LIST, owner, release, repository
 from upstreams.model.archetypes.composites import DOSSIER, VELOCITY, dossier, leg, movement, pace_of_profile
-from upstreams.model.archetypes.knowledge import ARTICLE, article
+from upstreams.model.archetypes.knowledge import (
+    ARTICLE,
+    ARTICLE_LIST,
+    PLACE_LIST,
+    SERIES,
+    article,
+    place,
+    point,
+    series,
+)
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
 from upstreams.model.archetypes.posts import COMMENT_LIST, POST, POST_LIST, comment, post
 from upstreams.model.archetypes.shape import Archetype, Record
@@ -17,12 +27,14 @@ ARCHETYPES = {
     for one in (
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY),
+        *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES),
     )
 }
 """All of them by name."""
 __all__ = [
-    "ANALYTICS", "ARCHETYPES", "ARTICLE", "AUTHOR", "AUTHOR_LIST", "COMMENT_LIST", "DOSSIER", "POST", "POST_LIST",
-    "RELEASE_LIST", "REPOSITORY", "REPOSITORY_LIST", "VELOCITY", "Archetype", "Record", "analytics", "article",
-    "author", "byline", "comment", "dossier", "leg", "movement", "owner", "pace_of_profile", "post", "ranked",
-    "release", "repository",
+    "ANALYTICS", "APP", "APP_LIST", "ARCHETYPES", "ARTICLE", "ARTICLE_LIST", "AUTHOR", "AUTHOR_LIST", "COMMENT_LIST",
+    "DOSSIER", "PLACE_LIST", "POST", "POST_LIST", "RELEASE_LIST", "REPOSITORY", "REPOSITORY_LIST", "REVIEW_LIST",
+    "SERIES", "VELOCITY", "Archetype", "Record", "analytics", "app", "article", "author", "byline", "comment",
+    "dossier", "leg", "movement", "owner", "pace_of_profile", "place", "point", "post", "ranked", "release",
+    "repository", "review", "reviewer", "series",
 ]  # fmt: skip
