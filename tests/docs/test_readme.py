@@ -15,7 +15,7 @@ CREDITS = 1_000
 
 
 def test_its_table_is_every_endpoint_that_is_served() -> None:
-    rows = re.findall(r"^\| ([a-z]+) \| ([a-z]+[a-z/, ()-]+) \|$", README.read_text(), re.M)
+    rows = re.findall(r"^\| ([a-z_]+) \| ([a-z]+[a-z/, ()-]+) \|$", README.read_text(), re.M)
     told = {slug: {re.sub(r" \(.*\)", "", name) for name in names.split(", ")} for slug, names in rows}
     served = {platform.slug: {endpoint.resource for endpoint in platform.endpoints} for platform in load_platforms()}
     assert {slug: names for slug, names in told.items() if slug in served} == served

@@ -157,7 +157,7 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
     if got.status >= 400 or (hidden and isinstance(got.body, dict) and hidden in got.body):
         raise refusal_of(got, platform.judge)
     if got.body in (None, ""):
-        raise NotFound("The upstream answered without data.")
+        raise platform.judge(got) or NotFound("The upstream answered without data.")
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))
     if isinstance(got.body, str) and call.accepts == "json":

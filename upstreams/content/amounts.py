@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from json import JSONDecoder
-from math import isfinite
 from typing import Any, Final
 
 from upstreams.model import values
+from upstreams.model.values import fraction
 
 _TEXT_MAX: Final = 64
 _SHORT = re.compile(r"(\d[\d.,\s\u00a0\u202f']*)\s*([KMB])?\b", re.IGNORECASE)
@@ -26,22 +26,6 @@ _CLOCK_DURATION = re.compile(r"(?:(?:(\d{1,3}):)?(\d{1,2}):)?(\d{1,7})(?:[.,]\d{
 _JSON_TEXT_MAX: Final = 1024 * 1024
 _DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None)
 """NaN and the infinities are no JSON."""
-
-
-def fraction(found: Any) -> float | None:
-    """A number with or without a fraction, also one that was sent as text; never one that JSON cannot hold."""
-    if isinstance(found, str) and len(found) <= _TEXT_MAX:
-        try:
-            found = float(found)
-        except ValueError:
-            return None
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    try:
-        told = float(found)
-    except OverflowError:
-        return None
-    return told if isfinite(told) else None
 
 
 def short_count(found: Any) -> int | None:

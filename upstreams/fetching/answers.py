@@ -56,7 +56,9 @@ def read_answer(
         raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
-    is_error = status >= 400 or (hidden != b"" and hidden in raw.body)
+    is_error = status >= 400 or (hidden != b"" and hidden in raw.body and _has_member(raw.body, hidden))
+    if not is_error and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
+        raise judge(Answer(status, raw.headers, None, source)) or NotFound("The upstream answered without data.")
     body = _body(raw, source, "json" if is_error else accepts)
     # As `Answer(...)`, which costs twice this.
     answer = tuple.__new__(Answer, (status, raw.headers, body, source, took_s, len(raw.body), raw.body))
@@ -85,8 +87,6 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamF
 
 
 def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
-    if raw.status < 400 and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
-        raise NotFound("The upstream answered without data.")
     if accepts.__class__ is Form and raw.status < 400:
         return _read(raw, source, accepts)
     if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
@@ -114,6 +114,15 @@ def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
         return form.read(raw.body, raw.headers.get("content-type", ""))
     except UNREADABLE as exc:
         raise unreadable(source, exc) from exc
+
+
+def _has_member(body: bytes, written: bytes) -> bool:
+    """Whether a body is an object with a member of this name, and not one with such a text somewhere in it."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(found, dict) and written.decode().strip('"') in found
 
 
 def _values_at_most(body: bytes) -> int:

@@ -224,7 +224,9 @@ class Platform:
     def hidden_error(self) -> bytes:
         """The part of a body with a good status that makes it an error; empty where errors tell by status."""
         refusals = self.refusals
-        return f'"{refusals.code}"'.encode() if isinstance(refusals, Refusals) and refusals.hidden else b""
+        if not isinstance(refusals, Refusals) or not refusals.hidden:
+            return b""
+        return f'"{refusals.code.partition(".")[0]}"'.encode()
 
     def judge(self, answer: Answer) -> UpstreamError | None:
         """The refusal in an error answer, with the wait that its headers ask for; None leaves it to the fetch."""

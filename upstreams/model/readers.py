@@ -78,6 +78,11 @@ def count(*names: str) -> Reader:
     return _Value(names, _COUNT, values.count)
 
 
+def fraction(*names: str) -> Reader:
+    """A number that may have a fraction."""
+    return _Value(names, _OTHER, values.fraction)
+
+
 def flag(name: str) -> Reader:
     """True or False as it comes."""
     return _Value((name,), _FLAG, values.flag)

@@ -76,7 +76,7 @@ class Refusals:
     hidden: bool = False
     """True: an error comes with a good status too; then `code` stands in its body."""
     other: Judge | None = None
-    """Asked first, for what does not fit a table."""
+    """Asked first, for what does not fit a table; also of a good status without a body, or with null for one."""
 
     def __call__(self, answer: Answer) -> UpstreamError | None:
         """Return the refusal that an error answer stands for; None where none is declared."""

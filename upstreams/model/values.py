@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import isfinite
 from time import gmtime, strftime
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ _INTEGER_BITS = 63
 _IDENT_END = 2**64
 """Readers of JSON keep smaller numbers whole."""
 _DIGITS_MAX = 20
+_FRACTION_TEXT_MAX = 64
 _YEAR_10000_S = 253_402_300_800
 
 
@@ -31,6 +33,22 @@ def number(found: Any) -> int | None:
     """A whole number, also one sent as text or as 3.0; beyond 64 bits it is none."""
     whole = found if type(found) is int or found is None else _whole(found)
     return whole if whole is not None and whole.bit_length() <= _INTEGER_BITS else None
+
+
+def fraction(found: Any) -> float | None:
+    """A number with or without a fraction, also one sent as text; never one that JSON cannot hold."""
+    if isinstance(found, str) and len(found) <= _FRACTION_TEXT_MAX:
+        try:
+            found = float(found)
+        except ValueError:
+            return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    try:
+        told = float(found)
+    except OverflowError:
+        return None
+    return told if isfinite(told) and abs(told) <= INTEGER_MAX else None
 
 
 def count(found: Any) -> int | None:

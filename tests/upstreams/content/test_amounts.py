@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upstreams.content.amounts import duration, fraction, json_at_start, json_text, short_count
-from upstreams.model.values import INTEGER_MAX
+from upstreams.content.amounts import duration, json_at_start, json_text, short_count
+from upstreams.model.values import INTEGER_MAX, fraction
 
 
 @pytest.mark.parametrize(

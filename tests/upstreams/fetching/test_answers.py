@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from upstreams.content import FEED, HTML, TEXT, XML
 from upstreams.fetching.answers import VALUES_MAX, Accepts, read_answer
-from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed
-from upstreams.model.refusals import by_status
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.refusals import Judge, Refusals, by_status
 from upstreams.transport.http import HttpAnswer
 
 JSON = st.recursive(
@@ -183,3 +183,22 @@ def test_commas_are_values_of_json_only() -> None:
     assert len(body_of(text, TEXT, "text/plain")) == len(text)
     with pytest.raises(UpstreamFailed, match="values"):
         body_of(text, "json or text", "text/plain")
+
+
+def judged(raw: bytes, judge: Judge, hidden: bytes = b"") -> Any:
+    return read_answer(HttpAnswer(200, {}, raw), "main", 0.0, accepts="json", judge=judge, hidden=hidden).body
+
+
+def test_an_error_with_a_good_status_is_a_member_of_the_body_and_no_text_in_it() -> None:
+    refusals = Refusals(code="error.code", hidden=True, absent=("nothing",))
+    assert judged(b'{"title":"error"}', refusals, b'"error"') == {"title": "error"}
+    with pytest.raises(NotFound):
+        judged(b'{"error":{"code":"nothing"}}', refusals, b'"error"')
+
+
+@pytest.mark.parametrize("raw", [b"null", b"", b" null\n"])
+def test_what_no_data_means_is_the_platforms_to_say(raw: bytes) -> None:
+    with pytest.raises(UpstreamThrottled):
+        judged(raw, lambda answer: UpstreamThrottled(answer.source) if answer.body is None else None)
+    with pytest.raises(NotFound, match="without data"):
+        judged(raw, by_status)
