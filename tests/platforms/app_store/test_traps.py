@@ -1,0 +1,102 @@
+"""The App Store's traps: feeds without lists, empty pages, depths, lookups whose first row is the developer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.platforms.app_store.cases import DEVELOPER, LAST, REVIEW, SOLD, feed
+from tests.platforms.case import drive
+from tests.platforms.drive import Upstream, always, endpoint, told
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page
+from upstreams.platforms.app_store import PLATFORM
+
+REVIEWS = ("app-reviews", {"app_id": "4711"})
+
+
+def reviews(upstream: Upstream, **more: Any) -> Page:
+    result = drive(PLATFORM, *REVIEWS, upstream, **more)
+    assert isinstance(result, Page)
+    return result
+
+
+def test_a_single_review_comes_without_a_list() -> None:
+    page = reviews(always({"feed": {"entry": REVIEW}}))
+    assert ([one["id"] for one in page.records], page.next) == (["9001"], None)
+
+
+@pytest.mark.parametrize("body", [{"feed": {}}, {"feed": {"entry": [], "link": [LAST]}}])
+def test_a_page_without_reviews_says_that_there_may_be_some(body: Any) -> None:
+    page = reviews(always(body), cursor={"p": 2})
+    assert (page.records, page.next) == ([], None)
+    assert "Try again" in page.warnings[0]
+
+
+def test_the_app_itself_is_no_review() -> None:
+    assert [one["id"] for one in reviews(always(feed({"im:name": {"label": "Parsers"}}, REVIEW))).records] == ["9001"]
+
+
+@pytest.mark.parametrize(("page", "last", "following"), [(1, 3, 2), (3, 3, None), (9, 40, 10), (10, 40, None)])
+def test_reviews_end_with_the_last_page_or_the_tenth(page: int, last: int, following: int | None) -> None:
+    link = {"attributes": {"rel": "last", "href": f"https://itunes.apple.com/us/rss/page={last}/id=4711/xml"}}
+    found = reviews(always({"feed": {"entry": [REVIEW], "link": [link]}}), cursor={"p": page})
+    assert found.next == (following and {"p": following})
+
+
+def test_only_later_pages_are_asked_for_by_number() -> None:
+    asked: list[str] = []
+
+    def upstream(host_and_path: str, _call: Call) -> Answer:
+        asked.append(host_and_path)
+        return told(feed(REVIEW))
+
+    reviews(upstream)
+    reviews(upstream, cursor={"p": 2})
+    assert ["page=" in one for one in asked] == [False, True]
+
+
+def test_a_developers_number_is_no_app_and_one_without_apps_has_none() -> None:
+    lookup = always({"resultCount": 1, "results": [DEVELOPER]})
+    with pytest.raises(NotFound):
+        drive(PLATFORM, "app-info", {"app_id": "815"}, lookup)
+    assert drive(PLATFORM, "developer-apps", {"developer_id": "815"}, lookup) == Page([])
+    with pytest.raises(NotFound):
+        drive(PLATFORM, "developer-apps", {"developer_id": "815"}, always({"resultCount": 0, "results": []}))
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_refusal_names_the_parameter_whatever_its_status(status: int) -> None:
+    body = {"errorMessage": "Invalid value(s) for key(s): [country]", "queryParameters": {}}
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, "app-search", {"query": "parsers", "country": "zz"}, always(body, status))
+    assert refusal.value.param == "country"
+
+
+@pytest.mark.parametrize("status", [403, 429, 503])
+def test_too_many_calls_are_told_in_three_ways(status: int) -> None:
+    with pytest.raises(UpstreamThrottled):
+        drive(PLATFORM, "app-search", {"query": "parsers"}, always("Forbidden", status))
+
+
+@pytest.mark.parametrize(("price", "told_as"), [(-1, (None, None)), (0, (0, True)), (2.99, (2.99, False))])
+def test_a_price_below_zero_is_none(price: float, told_as: tuple[float | None, bool | None]) -> None:
+    page = drive(PLATFORM, "app-search", {"query": "x"}, always({"results": [{**SOLD, "price": price}]}))
+    assert isinstance(page, Page)
+    found = page.records[0]["price"]
+    assert (found["current"], found["is_free"]) == told_as
+
+
+@pytest.mark.parametrize(
+    ("resource", "spelled", "canonical"),
+    [
+        ("app-info", "https://apps.apple.com/us/app/parsers/id4711?uo=4", "4711"),
+        ("app-info", "itunes.apple.com/app/id4711", "4711"),
+        ("app-info", " com.example.Parsers ", "com.example.Parsers"),
+        ("app-reviews", "id4711", "4711"),
+        ("developer-apps", "https://apps.apple.com/de/developer/ada/id815", "815"),
+    ],
+)
+def test_ids_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
+    assert endpoint(PLATFORM, resource).params[0].canonical(spelled) == canonical

@@ -1,0 +1,80 @@
+"""Apple's App Store: apps, their reviews, developers and charts, from the search API and the store's feeds."""
+
+from __future__ import annotations
+
+from upstreams.model.archetypes import APP, APP_LIST, REVIEW_LIST
+from upstreams.model.calls import Get, Pages, listing
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, UpstreamError
+from upstreams.model.paging import Once
+from upstreams.model.params import Param
+from upstreams.model.refusals import Pace, Refusals
+from upstreams.model.steps import Answer
+from upstreams.platforms.app_store import reads
+from upstreams.platforms.app_store.reads import COLLECTION, COUNTRY, DEVELOPER, SORT_BY, WHOLE
+from upstreams.platforms.app_store.records import app_of, chart_app_of, review_of
+
+QUERY = Param("query", "What to search for.", "podcast player", required=True)
+_KEYS = {"country": "country", "term": "query", "limit": "limit"}
+"""The key that a refusal names -> our parameter."""
+
+
+def _judge(answer: Answer) -> UpstreamError | None:
+    """The feeds refuse a storefront that is not there with a 400 that says nothing."""
+    says_nothing = answer.status == 400 and answer.body in (None, "")
+    return InvalidArgument("country", "is no storefront of the App Store") if says_nothing else None
+
+
+PLATFORM = Platform(
+    slug="app_store",
+    title="App Store",
+    sources={"search": "https://itunes.apple.com", "feeds": "https://itunes.apple.com"},
+    docs_url="https://performance-partners.apple.com/search-api",
+    refusals=Refusals(
+        other=_judge,
+        code="errorMessage",
+        message="errorMessage",
+        hidden=True,
+        throttled=(403, 503),
+        bad={200: _KEYS, 400: _KEYS},
+    ),
+    pace=Pace(20, per_s=60),
+    endpoints=(
+        listing(
+            "app-search",
+            "Apps by query.",
+            APP_LIST,
+            Get("/search", term=QUERY, country=COUNTRY, media="software", entity="software"),
+            Pages(app_of, Once(size_max=200), "results"),
+            kind="search",
+        ),
+        Endpoint("app-info", "One app.", APP, reads.app_info, (reads.APP, COUNTRY), kind="profile", record=app_of),
+        Endpoint(
+            "developer-apps",
+            "A developer's apps.",
+            APP_LIST,
+            reads.developer_apps,
+            (DEVELOPER, COUNTRY, *WHOLE.params()),
+            record=app_of,
+        ),
+        Endpoint(
+            "app-reviews",
+            "An app's reviews in one country, 50 on a page.",
+            REVIEW_LIST,
+            reads.app_reviews,
+            (reads.APP_NUMBER, COUNTRY, SORT_BY),
+            kind="comments",
+            description="The store serves ten pages of an app's reviews in one country, and no more.",
+            record=review_of,
+        ),
+        Endpoint(
+            "app-list",
+            "The apps of a chart in one country, the first ahead.",
+            APP_LIST,
+            reads.app_list,
+            (COLLECTION, COUNTRY, *WHOLE.params()),
+            kind="analytics",
+            record=chart_app_of,
+        ),
+    ),
+)

@@ -1,0 +1,156 @@
+"""Reads of the App Store's lists: a lookup's first row is the developer, and a feed with one entry has no list."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from upstreams.model.calls import Get, made
+from upstreams.model.errors import NotFound
+from upstreams.model.fields import Json, obj, part, parts, rows, text
+from upstreams.model.paging import Whole
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Answer, Page, Single, Steps
+from upstreams.platforms.app_store.records import app_of, chart_app_of, review_of
+
+_APPS = r"(?:apps|itunes)\.apple\.com/(?:[a-z]{2}/)?"
+_APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
+COUNTRY = Param(
+    "country",
+    "The storefront, by its two letters.",
+    "de",
+    default="us",
+    fold=True,
+    pattern="[a-z]{2}",
+    problem="must be the two letters of a country, such as de",
+)
+APP = Param(
+    "app_id",
+    "The app's number, its bundle id, or its address in the store.",
+    "284815942",
+    required=True,
+    strip="id",
+    forms=(_APP_ADDRESS,),
+    pattern=r"\d{1,20}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
+    problem="must be a number such as 284815942, or a bundle id such as com.example.app",
+)
+APP_NUMBER = Param(
+    "app_id",
+    "The app's number, or its address in the store.",
+    "284815942",
+    required=True,
+    strip="id",
+    forms=(_APP_ADDRESS,),
+    pattern=r"\d{1,20}",
+    problem="must be a number, such as 284815942",
+)
+DEVELOPER = Param(
+    "developer_id",
+    "The developer's number, or the address of its page in the store.",
+    "281956209",
+    required=True,
+    strip="id",
+    forms=(rf"{_APPS}developer/(?:[^/]+/)?id(\d+)",),
+    pattern=r"\d{1,20}",
+    problem="must be a number, such as 281956209",
+)
+SORT_BY = Param(
+    "sort_by", "Order of the reviews.", "mosthelpful", default="mostrecent", choices=("mostrecent", "mosthelpful")
+)
+COLLECTION = Param(
+    "app_collection",
+    "Which chart.",
+    "toppaidapplications",
+    default="topfreeapplications",
+    choices=("topfreeapplications", "toppaidapplications", "topgrossingapplications"),
+)
+_PAGES_MAX = 10
+"""Pages of reviews that the store serves of one app and country."""
+_PAGE = re.compile(r"/page=(\d{1,3})/")
+_NO_ENTRY = "The store sent a page without reviews; it does so at times although there are some. Try again later."
+
+
+def _number(app_id: str) -> str | None:
+    return app_id if app_id.isdecimal() else None
+
+
+def _bundle(app_id: str) -> str | None:
+    return None if app_id.isdecimal() else app_id
+
+
+_LOOKUP = Get("/lookup", id=made(_number, APP), bundleId=made(_bundle, APP), country=COUNTRY)
+_LOOKUP_APPS = Get("/lookup", id=DEVELOPER, country=COUNTRY, entity="software", limit=200)
+_CHART = Get("/{country}/rss/{collection}/limit=100/json", country=COUNTRY, collection=COLLECTION).via("feeds")
+_FIRST = Get(
+    "/{country}/rss/customerreviews/id={id}/sortby={sort_by}/json", country=COUNTRY, id=APP_NUMBER, sort_by=SORT_BY
+).via("feeds")
+_LATER = Get(
+    "/{country}/rss/customerreviews/page={page}/id={id}/sortby={sort_by}/json",
+    country=COUNTRY,
+    id=APP_NUMBER,
+    sort_by=SORT_BY,
+).via("feeds")
+WHOLE = Whole(size_max=200)
+
+
+def _software(body: Any) -> list[Json]:
+    """The apps among a lookup's rows, of which others are developers."""
+    return [row for row in rows(obj(body).get("results")) if row.get("wrapperType") == "software"]
+
+
+def _entries(body: Any) -> list[Json]:
+    """The entries of a feed: one alone comes as an object, and an empty feed has none of them."""
+    found = obj(obj(body).get("feed")).get("entry", [])
+    return [found] if isinstance(found, dict) else rows(found)
+
+
+def app_info(args: Args) -> Steps:
+    """One app; the number of a developer is none."""
+    answer = yield _LOOKUP.at(args)
+    found = _software(answer.body)
+    if not found:
+        raise NotFound("The store has no such app in this country.")
+    return Single(app_of(found[0]))
+
+
+def developer_apps(args: Args) -> Steps:
+    """A developer's apps; a number that is nobody's has not even a first row."""
+    answer = yield _LOOKUP_APPS.at(args)
+    if not rows(obj(answer.body).get("results")):
+        raise NotFound("The store has no such developer in this country.")
+    return _part(args, [app_of(row) for row in _software(answer.body)])
+
+
+def app_list(args: Args) -> Steps:
+    """The apps of a chart, the first ahead."""
+    answer = yield _CHART.at(args)
+    return _part(args, [chart_app_of(entry) for entry in _entries(answer.body)])
+
+
+def _part(args: Args, records: list[Json]) -> Page:
+    """The page of a list that came whole."""
+    left = records[args.position("o", 0) :]
+    return Page(left[: args.number("limit")], WHOLE.following(args, Answer(200, {}, None), {}, left))
+
+
+def app_reviews(args: Args) -> Steps:
+    """A page of reviews; in an older form the first entry is the app itself, which has a name and no rating.
+
+    The first page is asked for without its number, which the store answers more reliably.
+    """
+    page = args.position("p", 1)
+    answer = yield _FIRST.at(args) if page == 1 else _LATER.at(args, page=str(page))
+    entries = _entries(answer.body)
+    if not entries:
+        return Page([], warnings=(_NO_ENTRY,))
+    last = min(_last_page(part(obj(answer.body), "feed")), _PAGES_MAX)
+    found = [review_of(entry, args.values) for entry in entries if "im:rating" in entry or "im:name" not in entry]
+    return Page(found, {"p": page + 1} if page < last else None)
+
+
+def _last_page(feed: Json) -> int:
+    """The number in the address of the last page; 0 where there is none."""
+    links = (part(link, "attributes") for link in parts(feed, "link"))
+    address = next((text(link, "href") for link in links if link.get("rel") == "last"), None)
+    found = _PAGE.search(address or "")
+    return int(found[1]) if found else 0
