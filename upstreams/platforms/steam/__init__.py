@@ -1,0 +1,102 @@
+"""Steam: apps of its store, their prices and their reviews."""
+
+from __future__ import annotations
+
+from upstreams.model.archetypes import APP, APP_LIST, REVIEW_LIST
+from upstreams.model.calls import Get, Pages, listing
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamThrottled
+from upstreams.model.fields import obj
+from upstreams.model.paging import ByToken, Once
+from upstreams.model.params import Args, Param
+from upstreams.model.refusals import Pace, Refusals
+from upstreams.model.steps import Answer, Single, Steps
+from upstreams.platforms.steam.records import app_of, found_app_of, review_of
+
+QUERY = Param("query", "What to search for, in names.", "portal", required=True)
+APP_ID = Param(
+    "app_id",
+    "The app's number, or its address in the store.",
+    "892970",
+    required=True,
+    forms=(r"(?:store\.steampowered|steamcommunity)\.com/app/(\d+)(?:/.*)?",),
+    pattern=r"\d{1,10}",
+    problem="must be a number, such as 892970",
+)
+COUNTRY = Param(
+    "country", "The country whose prices are read, by its two letters.", "de", default="us", fold=True,
+    pattern="[a-z]{2}", problem="must be the two letters of a country, such as de",
+)  # fmt: skip
+LANGUAGE = Param(
+    "language", "The language of the texts, as Steam names it; days are read of English ones.", "german",
+    default="english", fold=True, pattern="[a-z]{3,20}",
+)  # fmt: skip
+REVIEW_LANGUAGE = Param(
+    "language", "Only reviews in this language, as Steam names it: english, schinese, brazilian.", "english",
+    default="all", fold=True, pattern="[a-z]{3,20}",
+)  # fmt: skip
+FILTER = Param(
+    "filter", "Order: newest first, or last changed first.", "updated", default="recent", choices=("recent", "updated")
+)
+REVIEW_TYPE = Param(
+    "review_type", "Only reviews of this verdict.", "negative", default="all", choices=("all", "positive", "negative")
+)
+PURCHASE_TYPE = Param(
+    "purchase_type", "Only reviews of those who bought it there, or did not.", "steam", default="all",
+    choices=("all", "steam", "non_steam_purchase"),
+)  # fmt: skip
+_DETAILS = Get("/api/appdetails", appids=APP_ID, cc=COUNTRY, l=LANGUAGE)
+
+
+def _judge(answer: Answer) -> UpstreamError | None:
+    """Steam says with an empty answer to whoever calls too fast: it is no word on the app."""
+    return UpstreamThrottled(answer.source) if answer.status < 400 and answer.body is None else None
+
+
+def _app(args: Args) -> Steps:
+    """Read one app, which stands below its number; one that is unknown, or not sold there, has no data."""
+    answer = yield _DETAILS.at(args)
+    found = obj(obj(answer.body).get(args.text("app_id")))
+    if found.get("success") is False:
+        raise NotFound("Steam has no such app in this country.")
+    return Single(app_of(obj(found.get("data"))))
+
+
+PLATFORM = Platform(
+    slug="steam",
+    title="Steam",
+    sources={"store": "https://store.steampowered.com"},
+    docs_url="https://partner.steamgames.com/doc/store/getreviews",
+    refusals=Refusals(other=_judge, throttled=(403,)),
+    pace=Pace(150, per_s=300),
+    endpoints=(
+        listing(
+            "search",
+            "Apps and packages by name.",
+            APP_LIST,
+            Get("/api/storesearch", term=QUERY, cc=COUNTRY, l=LANGUAGE),
+            Pages(found_app_of, Once(size="", total="total"), "items"),
+        ),
+        Endpoint("app", "One app.", APP, _app, (APP_ID, COUNTRY, LANGUAGE), kind="profile", record=app_of),
+        listing(
+            "app/reviews",
+            "An app's reviews, the newest first.",
+            REVIEW_LIST,
+            Get(
+                "/appreviews/{app_id}",
+                app_id=APP_ID,
+                json="1",
+                filter=FILTER,
+                language=REVIEW_LANGUAGE,
+                review_type=REVIEW_TYPE,
+                purchase_type=PURCHASE_TYPE,
+            ),
+            Pages(
+                review_of,
+                ByToken("cursor", first="*", size="num_per_page", total="query_summary.total_reviews", empty_ends=True),
+                "reviews",
+            ),
+            kind="comments",
+        ),
+    ),
+)

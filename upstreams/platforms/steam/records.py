@@ -1,0 +1,156 @@
+"""Steam's JSON as our records; prices come in hundredths of every currency."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from upstreams.model import readers as read
+from upstreams.model.archetypes import app, review, reviewer
+from upstreams.model.maps import record_map
+from upstreams.model.readers import Reader, of
+
+_STORE = "https://store.steampowered.com"
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAY = re.compile(
+    r"(?:(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2,8})|(?P<first>[A-Z][a-z]{2,8}) (?P<last>\d{1,2})), (?P<year>\d{4})",
+    re.ASCII,
+)
+"""A day as the store writes it in English, by country."""
+
+
+def _whole(hundredths: int | None) -> float | None:
+    return None if hundredths is None or hundredths < 0 else hundredths / 100
+
+
+def _is_free(price: int | None) -> bool | None:
+    """Whether a price is nought; what has none may be free or not on sale yet."""
+    return None if price is None else price == 0
+
+
+def _page(kind: str | None, number: str | None) -> str | None:
+    """The address of an app, or of a package of several."""
+    return number and f"{_STORE}/{'sub' if kind == 'sub' else 'app'}/{number}"
+
+
+def _day(written: str | None) -> str | None:
+    """The day that a text names; a quarter, a year or a promise names none."""
+    found = _DAY.fullmatch(written or "")
+    if found is None:
+        return None
+    try:
+        month = _MONTHS.index((found["month"] or found["first"]).lower()[:3]) + 1
+        return f"{date(int(found['year']), month, int(found['day'] or found['last']))}T00:00:00Z"
+    except ValueError:  # a day or a month that no calendar has
+        return None
+
+
+def _first(names: list[str] | None) -> str | None:
+    return names[0] if names else None
+
+
+def _together(*lists: list[str]) -> list[str]:
+    return [name for one in lists for name in one]
+
+
+def _listed(**are_there: bool | None) -> list[str] | None:
+    """The names of those that are there; None where nothing is said of any."""
+    if all(one is None for one in are_there.values()):
+        return None
+    return [name for name, is_there in are_there.items() if is_there]
+
+
+def _platforms() -> Reader:
+    names = ("windows", "mac", "linux")
+    return of(
+        lambda *flags: _listed(**dict(zip(names, flags, strict=True))),
+        *(read.flag(f"platforms.{one}") for one in names),
+    )
+
+
+def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is what was read
+    return None if is_positive is None else float(is_positive)
+
+
+_DEVELOPERS, _RELEASED = read.texts("developers"), read.text("release_date.date")
+app_of = record_map(
+    app,
+    id=read.ident("steam_appid"),
+    store=read.always("steam"),
+    url=of(_page, read.always(None), read.ident("steam_appid")),
+    title=read.text("name"),
+    description=read.html("short_description"),
+    icon=read.text("header_image"),
+    image_urls=read.each("screenshots", read.text("path_full")),
+    developer_name=of(_first, _DEVELOPERS),
+    developer_website=read.text("website"),
+    category=of(_first, read.each("genres", read.text("description"))),
+    categories=of(
+        _together, read.each("genres", read.text("description")), read.each("categories", read.text("description"))
+    ),
+    price=of(_whole, read.count("price_overview.final")),
+    currency=read.text("price_overview.currency"),
+    price_displayed=read.text("price_overview.final_formatted"),
+    is_free=read.flag("is_free"),
+    reviews_count=read.count("recommendations.total"),
+    released_at=of(_day, _RELEASED),
+    ext={
+        "type": read.text("type"),
+        "developers": _DEVELOPERS,
+        "publishers": read.texts("publishers"),
+        "platforms": _platforms(),
+        "metacritic": read.count("metacritic.score"),
+        "coming_soon": read.flag("release_date.coming_soon"),
+        "release_date": _RELEASED,
+        "initial_price_cents": read.count("price_overview.initial"),
+        "discount_percent": read.count("price_overview.discount_percent"),
+    },
+)
+"""An app as the store's page shows it; the price is the one in the country that was asked for."""
+
+_PRICE = read.count("price.final")
+found_app_of = record_map(
+    app,
+    id=read.ident("id"),
+    store=read.always("steam"),
+    url=of(_page, read.text("type"), read.ident("id")),
+    title=read.text("name"),
+    icon=read.text("tiny_image"),
+    price=of(_whole, _PRICE),
+    currency=read.text("price.currency"),
+    is_free=of(_is_free, _PRICE),
+    ext={
+        "type": read.text("type"),
+        "platforms": _platforms(),
+        "metacritic": read.count("metascore"),
+        "initial_price_cents": read.count("price.initial"),
+    },
+)
+"""An app, or a package, that a search found."""
+
+review_of = record_map(
+    review,
+    id=read.ident("recommendationid"),
+    entity_id=read.given("app_id"),
+    text=read.text("review"),
+    rating=of(_verdict, read.flag("voted_up")),
+    rating_max=read.always(1),
+    author=record_map(reviewer, id=read.ident("author.steamid"), reviews_count=read.count("author.num_reviews")).here(),
+    helpful_votes=read.count("votes_up"),
+    language=read.text("language"),
+    published_at=read.instant("timestamp_created"),
+    ext={
+        "updated_at": read.instant("timestamp_updated"),
+        "votes_funny": read.count("votes_funny"),
+        "weighted_vote_score": read.ident("weighted_vote_score"),
+        "comment_count": read.count("comment_count"),
+        "steam_purchase": read.flag("steam_purchase"),
+        "received_for_free": read.flag("received_for_free"),
+        "written_during_early_access": read.flag("written_during_early_access"),
+        "primarily_steam_deck": read.flag("primarily_steam_deck"),
+        "games_owned": read.count("author.num_games_owned"),
+        "playtime_forever_min": read.count("author.playtime_forever"),
+        "playtime_at_review_min": read.count("author.playtime_at_review"),
+    },
+)
+"""A review; its score comes as text, and as the number 0 where it is nought."""
