@@ -1,0 +1,84 @@
+"""Steam's traps: empty answers that mean haste, cursors that end nothing, prices in hundredths, days in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import drive
+from tests.platforms.drive import always, told
+from tests.platforms.steam.cases import DETAILS, REVIEW, UNPRICED
+from upstreams.model.errors import UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.platforms.steam import APP_ID, PLATFORM
+
+REVIEWS = ("app/reviews", {"app_id": "892970"})
+
+
+def app(body: Any) -> dict[str, Any]:
+    result = drive(PLATFORM, "app", {"app_id": "4713"}, always({"4713": {"success": True, "data": body}}))
+    assert isinstance(result, Single)
+    return result.record
+
+
+@pytest.mark.parametrize("answer", [told(None), told(None, 429), told("", 403)])
+def test_who_calls_too_fast_gets_nothing_or_a_refusal(answer: Answer) -> None:
+    with pytest.raises(UpstreamThrottled):
+        drive(PLATFORM, "app", {"app_id": "892970"}, lambda _place, _call: answer)
+
+
+def test_another_apps_details_are_not_taken_for_this_one() -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, "app", {"app_id": "4713"}, always({"4714": {"success": True, "data": DETAILS}}))
+
+
+def test_reviews_go_on_by_a_cursor_that_is_sent_encoded() -> None:
+    asked: list[str] = []
+
+    def upstream(_place: str, call: Call) -> Answer:
+        asked.append(call.target(""))
+        return told({"reviews": [REVIEW], "cursor": "AoJ4s+b="})
+
+    first = drive(PLATFORM, *REVIEWS, upstream)
+    assert isinstance(first, Page)
+    assert first.next == {"c": "AoJ4s+b="}
+    again = drive(PLATFORM, *REVIEWS, upstream, cursor=first.next)
+    assert isinstance(again, Page)
+    assert again.next is None, "the same cursor leads nowhere else"
+    assert ["cursor=%2A" in asked[0], "cursor=AoJ4s%2Bb%3D" in asked[1]] == [True, True]
+
+
+@pytest.mark.parametrize("cursor", [None, {"c": "AoJ4s"}])
+def test_a_short_page_is_not_the_last_and_an_empty_one_is(cursor: Any) -> None:
+    short = drive(PLATFORM, *REVIEWS, always({"reviews": [REVIEW], "cursor": "other"}), cursor=cursor)
+    empty = drive(PLATFORM, *REVIEWS, always({"reviews": [], "cursor": "other"}), cursor=cursor)
+    assert isinstance(short, Page)
+    assert isinstance(empty, Page)
+    assert (short.next, empty.next) == ({"c": "other"}, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        ("24 Sep, 2024", "2024-09-24T00:00:00Z"), ("Sep 4, 2024", "2024-09-04T00:00:00Z"),
+        ("1 January, 2025", "2025-01-01T00:00:00Z"), ("Q4 2025", None), ("2025", None), ("Coming soon", None),
+        ("31 Feb, 2024", None), ("4 Anf, 2024", None), ("24. Sep. 2024", None), ("", None), (7, None),
+    ],
+)  # fmt: skip
+def test_only_a_day_is_read_as_one(written: Any, day: str | None) -> None:
+    found = app({**DETAILS, "release_date": {"date": written, "coming_soon": True}})
+    assert (found["released_at"], found["ext"]["release_date"]) == (day, written if written and written != 7 else None)
+
+
+def test_what_is_free_has_no_price_and_what_has_no_price_may_be_free() -> None:
+    assert app(DETAILS)["price"] == {"current": None, "currency": None, "displayed": None, "is_free": True}
+    page = drive(PLATFORM, "search", {"query": "x"}, always({"total": 1, "items": [UNPRICED]}))
+    assert isinstance(page, Page)
+    (row,) = page.records
+    assert (row["price"]["is_free"], row["url"]) == (None, "https://store.steampowered.com/sub/4712")
+
+
+@pytest.mark.parametrize("spelled", ["892970", "https://store.steampowered.com/app/892970/Valheim/?l=german"])
+def test_an_app_is_named_by_its_number_or_its_address(spelled: str) -> None:
+    assert APP_ID.canonical(spelled) == "892970"
