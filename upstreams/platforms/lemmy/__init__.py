@@ -1,0 +1,152 @@
+"""Lemmy: posts, comments, communities and accounts of any instance, from its public API."""
+
+from __future__ import annotations
+
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, Archetype
+from upstreams.model.calls import Get, made
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.maps import RecordMap
+from upstreams.model.refusals import Pace, Refusals
+from upstreams.platforms.lemmy.reads import (
+    COMMENT_SORT,
+    COMMUNITY,
+    HANDLE,
+    INSTANCE,
+    NAME,
+    NEW_SORT,
+    OLD_SORT,
+    POST_ID,
+    QUERY,
+    SCOPE,
+    SPAN_S,
+    TOKENS,
+    Listed,
+    at_host,
+    in_capitals,
+    listing_of,
+    single_of,
+)
+from upstreams.platforms.lemmy.records import (
+    author_of,
+    comment_of,
+    community_of,
+    one_community_of,
+    one_post_of,
+    post_of,
+    profile_of,
+)
+
+_SCOPE = made(in_capitals, SCOPE)
+
+
+def _of_account(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
+    """A list of an account: version 3 has the newest posts and comments in the account's own page."""
+    rows = resource.rpartition("/")[2]
+    old = Get("/user", username=at_host(HANDLE), sort="New")
+    new = Get("/person/content", username=at_host(HANDLE), type_=rows)
+    return listing_of(resource, summary, record, archetype=archetype, listed=Listed(old, new, rows))
+
+
+def _search(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
+    rows = resource.partition("/")[2] or "posts"
+    old = Get("/search", q=QUERY, type_=rows.title(), listing_type="All")
+    new = Get("/search", search_term=QUERY, type_=rows)
+    listed = Listed(old, new, rows, "persons" if rows == "users" else rows)
+    return listing_of(resource, summary, record, archetype=archetype, listed=listed)
+
+
+_ABSENT = (
+    "couldnt_find_post",
+    "couldnt_find_person",
+    "couldnt_find_community",
+    "couldnt_find_object",
+    "couldnt_find_that_username_or_email",
+)
+PLATFORM = Platform(
+    slug="lemmy",
+    title="Lemmy",
+    sources={"v3": "https://{instance}/api/v3", "v4": "https://{instance}/api/v4"},
+    docs_url="https://join-lemmy.org/docs/contributors/04-api.html",
+    social=True,
+    common=(INSTANCE,),
+    refusals=Refusals(
+        code="error",
+        absent=dict.fromkeys((404, 410, 451, *_ABSENT), ""),
+        private=("instance_is_private", "incorrect_login", "not_logged_in"),
+        throttled=("rate_limit_error", "too_many_requests"),
+        stale=("couldnt_parse_pagination_token",),
+        bad={"invalid_fetch_limit": "limit"},
+    ),
+    pace=Pace(180, per_s=60, costs={"/search": 30}),
+    endpoints=(
+        listing_of(
+            "posts",
+            "Posts, of all communities or of one.",
+            post_of,
+            archetype=POST_LIST,
+            listed=Listed(
+                Get("/post/list", type_=_SCOPE, sort=OLD_SORT, community_name=at_host(COMMUNITY)),
+                Get(
+                    "/post/list",
+                    type_=SCOPE,
+                    sort=NEW_SORT,
+                    time_range_seconds=SPAN_S,
+                    community_name=at_host(COMMUNITY),
+                ),
+                "posts",
+                paging=TOKENS,
+            ),
+        ),
+        single_of(
+            "post",
+            "One post.",
+            one_post_of,
+            archetype=POST,
+            calls=(Get("/post", id=POST_ID), Get("/post", id=POST_ID)),
+            of_post=True,
+        ),
+        listing_of(
+            "post/comments",
+            "The comments on a post, flat.",
+            comment_of,
+            archetype=COMMENT_LIST,
+            listed=Listed(
+                Get("/comment/list", post_id=POST_ID, sort=made(in_capitals, COMMENT_SORT), type_="All"),
+                Get("/comment/list", post_id=POST_ID, sort=COMMENT_SORT),
+                "comments",
+            ),
+            of_post=True,
+        ),
+        single_of(
+            "profile",
+            "One account.",
+            profile_of,
+            archetype=AUTHOR,
+            calls=(Get("/user", username=at_host(HANDLE), limit=1), Get("/person", username=at_host(HANDLE))),
+        ),
+        _of_account("profile/posts", "An account's posts, newest first.", post_of, POST_LIST),
+        _of_account("profile/comments", "An account's comments, newest first.", comment_of, COMMENT_LIST),
+        single_of(
+            "community",
+            "One community.",
+            one_community_of,
+            archetype=AUTHOR,
+            calls=(Get("/community", name=at_host(NAME)), Get("/community", name=at_host(NAME))),
+        ),
+        listing_of(
+            "communities",
+            "Communities, those with much going on first.",
+            community_of,
+            archetype=AUTHOR_LIST,
+            listed=Listed(
+                Get("/community/list", type_=_SCOPE, sort="Active"),
+                Get("/community/list", type_=SCOPE),
+                "communities",
+            ),
+        ),
+        _search("search", "Posts by query.", post_of, POST_LIST),
+        _search("search/comments", "Comments by query.", comment_of, COMMENT_LIST),
+        _search("search/users", "Accounts by query.", author_of, AUTHOR_LIST),
+        _search("search/communities", "Communities by query.", community_of, AUTHOR_LIST),
+    ),
+)

@@ -1,0 +1,178 @@
+"""Lemmy's two APIs: version 3 is asked first, and version 4 where a server no longer knows that.
+
+Servers of 0.19 have version 3 alone; those of 1.0 have version 4, and of version 3 all but accounts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from upstreams.model.archetypes import Archetype
+from upstreams.model.calls import Get, Member, Pages, made
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.model.maps import RecordMap
+from upstreams.model.paging import ByPage, ByToken, Paging
+from upstreams.model.params import Args, Host, Param
+from upstreams.model.steps import Missing, Single, Steps
+
+INSTANCE = Host("instance", default="lemmy.world")
+_AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
+
+
+def _name(name: str, what: str, example: str, mark: str, *, required: bool = True) -> Param:
+    """A name on the instance, or one of another host: `name@host`, or its address in either spelling."""
+    return Param(
+        name,
+        f"The {what} name on the instance; of another host as name@host.",
+        example,
+        required=required,
+        strip="@" if mark == "u" else "!",
+        fold=True,
+        forms=(
+            rf"(?=[^/]+/{mark}/([^/@]+)(?:/|$))([^/@]+)/.*",
+            rf"[^/]+/{mark}/([^/@]+)@([^/@]+)(?:/.*)?",
+            r"[@!]?([^/@]+)@([^/@]+)",
+        ),
+        pattern=rf"[^\s/@?#]+{_AT_HOST}",
+        problem=f"must be a name, such as {example}",
+    )
+
+
+HANDLE = _name("handle", "account's", "dessalines@lemmy.ml", "u")
+NAME = _name("name", "community's", "technology", "c")
+COMMUNITY = _name("community", "community's", "technology", "c", required=False)
+POST_ID = Param("id", "The post's number on the instance.", "10237528", pattern=r"\d{1,18}")
+POST_URL = Param(
+    "url",
+    "The post's address, on whichever host.",
+    "https://lemmy.world/post/10237528",
+    type="url",
+    forms=(r"([^/]+)/post/(\d{1,18})(?:/.*)?",),
+    pattern=r"[^/]+/\d{1,18}",
+    problem="must be the address of a post, such as https://lemmy.world/post/10237528",
+)
+SCOPE = Param("scope", "Of all hosts, or of this one.", "local", default="all", choices=("all", "local"))
+_TOP_S = {"top_day": 86_400, "top_week": 604_800, "top_month": 2_592_000, "top_year": 31_536_000}
+SORT = Param(
+    "sort",
+    "Order of the posts.",
+    "new",
+    default="active",
+    choices=(
+        "active",
+        "hot",
+        "new",
+        "old",
+        *_TOP_S,
+        "top_all",
+        "most_comments",
+        "new_comments",
+        "controversial",
+        "scaled",
+    ),
+)
+COMMENT_SORT = Param(
+    "sort", "Order of the comments.", "new", default="hot", choices=("hot", "top", "new", "old", "controversial")
+)
+QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+
+
+def _address(name: str | None) -> str | None:
+    return name and name.replace("/", "@")
+
+
+def in_capitals(choice: str | None) -> str | None:
+    """A choice as version 3 spells it: `TopDay`."""
+    return choice and choice.title().replace("_", "")
+
+
+def _order(sort: str | None) -> str | None:
+    return "top" if sort and sort.startswith("top_") else sort
+
+
+def _span_s(sort: str | None) -> int | None:
+    return _TOP_S.get(sort or "")
+
+
+def at_host(name: Param) -> Member:
+    """The name as the API takes it."""
+    return made(_address, name)
+
+
+OLD_SORT, NEW_SORT, SPAN_S = made(in_capitals, SORT), made(_order, SORT), made(_span_s, SORT)
+
+
+_OF_POST, _ONE_POST = (POST_URL,), (("url", "id"),)
+TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
+
+
+class Listed(NamedTuple):
+    """A list as version 3 has it and as version 4 has it: the calls, and the names of their rows."""
+
+    old: Get
+    new: Get
+    old_at: str
+    new_at: str = "items"
+    paging: Paging = NUMBERED
+
+
+def single_of(
+    resource: str,
+    summary: str,
+    record: RecordMap,
+    *,
+    archetype: Archetype,
+    calls: tuple[Get, Get],
+    of_post: bool = False,
+) -> Endpoint:
+    """An endpoint of one record, from the call of version 3 or that of version 4."""
+    old, new = calls
+    read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
+    params = (*_OF_POST, *old.params) if of_post else old.params
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST if of_post else (), record=record)
+
+
+def listing_of(
+    resource: str,
+    summary: str,
+    record: RecordMap,
+    *,
+    archetype: Archetype,
+    listed: Listed,
+    of_post: bool = False,
+) -> Endpoint:
+    """An endpoint of a list, from the call of version 3 or that of version 4."""
+    old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
+    read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
+    params = (*(_OF_POST if of_post else ()), *listed.old.params, *NUMBERED.params())
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST if of_post else (), record=record)
+
+
+def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
+    args, host = args.located(INSTANCE, "id")
+    answer = yield old.at(args).to(host)
+    if not answer:
+        _hold(answer)
+        answer = yield new.at(args).to(host)
+    return Single(record.read(answer.body))
+
+
+def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
+    args, host = args.located(INSTANCE, "id")
+    call, pages = old
+    is_newer = pages.paging is NUMBERED and args.token() is not None  # the page before came from version 4
+    answer = None if is_newer else (yield call.at(args, pages).to(host))
+    if not answer:
+        if answer is not None:
+            _hold(answer)
+        call, pages = new
+        answer = yield call.at(args, pages).to(host)
+    return pages.page(args, answer)
+
+
+def _hold(missing: Missing) -> None:
+    """Raise the failure of a call, unless a status alone said that there is no such path."""
+    if not (isinstance(missing.failure, NotFound) and missing.failure.by_status):
+        raise missing.failure or UpstreamFailed(missing.source, missing.problem)
