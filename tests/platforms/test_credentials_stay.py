@@ -16,6 +16,7 @@ import trio
 
 from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
+from limits.errors import LimitError
 from tests.fakes.scripted_exchange import LONG_S
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.site import Site
@@ -103,7 +104,7 @@ def requests_of(endpoint: Endpoint) -> Iterator[dict[str, Value]]:
 
 async def run(site: Site, endpoint: Endpoint, values: dict[str, Value]) -> None:
     args = Args(values, None, site.credentials, NOW_AT)
-    with suppress(UpstreamError):  # a stand-in that answers otherwise, or a redirect: only what was sent counts
+    with suppress(UpstreamError, LimitError):  # another answer, a redirect, an open circuit: only what was sent counts
         await fetch(plan(site, endpoint, args), trio.current_time() + LONG_S)
 
 
