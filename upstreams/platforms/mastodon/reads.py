@@ -82,7 +82,7 @@ def of_post(call: Get, pages: Pages, args: Args) -> Steps:
 def tags(call: Get, rows: Rows, args: Args) -> Steps:
     """Hashtags and how often they were used in the last day."""
     answer = yield call.at(args)
-    found = rows.records(answer.body)
+    found = [one for one in rows.records(answer.body) if one["name"] is not None]
     items = [
         ranked(
             rank=place,
