@@ -49,6 +49,11 @@ class Replies:
             return self.base_url
         return self.proxies.base_url(request.client, request.headers, self.base_url)
 
+    def relinked(self, request: Request, text: bytes) -> bytes:
+        """A text that was made for all, with links that begin with the address of this request's answer."""
+        base_url = self.base_url_for(request)
+        return text if base_url == self.base_url else text.replace(self.base_url.encode(), base_url.encode())
+
     def data(self, request: Request, result: CallResult) -> Reply:
         """The answer of a billed call, or of the earlier one that it repeats."""
         if result.replayed is not None:

@@ -74,7 +74,7 @@ FAILURES = {
     "a consumer's name with capitals": wrong("consumer=One", "consumer", "Send consumer=one."),
     "a consumer's name with a blank": wrong("consumer=a%20b", "consumer", "Send consumer=a-b."),
     "a consumer's name that is too long": wrong(f"consumer={'a' * 65}", "consumer", f"Send consumer={'a' * 64}."),
-    "a consumer's name with a newline": wrong("consumer=a%0A", "consumer", "Send consumer=a-."),
+    "a consumer's name with a newline": wrong("consumer=a%0Ab", "consumer", "Send consumer=a-b."),
     "a start that is none": wrong("consumer=new&start=then", "start", "Send start=oldest or start=now."),
     "a start without a consumer": wrong("start=now", "start", "name a consumer"),
     "a type that is none": wrong("types=key.revokd", "types", "Send types=key.revoked."),

@@ -35,7 +35,7 @@ BAD = {
     "wait_s -1": "wait_s=-1",
     "101 subjects": "subject_id=" + ",".join(f"run_{number}" for number in range(101)),
     "a name of 65": f"consumer={'z' * 65}",
-    **{f"a name with {one!r}": f"consumer=a{quote(one, safe='')}" for one in "A./: é\n%"},
+    **{f"a name with {one!r}": f"consumer=a{quote(one, safe='')}b" for one in "A./: é\n%"},
 }
 
 

@@ -88,6 +88,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 
+_UNRESERVED = re.compile(r"%(2[dDeE]|3\d|4[1-9a-fA-F]|5[\daAfF]|6[1-9a-fA-F]|7[\daAeE])")
+"""Codes of letters, digits, hyphen, dot, underscore and tilde, which mean the same as these (RFC 3986, 2.3)."""
 _SCHEME = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE
 )
@@ -98,7 +100,8 @@ def _read_as(forms: tuple[str, ...], value: str) -> str | None:
     found = _SCHEME.match(value)
     if found is None or _DROPPED.search(value):
         return None
-    plain = found[1].lower() + value[found.end() :]
+    path = _UNRESERVED.sub(lambda code: chr(int(code[1], 16)), value[found.end() :])
+    plain = found[1].lower() + re.sub("^//+", "/", path)
     spelled = (plain,) if "." in found[1] else (value, plain)
     for text in (*(_QUERY.split(one)[0].rstrip("/") for one in spelled), *spelled):
         for form in forms:

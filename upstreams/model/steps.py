@@ -114,7 +114,7 @@ class Answer(NamedTuple):
         """The whole number under a name in the body, wherever it stands; also of a body that a map decoded."""
         if isinstance(self.body, dict):
             return values.number(self.body.get(name))
-        found = re.search(rb'"%b"\s*:\s*(-?\d{1,18})\b' % re.escape(name.encode()), self.raw)
+        found = re.search(rb'"%b"\s*:\s*(-?\d{1,40})\b' % re.escape(name.encode()), self.raw)
         return int(found[1]) if found else None
 
     def next_link(self, name: str) -> str | None:

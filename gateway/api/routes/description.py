@@ -33,9 +33,10 @@ _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "gi
 class OpenApiRoute:
     """Answers with the document, made at its first request, in a thread, and kept: nothing in it changes."""
 
-    def __init__(self, reference: Reference, documents: OpenApi) -> None:
+    def __init__(self, reference: Reference, documents: OpenApi, replies: Replies) -> None:
         self._reference = reference
         self._documents = documents
+        self._replies = replies
         self._made: dict[str | None, bytes] = {}
 
     @property
@@ -57,6 +58,7 @@ class OpenApiRoute:
         body = self._made.get(platform)
         if body is None:
             body = self._made[platform] = await trio.to_thread.run_sync(self._documents.document, platform)
+        body = self._replies.relinked(request, body)
         return tagged(request, Reply(200, body), body, caching=_CACHING)
 
 
@@ -67,12 +69,19 @@ class Description:
         reference = self.reference = Reference(catalog)
         guides = Guides(reference, base_url=replies.base_url, signer=signer)
         documents = self.documents = OpenApi(reference, replies.base_url)
-        status, document = Status(catalog, now=now), OpenApiRoute(reference, documents)
+        status, document = Status(catalog, now=now), OpenApiRoute(reference, documents, replies)
         self.status = status
         self.routes = (*Discovery(reference, guides=guides, replies=replies).routes, status.route, document.route)
         self.public: dict[str, Public] = {STATUS_PATH: status.answer, OPENAPI_PATH: document.answer}
         """The paths under `/v1/` that need no key to be read."""
-        self.pages = PublicPages(reference, guides, base_url=replies.base_url, status=status.data, past=status.past)
+        self.pages = PublicPages(
+            reference,
+            guides,
+            base_url=replies.base_url,
+            relinked=replies.relinked,
+            status=status.data,
+            past=status.past,
+        )
 
     def describe(self, routes: Routes) -> Routes:
         """Take the whole routing table, its own routes among them."""

@@ -62,6 +62,7 @@ class Discovery:
 
     async def _tagged(self, request: Request, caller: Caller, stored: bytes) -> Reply:
         """The answer with a tag of what does not depend on who asks."""
+        stored = self._replies.relinked(request, stored)
         reply = await self._replies.free(request, caller, stored)
         return tagged(request, reply, stored, caching=b"private, no-cache")
 

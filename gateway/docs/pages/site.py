@@ -41,6 +41,8 @@ _GUARDED: Final = fields_of(
         (b"referrer-policy", b"same-origin"),
     ]
 )
+Relinked = Callable[[Request, bytes], bytes]
+"""Returns a text with links that begin with the address under which a request came."""
 StatusData = Callable[[], Mapping[str, Any]]
 """Returns the data of the status route, or the last hours of each platform."""
 
@@ -49,11 +51,19 @@ class PublicPages:
     """Answers with pages, their Markdown twins, schemas and the style sheet."""
 
     def __init__(
-        self, reference: Reference, guides: Guides, *, base_url: str, status: StatusData, past: StatusData
+        self,
+        reference: Reference,
+        guides: Guides,
+        *,
+        base_url: str,
+        relinked: Relinked,
+        status: StatusData,
+        past: StatusData,
     ) -> None:
         self._reference = reference
         self._guides = guides
         self._base_url = base_url
+        self._relinked = relinked
         self._status, self._past = status, past
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
@@ -69,8 +79,9 @@ class PublicPages:
     async def answer(self, request: Request) -> Reply:
         """A page that there is, unless the client has it."""
         made = self._kept(request) or await self._make(request)
-        reply = Reply(200, made.body, content_type=made.content_type)
-        reply = tagged(request, reply, made.body, caching=_LIVE if made.live else _CACHING)
+        body = self._relinked(request, made.body)
+        reply = Reply(200, body, content_type=made.content_type)
+        reply = tagged(request, reply, body, caching=_LIVE if made.live else _CACHING)
         if reply.status == 304 or not made.content_type.startswith(b"text/html"):
             return reply
         return replace(reply, headers=joined(reply.headers, _GUARDED))
