@@ -201,9 +201,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
     calls = _calls(setting, parts, signer, runtime=runtime)
     stores.disk.on_change = calls.refuse_new
-    overload = _overload(setting, parts, calls, unsent=unsent, runtime=runtime)
-    server = setting.config.server
-    proxies = TrustedProxies(read_networks(server.trusted_proxies))
+    server, proxies = setting.config.server, TrustedProxies(read_networks(setting.config.server.trusted_proxies))
     replies = Replies(stores.balances, setting.base_url, None if server.base_url else proxies)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
     own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
@@ -241,7 +239,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         edge_answer=edge_answer_of(runtime.make_id, setting.base_url),
         monitors=parts.monitors,
         unsent=unsent,
-        overload=overload,
+        overload=_overload(setting, parts, calls, unsent=unsent, runtime=runtime),
         metrics=metrics,
         description=description,
     )
