@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import Told, told
 from tests.spec.monitor_life import MONITORS, SLOTS, STORIES, WEEKS, open_life, send
 from tests.spec.refusals import assert_refused
 
@@ -125,3 +125,22 @@ async def test_an_ordinary_monitor_is_told_its_secret_once_and_needs_a_webhook(t
         without = {name: value for name, value in PROFILE.items() if name != "webhook_url"}
         details = assert_refused(await send(node, "POST", MONITORS, without), "INVALID_REQUEST", 400)
         assert details["param"] == "webhook_url"
+
+
+async def test_the_result_of_a_text_is_that_text(tmp_path: Path) -> None:
+    """Method: GitHub fails, and the fallback sends the README itself."""
+    recipe = {
+        **PROFILE,
+        "recipe": "github/repo/readme",
+        "params": {"url": "github.com/octocat/hello"},
+        "alert_rules": [],
+    }
+    async with open_life(tmp_path, recipe) as life:
+        text = Told(200, b"# Hello", {"content-type": "text/plain; charset=utf-8"})
+        life.node.upstream.script = lambda asked: (
+            text if asked.endswith("/HEAD/README.md") else told({}, status=404 if "raw.github" in asked else 500)
+        )
+        run = await life.run(SLOTS[0])
+        assert (run["status"], run["legs"][0]["rung"]) == ("ok", "fallback")
+        (run,) = (await life.data("/runs?include=result"))["items"]
+        assert run["result"] == "# Hello"
