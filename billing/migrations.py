@@ -90,7 +90,6 @@ UPDATE accounts SET pack = ledger_entries.amount FROM last JOIN ledger_entries O
 WHERE accounts.id = last.account_id
 """
 
-
 # A counter below what is open was reset meanwhile by a version that did not say so.
 FIND_UNCOUNTED = """
 UPDATE charges SET counted = 0 WHERE key_id IN (
@@ -98,7 +97,6 @@ UPDATE charges SET counted = 0 WHERE key_id IN (
     GROUP BY keys.id, keys.used HAVING keys.used < SUM(running.credits)
 )
 """
-
 
 ENDPOINTS = """
 CREATE TABLE endpoints (id {serial}, platform TEXT NOT NULL, path TEXT NOT NULL, UNIQUE (platform, path))
@@ -189,6 +187,20 @@ JOURNAL_INDEXES = (
     "CREATE UNIQUE INDEX journal_issues ON journal (account, issued_place) WHERE issued_place IS NOT NULL",
 )
 
+# The files of the archive (see `billing.archive.files`), and how much of each has left the journal.
+ARCHIVES = """
+CREATE TABLE archives (
+    number BIGINT NOT NULL PRIMARY KEY,
+    day INTEGER NOT NULL,
+    name TEXT NOT NULL UNIQUE,
+    row_count BIGINT NOT NULL CHECK (row_count > 0),
+    digest TEXT NOT NULL,
+    chain TEXT NOT NULL,
+    until_id BYTEA NOT NULL,
+    removed BIGINT NOT NULL CHECK (removed BETWEEN 0 AND row_count),
+    removed_to BIGINT NOT NULL
+)
+"""
 NUMBER = """
 UPDATE {table} SET number = numbered.number
 FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY created_at, id) AS number FROM {table}) AS numbered
@@ -264,6 +276,14 @@ def m0007_open_charges(schema: Schema) -> None:
     schema.drop_append_only("ledger_entries")
 
 
+def m0008_archives(schema: Schema) -> None:
+    """The files of the archive; rows of the journal may go once a file holds their day."""
+    schema.execute(ARCHIVES)
+    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # whether a row of the journal may go
+    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # they are compared with the day's files
+    schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
+
+
 MIGRATIONS = MigrationSet(
     "billing",
     (
@@ -274,5 +294,6 @@ MIGRATIONS = MigrationSet(
         m0005_journal,
         m0006_entries,
         m0007_open_charges,
+        m0008_archives,
     ),
 )

@@ -22,6 +22,10 @@ class Schema(Protocol):
         """Make the database refuse to change or delete rows of `table`."""
         ...
 
+    def allow_deletes(self, table: str, condition: str) -> None:
+        """Let rows of a table that is append-only go which fulfil a condition on `OLD`; changes stay refused."""
+        ...
+
     def drop_append_only(self, table: str) -> None:
         """Drop a table that was append-only."""
         ...

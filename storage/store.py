@@ -49,7 +49,7 @@ class Tx(Protocol):
         """
         ...
 
-    def run_in(self, sql: str, values: Sequence[Item], params: Sequence[Value] = ()) -> int:
+    def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
         """As `all_in` for a statement that changes rows; how many it changed. `params` all stand before `{in}`."""
         ...
 

@@ -49,6 +49,21 @@ JOURNAL: Final = f"""{
 } END"""
 """The sum of a journal row's postings."""
 
+
+def links(
+    places: tuple[int, int | None, int | None], *, taken: int, refunded: int, issued: int, after: int, closed: int
+) -> int:
+    """As `JOURNAL`, of a row's places (of its taking, its refund and what it was given), amounts and balances."""
+    place, refund_place, issued_place = places
+    came_in = issued if issued_place is None else 0
+    total = weight(place, after) - weight(place - 1, after + taken - came_in)
+    if refund_place is not None:
+        total += weight(refund_place, closed) - weight(refund_place - 1, closed - refunded)
+    if issued_place is not None:
+        total += weight(issued_place, after + taken) - weight(issued_place - 1, after + taken - issued)
+    return total
+
+
 OPEN: Final = f"""{_posted("charges.place", "balance_after + credits", "balance_after")}
 + CASE WHEN issued_place IS NULL THEN 0 ELSE {
     _posted("issued_place", "balance_after + credits - issued", "balance_after + credits")

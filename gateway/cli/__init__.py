@@ -24,7 +24,7 @@ _COMMANDS = {
     "demo": ("demo", "demo", "Try Sluice."),
     "events": ("feed.command", "events", "Follow an account's events."),
     "key": ("operate", "key", "Make, list, reveal, change and revoke API keys."),
-    "ledger": ("operate", "ledger", "Prove the ledger."),
+    "ledger": ("ledger", "ledger", "Prove the ledger, archive its old days, and read it back."),
     "monitor": ("monitor", "monitor", "Run a Monitor's slot."),
     "openapi": ("openapi", "openapi", "Print the OpenAPI document."),
     "platforms": ("platforms", "platforms", "List, try, isolate and reset platforms."),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gateway.cli.dispatch import change, operate, operate_on_node, pages
-from gateway.cli.run import Refusal, config_option, json_option, read_config, read_secrets, say, show, show_pages
+from gateway.cli.run import config_option, json_option, read_config, read_secrets, say, show, show_pages
 
 _PLANS = ["free", "starter", "growth", "pro", "enterprise"]
 operation_id_option = click.option(
@@ -180,25 +180,6 @@ def _limit(text: str) -> int | str:
     if text == "none" or text.isdecimal():
         return text if text == "none" else int(text)
     raise click.BadParameter("must be a number of credits, or none", param_hint="--credit-limit")
-
-
-@click.group()
-def ledger() -> None:
-    """Prove the ledger."""
-
-
-@ledger.command("verify")
-@config_option
-@json_option
-def ledger_verify(config_path: str | None, as_json: bool) -> None:
-    """Prove the ledger's invariants. Exit 1 with every violation."""
-    result = operate(config_path, "ledger.verify")
-    if as_json:
-        show(result, as_json=True)
-    if not result["ok"]:
-        raise Refusal(*(f"{v['rule']}: {v['subject']}: {v['detail']}" for v in result["violations"]))
-    if not as_json:
-        say("the ledger holds")
 
 
 @click.group()

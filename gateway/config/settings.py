@@ -29,6 +29,7 @@ Networks = Annotated[tuple[str, ...], Meta(description='an array of addresses an
 Workers = Annotated[int, Meta(ge=1, le=256, description="a whole number from 1 to 256")]
 Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
 Days = Annotated[int, Meta(ge=1, le=3650, description="a whole number from 1 to 3650")]
+DetailDays = Annotated[int, Meta(ge=7, le=3650, description="a whole number from 7 to 3650")]
 Bytes = Annotated[int, Meta(ge=0, le=2**40, description="a whole number of bytes from 0 to 1099511627776")]
 Seconds = Annotated[float, Meta(gt=0, le=86_400, description="a number of seconds above 0, at most 86400")]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400, description="a number of seconds from 0 to 86400")]
@@ -190,6 +191,13 @@ class EventSettings(Struct, frozen=True):
     retention_days: Days = 30
 
 
+class LedgerSettings(Struct, frozen=True):
+    """[ledger]: how long the ledger's rows stay in the store. Where `archive` is empty they do for ever."""
+
+    detail_days: DetailDays = 400
+    archive: str = ""
+
+
 class LogSettings(Struct, frozen=True):
     """[log]: JSON lines on stderr."""
 
@@ -217,6 +225,7 @@ class Config(Struct, frozen=True):
     monitors: MonitorSettings = MonitorSettings()
     webhooks: WebhookSettings = WebhookSettings()
     events: EventSettings = EventSettings()
+    ledger: LedgerSettings = LedgerSettings()
     log: LogSettings = LogSettings()
     keys: KeySettings = KeySettings()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import TypeAlias
@@ -11,6 +12,8 @@ import trio
 
 import events.log.retention
 import scheduler.retention
+from billing.archive.archiver import Archiver, ArchiveTaken
+from billing.archive.files import ArchiveBroken
 from billing.keys.keys import ended_keys
 from events.consumers.rows import forget_consumers, keys_with_consumers
 from gateway.admin.operation_records import forget_operations
@@ -58,6 +61,8 @@ async def run_maintenance(
         nursery.start_soon(trim_shares, store, shares, log)
         sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
         nursery.start_soon(sweep, store, config.events.retention_days, log)
+        if stores.archiver is not None:
+            nursery.start_soon(partial(archive_days, sweep_at=sweep_at), stores.archiver, log)
         if keeps_time:
             retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
             nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=rng), store, retention, log)
@@ -155,6 +160,23 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
         except StorageError as exc:
             log.event("warning", "monitors_not_swept", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:
+    """Archive the ledger's days that are old enough, every hour, one process of a folder at a time."""
+    await trio.sleep(SWEEP_FIRST_S)
+    while True:
+        try:
+            at = await sweep_at()
+            with suppress(ArchiveTaken):
+                archived = None if at is None else await archiver.run(at)
+                if archived is not None and archived.rows:
+                    log.event("info", "ledger_archived", files=archived.files, rows=archived.rows)
+        except (ArchiveBroken, OSError) as exc:
+            log.event("error", "ledger_not_archived", error=str(exc))
+        except StorageError as exc:
+            log.event("warning", "ledger_not_archived", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S)
 
 
 async def seal_webhook_urls(stores: Stores, log: Log) -> None:

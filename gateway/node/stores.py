@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import billing.migrations
@@ -16,6 +17,7 @@ import storage.growth
 import storage.sweep_clock
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
+from billing.archive.archiver import Archiver
 from billing.charges.charges import Charges
 from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
@@ -23,6 +25,7 @@ from billing.ledger.free_usage import FreeUsage
 from billing.ledger.transactions import Ledger
 from events.filters import Moved
 from events.log.log import EventLog
+from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
@@ -64,6 +67,7 @@ class Stores:
     charges: Charges
     ledger: Ledger
     usage: FreeUsage
+    archiver: Archiver | None
     feed: EventLog
     cipher: Cipher
     disk: DiskWatch
@@ -75,6 +79,7 @@ class Stores:
         """A fresh table of the operations over these stores."""
         operations = Operations(self.accounts, self.keys, self.store, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
+        LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
         return operations
 
     async def _size(self, _args: Nothing) -> dict[str, Any]:
@@ -84,6 +89,11 @@ class Stores:
         """Read keys and balances anew: updates from other nodes may be lost."""
         self.keys.forget_all()
         self.balances.forget_all()
+
+
+def _archiver(store: Store, config: Config) -> Archiver | None:
+    terms = config.ledger
+    return Archiver(store, Path(terms.archive), detail_days=terms.detail_days) if terms.archive else None
 
 
 @asynccontextmanager
@@ -128,6 +138,7 @@ async def open_stores(
             charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
             ledger=Ledger(store, now=now),
             usage=FreeUsage(store, now=now),
+            archiver=_archiver(store, config),
             feed=feed,
             cipher=cipher,
             disk=disk,

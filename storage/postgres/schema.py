@@ -37,6 +37,28 @@ CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON {t
 FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
 """
 
+# Each row that goes is judged; changes and TRUNCATE are refused as a whole, as before.
+REFUSE_DELETES = """
+CREATE FUNCTION {table}_refuses_deletes() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN
+    IF NOT ({condition}) THEN
+        RAISE EXCEPTION '{table} is append-only' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN OLD;
+END $$
+"""
+ON_DELETES = (
+    "DROP TRIGGER {table}_refuses_changes ON {table}",
+    """
+    CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR TRUNCATE ON {table}
+    FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
+    """,
+    """
+    CREATE TRIGGER {table}_refuses_deletes BEFORE DELETE ON {table}
+    FOR EACH ROW EXECUTE FUNCTION {table}_refuses_deletes()
+    """,
+)
+
 
 class PostgresSchema:
     """Runs migrations on PostgreSQL (see `storage.migrations.Schema`)."""
@@ -55,6 +77,12 @@ class PostgresSchema:
         """Refuse changes by a trigger."""
         self.execute(REFUSE_CHANGES.replace("{table}", table))
         self.execute(ON_CHANGES.replace("{table}", table))
+
+    def allow_deletes(self, table: str, condition: str) -> None:
+        """Judge rows that go by a trigger of their own."""
+        self.execute(REFUSE_DELETES.replace("{table}", table).replace("{condition}", condition))
+        for statement in ON_DELETES:
+            self.execute(statement.replace("{table}", table))
 
     def drop_append_only(self, table: str) -> None:
         """Drop the table, and the function of its trigger."""

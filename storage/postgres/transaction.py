@@ -16,7 +16,7 @@ from storage.errors import CommitUnknown, ConstraintViolated, StoreContended, St
 from storage.postgres.link import LinkLost, PostgresLink
 from storage.postgres.membership import MARK, WriterConnection
 from storage.postgres.text import rows_of
-from storage.store import Item, Row, Value
+from storage.store import Row, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
 
 # A group of calls that met somebody else's locks is tried again in a transaction of its own: with nothing in its hands
@@ -98,7 +98,7 @@ class PostgresTx:
         self._link.queue_list(sql, values)
         return rows_of(self._link.fetch())
 
-    def run_in(self, sql: str, values: Sequence[Item], params: Sequence[Value] = ()) -> int:
+    def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
         """Run a statement that changes rows, over the list `{in}`; how many it changed."""
         if not values:
             return 0

@@ -43,6 +43,14 @@ class SqliteSchema:
                 f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             )
 
+    def allow_deletes(self, table: str, condition: str) -> None:
+        """Put a condition on the trigger that refuses."""
+        self._connection.execute(f"DROP TRIGGER {table}_refuses_delete")
+        self._connection.execute(
+            f"CREATE TRIGGER {table}_refuses_delete BEFORE DELETE ON {table} WHEN NOT ({condition}) "
+            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        )
+
     def drop_append_only(self, table: str) -> None:
         """Drop the table; its triggers go with it."""
         self._connection.execute(f"DROP TABLE {table}")

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from storage.errors import ConstraintViolated, StoreUnavailable
-from storage.store import Item, Row, T, Value
+from storage.store import Row, T, Value
 from storage.transactions import Callback
 
 # Rows go in pieces of so many, or of the next lower powers of two: few different statements have to be prepared and
@@ -134,12 +134,15 @@ class SqliteTx:
             return [row for one in _pieces(values) for row in self._cursor.execute(_over_marks(sql, len(one)), one)]
         return self._cursor.execute(_over_list(sql), (_listed(values),)).fetchall()
 
-    def run_in(self, sql: str, values: Sequence[Item], params: Sequence[Value] = ()) -> int:
+    def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
         """Run a statement that changes rows, over the list `{in}`; how many it changed."""
         if not values:
             return 0
         if len(values) == 1 and (alone := _over_one(sql)):
             return self._cursor.execute(alone, (*params, values[0])).rowcount
+        if isinstance(values[0], bytes):  # which JSON does not have
+            pieces = _pieces(values)
+            return sum(self._cursor.execute(_over_marks(sql, len(one)), (*params, *one)).rowcount for one in pieces)
         return self._cursor.execute(_over_list(sql), (*params, _listed(values))).rowcount
 
     def lock(self, names: Sequence[str]) -> None:

@@ -1,6 +1,12 @@
 """The chain of balances shows a wrong balance at every place, in the terms of either engine."""
 
-from billing.ledger.chain import JOURNAL, MODULUS, OPEN, weight, weight_sql
+import sqlite3
+from contextlib import closing
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.ledger.chain import JOURNAL, MODULUS, OPEN, links, weight, weight_sql
 from storage.store import Tx
 from tests.fakes.inline_store import open_inline
 
@@ -63,3 +69,20 @@ def test_every_place_has_another_factor_than_those_near_it() -> None:
     assert len(set(factors)) == PLACES
     assert all(factor % 2 for factor in factors)
     assert max(factors) < 2**12
+
+
+@given(
+    st.tuples(st.integers(1, 2**40), st.integers(1, 2**40) | st.none(), st.integers(1, 2**40) | st.none()),
+    st.tuples(*[st.integers(0, 2**40)] * 3),
+    st.tuples(*[st.integers(2**40, 2**50)] * 2),
+)
+def test_a_rows_sum_is_the_same_in_the_database_and_here(
+    places: tuple[int, int | None, int | None], amounts: tuple[int, int, int], balances: tuple[int, int]
+) -> None:
+    columns = "place, refund_place, issued_place, taken, refunded, issued, balance_after, balance_closed"
+    row = f"WITH journal ({columns}) AS (VALUES ({','.join('?' * 8)})) SELECT {JOURNAL} FROM journal"
+    with closing(sqlite3.connect(":memory:")) as database:
+        ((total,),) = database.execute(row, (*places, *amounts, *balances)).fetchall()
+    taken, refunded, issued = amounts
+    after, closed = balances
+    assert links(places, taken=taken, refunded=refunded, issued=issued, after=after, closed=closed) == total

@@ -87,6 +87,7 @@ DO $$ DECLARE one record; BEGIN
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', one.place, one.conname);
     END LOOP;
     DROP FUNCTION journal_refuses_changes CASCADE;
+    DROP FUNCTION journal_refuses_deletes CASCADE;
 END $$
 """
 

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import trio
 from trio.testing import MockClock
 
+import billing.migrations
 import gateway.admin.operation_records
 import limits.idempotency
 import storage.sweep_clock
+from billing.archive.archiver import Archiver, alone
 from events.consumers.consumers import Consumers
 from gateway.admin.operation_records import ADD, FORGET_AT_ONCE, KEPT_S
-from gateway.node.maintenance import SWEEP_EVERY_S, SWEEP_FIRST_S, forget_old_claims, sweep_events, sweep_monitors
+from gateway.node.maintenance import (
+    SWEEP_EVERY_S,
+    SWEEP_FIRST_S,
+    archive_days,
+    forget_old_claims,
+    sweep_events,
+    sweep_monitors,
+)
 from limits.idempotency import ClaimRecord, StoredReply, save_claims
 from scheduler.clock.instants import instant_of
 from scheduler.monitors.model.records import Run
@@ -25,9 +35,10 @@ from scheduler.retention import Retention
 from storage.errors import StoreUnavailable
 from storage.store import Tx
 from storage.sweep_clock import SECOND_LOOK_S, SweepClock
+from tests.billing.archive.past import PastDesk, play
 from tests.events.desk import low
 from tests.fakes.inline_store import InlineStore
-from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
+from tests.scheduler.desk import EPOCH, MIGRATIONS, ClockLog, Desk
 
 DAY_S = 86_400.0
 ALL = (
@@ -255,4 +266,30 @@ async def test_what_is_old_goes_in_steps_that_others_need_not_wait_for(autojump_
         await trio.sleep(TWO_LOOKS_S)
         assert (machine.left().operations, machine.left().claims) == (0, 0)
         assert store.statistics().calls - before >= 2 * (count // FORGET_AT_ONCE + 1)
+    store.close()
+
+
+async def test_days_that_are_old_enough_are_archived_by_the_hour(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """One that another process archives just now waits; what is wrong with the folder is an error in the log."""
+    log, store = ClockLog([]), InlineStore([billing.migrations.MIGRATIONS])
+    desk = PastDesk(store)
+    await play(desk, days=2)
+    at = desk.time + 30 * DAY_S
+
+    async def sweep_at() -> float:
+        await trio.lowlevel.checkpoint()
+        return at
+
+    async with trio.open_nursery() as nursery:
+        archiver = Archiver(store, tmp_path, detail_days=7)
+        nursery.start_soon(partial(archive_days, sweep_at=sweep_at), archiver, log)
+        with alone(tmp_path):
+            await trio.sleep(SWEEP_FIRST_S + SWEEP_EVERY_S / 2)
+        assert log.events == []
+        await trio.sleep(SWEEP_EVERY_S)
+        assert log.events == [("ledger_archived", {"files": 2, "rows": 24})]
+        (tmp_path / "manifest.jsonl").write_bytes(b"{")
+        await trio.sleep(SWEEP_EVERY_S)
+        assert [name for name, _ in log.events] == ["ledger_archived", "ledger_not_archived"]
+        nursery.cancel_scope.cancel()
     store.close()

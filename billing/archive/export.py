@@ -1,0 +1,79 @@
+"""Reads the rows of some days back, a page at a time: first those of the archive, then those of the journal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from billing.archive.archiver import Archive, first_id, read_archives, read_rows
+from billing.archive.files import ArchiveBroken, ArchivedRow, members_of
+from storage.store import Tx
+
+
+class ExportPage(NamedTuple):
+    """Some rows, and where the next page begins; None after the last."""
+
+    rows: list[ArchivedRow]
+    following: str | None
+
+
+class ExportMoved(Exception):
+    """Rows went from the journal to the archive since the first page."""
+
+
+class _Place(NamedTuple):
+    """Where a page begins. `removed`: the rows that had left the journal at the first page."""
+
+    removed: int
+    file: int = 0
+    offset: int = 0
+    after: str = ""
+
+    def text(self) -> str:
+        return f"{self.removed}.{self.file}.{self.offset}.{self.after}"
+
+
+def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: int) -> ExportPage:
+    """Rows of the days, `limit` or somewhat more, behind the page that gave `after`; empty for the first.
+
+    Raises:
+        ExportMoved: the pages before this one do not fit any more: begin again.
+        ArchiveBroken: a file cannot be read, or `folder` is None where there are some.
+        ValueError: `after` is not of a page.
+    """
+    archives = [one for one in read_archives(tx) if one.file.day in days and one.removed]
+    removed = sum(one.removed for one in archives)
+    place = _read_place(after) if after else _Place(removed)
+    if place.removed != removed:
+        raise ExportMoved("days were archived meanwhile: begin again")
+    rows: list[ArchivedRow] = []
+    for at, members in _archived(archives, folder, place):
+        if len(rows) >= limit:
+            return ExportPage(rows, at.text())
+        rows += members
+    if len(rows) >= limit:
+        return ExportPage(rows, _Place(removed, len(archives)).text())
+    begin = bytes.fromhex(place.after) or first_id(days.start)
+    found = read_rows(tx, begin, first_id(days.stop), limit)
+    is_last = len(found) < limit
+    return ExportPage(rows + found, None if is_last else _Place(removed, len(archives), 0, found[-1].id).text())
+
+
+def _archived(
+    archives: list[Archive], folder: Path | None, place: _Place
+) -> Iterator[tuple[_Place, list[ArchivedRow]]]:
+    """Each member from the place on that has left the journal, with its own place."""
+    for number, archive in enumerate(archives):
+        if number < place.file:
+            continue
+        if folder is None:
+            raise ArchiveBroken("the store has an archive: name its folder as ledger.archive")
+        begin = place.offset if number == place.file else 0
+        for member in members_of(folder, archive.file.name, begin):
+            if member.begin >= archive.removed_to:
+                break
+            yield place._replace(file=number, offset=member.begin), member.rows
+
+
+def _read_place(text: str) -> _Place:
+    removed, file, offset, after = text.split(".")
+    return _Place(int(removed), int(file), int(offset), after)

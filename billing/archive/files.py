@@ -1,0 +1,193 @@
+"""The files of the archive: a day's rows of the journal as JSON lines, and the manifest that chains their digests.
+
+A file is a row of gzip members of a few hundred lines each, so any tool unpacks it, and a reader begins at any member.
+A file is made under another name and renamed once it is durable; nobody changes it afterwards. `manifest.jsonl` has a
+line a file. Each holds a digest over the one before it and its own words, so no file can be changed, exchanged or
+left out without all later lines.
+"""
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import msgspec
+
+from storage.private_files import FILE_MODE, make_folder
+
+MANIFEST: Final = "manifest.jsonl"
+LEVEL: Final = 6
+READ_BYTES: Final = 65_536
+_GZIP: Final = 31
+DAY_MS: Final = 86_400_000
+
+
+class ArchivedRow(msgspec.Struct, frozen=True):
+    """A row of the journal with the words that its numbers stand for; amounts in credits, instants in microseconds."""
+
+    id: str
+    """In hexadecimal digits."""
+    kind: int
+    account: str
+    account_number: int
+    key: str | None
+    platform: str | None
+    endpoint: str | None
+    taken: int
+    refunded: int
+    issued: int
+    taken_at: int
+    closed_at: int
+    balance_after: int
+    balance_closed: int
+    place: int
+    refund_place: int | None
+    issued_place: int | None
+    note: str | None
+
+
+class ArchiveFile(msgspec.Struct, frozen=True):
+    """A file of the archive, as its line of the manifest tells it."""
+
+    number: int
+    day: int
+    """Days since 1970, of the ids of its rows."""
+    name: str
+    rows: int
+    digest: str
+    """SHA-256 of the file."""
+    chain: str = ""
+    """SHA-256 over the chain of the file before it and all of the above."""
+
+
+class Member(NamedTuple):
+    """The rows of a file between two offsets."""
+
+    rows: list[ArchivedRow]
+    begin: int
+    end: int
+
+
+class ArchiveBroken(Exception):
+    """The archive does not hold what it held; the text says where."""
+
+
+def chained(before: str, file: ArchiveFile) -> ArchiveFile:
+    """The file with its chain, behind that file whose chain is `before`; empty for the first."""
+    words = f"{before}\n{file.number}\n{file.day}\n{file.name}\n{file.rows}\n{file.digest}\n"
+    return msgspec.structs.replace(file, chain=hashlib.sha256(words.encode()).hexdigest())
+
+
+class FileWriter:
+    """Writes a file of the archive, a member a time; not its own thread, but whichever reads the rows."""
+
+    def __init__(self, folder: Path, *, number: int, day: int) -> None:
+        date = datetime.fromtimestamp(day * 86_400, UTC).date().isoformat()
+        self.name = f"journal-{date}-{number:06d}.jsonl.gz"
+        self.rows = 0
+        self._folder = folder
+        self._part = folder / f".{self.name}.part"
+        self._digest = hashlib.sha256()
+        self._file: IO[bytes] | None = None
+
+    def add(self, rows: Sequence[ArchivedRow]) -> None:
+        """Append one member; the file is made for the first. Raises OSError."""
+        if self._file is None:
+            make_folder(self._folder)
+            self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb")
+        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+        packed = packer.compress(msgspec.json.Encoder().encode_lines(rows)) + packer.flush()
+        self._file.write(packed)
+        self._digest.update(packed)
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        """Let the file go; one that is not finished is nobody's."""
+        if self._file is not None:
+            self._file.close()
+
+    def finish(self) -> str:
+        """Make the file durable under its own name; gives its digest. Raises OSError."""
+        assert self._file is not None, "a day of the archive has rows"
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._part.rename(self._folder / self.name)
+        _sync_folder(self._folder)
+        return self._digest.hexdigest()
+
+
+def write_manifest(folder: Path, files: Iterable[ArchiveFile]) -> None:
+    """Put a manifest of these files in the place of the one that is there, durably. Raises OSError."""
+    part = folder / f".{MANIFEST}.part"
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as opened:
+        opened.write(msgspec.json.Encoder().encode_lines(list(files)))
+        opened.flush()
+        os.fsync(opened.fileno())
+    part.rename(folder / MANIFEST)
+    _sync_folder(folder)
+
+
+def read_manifest(folder: Path) -> list[ArchiveFile]:
+    """Return the manifest's lines; none where there is no manifest.
+
+    Raises:
+        ArchiveBroken: it cannot be read.
+    """
+    try:
+        return msgspec.json.Decoder(ArchiveFile).decode_lines((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.DecodeError) as exc:
+        raise ArchiveBroken(f"{folder / MANIFEST} cannot be read: {exc}") from exc
+
+
+def digest_of(folder: Path, name: str) -> str:
+    """Return a file's SHA-256. Raises ArchiveBroken: it cannot be read."""
+    try:
+        with (folder / name).open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as exc:
+        raise ArchiveBroken(f"{folder / name} cannot be read: {exc.strerror}") from exc
+
+
+def read_member(folder: Path, name: str, begin: int) -> Member | None:
+    """Return the member that begins there; None at the end of the file.
+
+    Raises:
+        ArchiveBroken: the file cannot be read there.
+    """
+    unpacker, lines, end = zlib.decompressobj(_GZIP), bytearray(), begin
+    try:
+        with (folder / name).open("rb") as opened:
+            opened.seek(begin)
+            while not unpacker.eof:
+                packed = opened.read(READ_BYTES)
+                if not packed:
+                    if end == begin:
+                        return None
+                    raise ArchiveBroken(f"{folder / name} ends within its rows")
+                lines += unpacker.decompress(packed)
+                end += len(packed)
+        rows = msgspec.json.Decoder(ArchivedRow).decode_lines(bytes(lines))
+    except (OSError, zlib.error, msgspec.DecodeError) as exc:
+        raise ArchiveBroken(f"{folder / name} cannot be read from byte {begin} on: {exc}") from exc
+    return Member(rows, begin, end - len(unpacker.unused_data))
+
+
+def members_of(folder: Path, name: str, begin: int = 0) -> Iterator[Member]:
+    """Yield the file's members from that one on. Raises ArchiveBroken, as `read_member`."""
+    while (member := read_member(folder, name, begin)) is not None:
+        yield member
+        begin = member.end
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,93 @@
+"""The operations on the ledger's archive: archive what is old enough, prove it, and read it back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any, Final
+
+import msgspec
+import trio
+
+from billing.archive.archiver import Archived, Archiver, ArchiveTaken
+from billing.archive.export import ExportMoved, export_page
+from billing.archive.files import ArchiveBroken
+from billing.archive.verification import next_day, verify_chain, verify_day
+from billing.ledger.verification import Violation
+from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
+from storage.store import Store
+
+STEP_S: Final = 10.0
+"""The longest that one operation archives; whoever wants more asks again."""
+ROWS_A_PAGE: Final = 1_000
+
+Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `archive.verify`: the day that was proved last, none at first."""
+
+    after: Day | None = None
+
+
+class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `ledger.export`: days since 1970, both included, and where the page begins."""
+
+    first_day: Day
+    last_day: Day
+    after: str = ""
+
+
+class LedgerOperations:
+    """The operations over a store's archive; `archiver` is None where no folder is named."""
+
+    def __init__(self, store: Store, archiver: Archiver | None, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._archiver = archiver
+        self._now = now
+
+    def add_to(self, operations: Operations) -> None:
+        """Offer them."""
+        operations.add("ledger.archive", Operation(Nothing, self._archive))
+        operations.add("archive.verify", Operation(ArchiveDay, self._verify))
+        operations.add("ledger.export", Operation(ExportArguments, self._export))
+
+    async def _archive(self, _args: Nothing) -> dict[str, Any]:
+        run = self._named().run(self._now(), until=trio.current_time() + STEP_S)
+        archived: Archived = await _refusing(run)
+        return archived._asdict()
+
+    async def _verify(self, args: ArchiveDay) -> dict[str, Any]:
+        """The violations of the chain, or of the next day behind `after`, which is None once there is none."""
+        folder, found = self._named().folder, list[Violation]()
+        if args.after is None:
+            found += await self._store.read(partial(verify_chain, folder=folder))
+        day = await self._store.read(partial(next_day, after=-1 if args.after is None else args.after))
+        if day is not None:
+            found += await self._store.read(partial(verify_day, folder=folder, day=day))
+        return {"violations": [asdict(one) for one in found], "next": day}
+
+    async def _export(self, args: ExportArguments) -> dict[str, Any]:
+        page = partial(
+            export_page,
+            folder=None if self._archiver is None else self._archiver.folder,
+            days=range(args.first_day, args.last_day + 1),
+            after=args.after,
+            limit=ROWS_A_PAGE,
+        )
+        rows, following = await _refusing(self._store.read(page))
+        return {"rows": [msgspec.to_builtins(row) for row in rows], "next": following}
+
+    def _named(self) -> Archiver:
+        if self._archiver is None:
+            raise OperationRefused("no archive is configured: name its folder as ledger.archive")
+        return self._archiver
+
+
+async def _refusing(done: Awaitable[Any]) -> Any:
+    """Its result; raises OperationRefused for what an operator can mend."""
+    try:
+        return await done
+    except (ArchiveBroken, ArchiveTaken, ExportMoved, OSError, ValueError) as exc:
+        raise OperationRefused(str(exc)) from exc

@@ -1,0 +1,83 @@
+"""The ledger: proved, archived, and read back."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import click
+import orjson
+
+from gateway.cli.dispatch import operate
+from gateway.cli.run import Refusal, config_option, json_option, say, show
+
+_DAY = click.DateTime(["%Y-%m-%d"])
+_EPOCH = date(1970, 1, 1)
+
+
+@click.group()
+def ledger() -> None:
+    """Prove the ledger, archive its old days, and read it back."""
+
+
+@ledger.command("verify")
+@config_option
+@click.option("--archives", is_flag=True, help="Prove the archive too: every file, and what stayed behind for it.")
+@json_option
+def ledger_verify(config_path: str | None, archives: bool, as_json: bool) -> None:
+    """Prove the ledger's invariants. Exit 1 with every violation."""
+    result = operate(config_path, "ledger.verify")
+    if archives:
+        result["violations"] += _archive_violations(config_path)
+        result["ok"] = not result["violations"]
+    if as_json:
+        show(result, as_json=True)
+    if not result["ok"]:
+        raise Refusal(*(f"{v['rule']}: {v['subject']}: {v['detail']}" for v in result["violations"]))
+    if not as_json:
+        say("the ledger and its archive hold" if archives else "the ledger holds")
+
+
+@ledger.command("archive")
+@config_option
+@json_option
+def ledger_archive(config_path: str | None, as_json: bool) -> None:
+    """Archive the days that are old enough, which a node does by itself every hour."""
+    files = rows = 0
+    is_done = False
+    while not is_done:
+        archived = operate(config_path, "ledger.archive")
+        files, rows, is_done = files + archived["files"], rows + archived["rows"], archived["is_done"]
+    show({"files": files, "rows": rows}, as_json=as_json)
+
+
+@ledger.command("export")
+@config_option
+@click.option("--from", "first", type=_DAY, required=True, help="The first day (UTC), such as 2026-01-31.")
+@click.option("--to", "last", type=_DAY, required=True, help="The last day.")
+def ledger_export(config_path: str | None, first: datetime, last: datetime) -> None:
+    """Print the journal's rows of some days, archived or not, as JSON lines."""
+    if last < first:
+        raise click.BadParameter("must not be before --from", param_hint="--to")
+    days: Any = {"first_day": _day_number(first), "last_day": _day_number(last)}
+    after: str | None = ""
+    while after is not None:
+        page = operate(config_path, "ledger.export", after=after, **days)
+        for row in page["rows"]:
+            say(orjson.dumps(row).decode())
+        after = page["next"]
+
+
+def _archive_violations(config_path: str | None) -> list[Any]:
+    found: list[Any] = []
+    after: int | None = None
+    while True:
+        proved = operate(config_path, "archive.verify", after=after)
+        found += proved["violations"]
+        after = proved["next"]
+        if after is None:
+            return found
+
+
+def _day_number(at: datetime) -> int:
+    return (at.date() - _EPOCH) // timedelta(days=1)

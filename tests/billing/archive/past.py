@@ -1,0 +1,41 @@
+"""Days of billing that lie behind, for tests of the archive."""
+
+from __future__ import annotations
+
+from random import Random
+
+from storage.store import Store
+from tests.billing.desk import Desk
+
+DAY_S = 86_400
+
+
+class PastDesk(Desk):
+    """Billing whose requests' ids begin with the clock's time."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.rng = Random(1)
+
+    def id_now(self) -> str:
+        return "req_" + int(self.time * 1000).to_bytes(6, "big").hex() + self.rng.randbytes(10).hex()
+
+
+async def play(desk: PastDesk, *, days: int, calls: int = 5) -> None:
+    """Days with charges that are settled, refunded in part, covered and bought for; the last one stays open."""
+    ada = await desk.accounts.create("Ada", credits=1_000_000)
+    bob = await desk.accounts.create("Bob", credits=2, unlimited=True)
+    key = await desk.keys.create(ada.id)
+    for _ in range(days):
+        for number in range(calls):
+            for account, key_id in ((ada.id, key.id), (bob.id, None)):
+                request = desk.request(account, key_id, credits=5)
+                request.request_id = desk.id_now()
+                charge = await desk.charges.take(request)
+                await desk.charges.close(charge, used=5 if number % 3 else 2)
+                desk.time += 1
+        await desk.accounts.grant(ada.id, 10, "Starter pack")
+        desk.time += DAY_S
+    request = desk.request(ada.id, key.id, credits=5)
+    request.request_id = desk.id_now()
+    await desk.charges.take(request)
