@@ -75,15 +75,15 @@ class DataEndpoint:
         if idempotency is not None:
             _refuse_stream(request)
             call.claim = claim_of(call, idempotency)
-        if request.stream is None or self._listing.endpoint.collect is None or request.method != "GET":
-            result = await self._calls.call(call)
-            if result.cached:
-                self._count_hit(caller.key.account_id, caller.key.id, self._listing.path)
-            return self._replies.data(request, result) if part is None else await self._part(request, result, part)
-        call.go_on = partial(_publish_page, request.stream)
+        is_streamed = False
+        if request.stream is not None and self._listing.endpoint.collect is not None and request.method == "GET":
+            is_streamed = True
+            call.go_on = partial(_publish_page, request.stream)
         result = await self._calls.call(call)
+        if result.cached:
+            self._count_hit(caller.key.account_id, caller.key.id, self._listing.path)
         reply = self._replies.data(request, result) if part is None else await self._part(request, result, part)
-        return replace(reply, streamed=True)
+        return replace(reply, streamed=True) if is_streamed else reply
 
     def _read(self, query_string: bytes) -> Reading:
         """The values of a query and what their answers are stored under, remembered for the next time."""
