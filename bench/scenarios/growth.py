@@ -88,7 +88,7 @@ class Load:
 async def measure(growth: GrowthSetting) -> GrowthFigures:
     """Fill a store of its own and verify it."""
     async with open_store(growth.url, MIGRATIONS) as store:
-        load = await _load(store, growth.accounts)
+        load = await load_of(store, growth.accounts)
         before, log_bytes, began_s = await _bytes(store, growth.url), 0, 0.0
         for first in range(0, growth.charges + 1, BATCH):
             cpu_s = await store.write(partial(load.step, count=min(BATCH, growth.charges - first)))
@@ -103,7 +103,8 @@ async def measure(growth: GrowthSetting) -> GrowthFigures:
     return GrowthFigures(count, left / count, log_bytes, (cpu_s - began_s) / count * 1e6, count / verify_s)
 
 
-async def _load(store: Store, accounts: int) -> Load:
+async def load_of(store: Store, accounts: int) -> Load:
+    """A load on so many new accounts, each with a key."""
     make_id, balances = id_maker(time.time, Random(0)), Balances(store)
     made = Accounts(store, balances, now=time.time, make_id=make_id)
     keys = Keys(store, Cipher(b"k" * 32), now=time.time, make_id=make_id)

@@ -37,11 +37,11 @@ from billing.ledger.chain import MODULUS, links
 from storage.private_files import make_folder
 from storage.store import Store, Tx
 
-ROWS_A_MEMBER: Final = 250
+ROWS_A_MEMBER: Final = 500
 """Rows that leave the journal with one commit, which holds the writer for some milliseconds."""
 MEMBERS_A_READ: Final = 4
 COPY_PAUSE_S: Final = 0.005
-REMOVE_PAUSE_S: Final = 0.02
+REMOVE_PAUSE_S: Final = 0.01
 LOCK: Final = ".lock"
 DAY_S: Final = 86_400
 
