@@ -85,14 +85,14 @@ class FreeUsage:
         return flushed
 
     def _add_up(self) -> None:
-        for call in self._seen_hits:
-            self._count(self._hits, call)
+        for call, count in Counter(self._seen_hits).items():
+            self._count(self._hits, call, count)
         self._seen_hits.clear()
 
-    def _count(self, counter: Counter[_Place], call: Call) -> None:
+    def _count(self, counter: Counter[_Place], call: Call, count: int = 1) -> None:
         place = _Place(call, micros(self._now()) // HOUR_MICROS)
         if place in counter or len(counter) < PLACES_MAX:
-            counter[place] += 1
+            counter[place] += count
 
     def _write(self, counts: Sequence[tuple[_Place, int, int]], tx: Tx) -> None:
         calls = [place.call for place, _hits, _refusals in counts]
