@@ -1,9 +1,10 @@
-"""`sluice platforms`: the registry, and one live call an endpoint to see whether a platform has drifted."""
+"""`sluice platforms`: the registry, a new platform's skeleton, and a live call an endpoint to see what drifted."""
 
 from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,10 @@ def reset(config_path: str | None, slug: str, as_json: bool) -> None:
 @click.argument("slug", required=False)
 @json_option
 def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
-    """Make a live call to each endpoint. It has the example parameters; exit 1 when one fails."""
+    """Make a live call to each endpoint. It has the example parameters; exit 1 when one fails.
+
+    `drifted` tells of members that are read, and that the platform's answer does not have.
+    """
     config = read_config(config_path)
     if slug is not None and slug not in config.upstreams.platforms:
         raise Refusal(f"there is no platform {slug}", exit_code=2)
@@ -110,9 +114,42 @@ async def _smoke(listing: Listing) -> dict[str, Any]:
         return {"id": listing.id, "outcome": "skipped", "detail": f"needs {', '.join(listing.endpoint.needs)}"}
     args = Args(example_values(listing.endpoint), credentials=listing.site.credentials, now_at=time.time())
     try:
-        fetched = await fetch(plan(listing.site, listing.endpoint, args), trio.current_time() + _CALL_S)
+        planned = plan(listing.site, listing.endpoint, args, keeps=True)
+        fetched = await fetch(planned, trio.current_time() + _CALL_S)
     except (UpstreamError, LimitError) as exc:
         return {"id": listing.id, "outcome": "failed", "detail": str(exc)}
     result = fetched.result
     detail = f"{len(result.records)} rows" if isinstance(result, Page) else "1 record"
-    return {"id": listing.id, "outcome": "ok", "detail": f"{detail} by {fetched.source} in {fetched.took_s:.2f} s"}
+    detail = f"{detail} by {fetched.source} in {fetched.took_s:.2f} s"
+    if gone := _gone(listing, [body for _, body in fetched.bodies]):
+        return {"id": listing.id, "outcome": "drifted", "detail": f"{detail}; gone: {', '.join(gone)}"}
+    return {"id": listing.id, "outcome": "ok", "detail": detail}
+
+
+def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
+    """The members that the stand-in sends for the same request and the platform does not; of JSON only."""
+    import orjson
+
+    from upstreams.sandbox.drift import members_gone
+    from upstreams.sandbox.rehearse import rehearsed
+
+    _, invented = rehearsed(listing.site.platform, listing.endpoint, time.time())
+    try:
+        return members_gone(invented, [orjson.loads(body) for body in bodies])
+    except orjson.JSONDecodeError:
+        return []
+
+
+@platforms.command("new")
+@click.argument("slug")
+@click.option("--folder", default=".", show_default=True, help="the checkout to write into")
+@json_option
+def new(slug: str, folder: str, as_json: bool) -> None:
+    """Write the skeleton of a platform. It is a declaration, a table of records, cases and traps that pass."""
+    from gateway.cli.skeleton import SkeletonRefused, write_skeleton
+
+    try:
+        written = write_skeleton(slug, Path(folder))
+    except SkeletonRefused as exc:
+        raise Refusal(str(exc), exit_code=2) from exc
+    show([{"written": str(path)} for path in written], as_json=as_json)

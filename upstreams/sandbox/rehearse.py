@@ -29,7 +29,13 @@ def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Si
     Raises:
         UpstreamError: the stand-in does not know the example.
     """
-    return _Rehearsal(platform, now_at).result(endpoint, example_values(endpoint))
+    return rehearsed(platform, endpoint, now_at)[0]
+
+
+def rehearsed(platform: Platform, endpoint: Endpoint, now_at: float) -> tuple[Page | Single, list[Any]]:
+    """As `rehearse`, with the body of each call that was answered well."""
+    rehearsal = _Rehearsal(platform, now_at)
+    return rehearsal.result(endpoint, example_values(endpoint)), rehearsal.bodies
 
 
 def sent_by(call: Call) -> Any:
@@ -52,6 +58,7 @@ class _Rehearsal:
         self._platform = platform
         self._now_at = now_at
         self._routes = load_routes()
+        self.bodies: list[Any] = []
 
     def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
         """Return the result of a read."""
@@ -82,6 +89,7 @@ class _Rehearsal:
         reply = answer(self._routes, request)
         headers = {key.lower(): value for key, value in reply.headers.items()}
         if reply.status < 400:
+            self.bodies.append(reply.body)
             return Answer(reply.status, headers, _read(call, reply), name)
         if call.optional:
             return Missing(f"status {reply.status}", name)

@@ -1,0 +1,189 @@
+"""The skeleton of a platform, as `sluice platforms new` writes it: one endpoint of each kind, which its cases test."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+from string import Template
+
+_SLUG = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_OWN_IMPORTS = re.compile(r"(?:^from (?:tests|upstreams)\b[^\n]*\n)+", re.MULTILINE)
+_PACKAGE = Path("upstreams", "platforms")
+
+_DECLARATION = '''"""$title: accounts and their posts, from its API."""
+
+from __future__ import annotations
+
+from upstreams.model.archetypes import AUTHOR, POST_LIST
+from upstreams.model.calls import Get, Pages, listing, single
+from upstreams.model.endpoint import Platform
+from upstreams.model.paging import ByToken
+from upstreams.model.params import Param
+from upstreams.model.refusals import Refusals, Remaining
+from upstreams.platforms.$slug.records import author_of, post_of
+
+HANDLE = Param("handle", "The account's name.", "ada", required=True, length_max=64, strip="@")
+
+_OLDER = ByToken("cursor", "next_cursor", size_max=50)
+
+PLATFORM = Platform(
+    slug="$slug",
+    title="$title",
+    sources={"api": "https://api.$slug.example/v1"},
+    docs_url="https://api.$slug.example/docs",
+    social=True,
+    refusals=Refusals(gone=(410,), message="error"),
+    rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset"),
+    endpoints=(
+        single("profile", "One account.", AUTHOR, Get("/accounts/{handle}", handle=HANDLE), author_of),
+        listing(
+            "profile/posts",
+            "An account's posts, newest first.",
+            POST_LIST,
+            Get("/accounts/{handle}/posts", handle=HANDLE),
+            Pages(post_of, _OLDER, "posts"),
+        ),
+    ),
+)
+'''
+
+_RECORDS = '''"""$title's JSON as our records: tables of our fields and theirs."""
+
+from __future__ import annotations
+
+from upstreams.model import readers as read
+from upstreams.model.archetypes import author, byline, post
+from upstreams.model.maps import record_map
+
+_byline_of = record_map(byline, id=read.ident("id"), username=read.text("name"), url=read.text("url"))
+author_of = _byline_of.with_fields(
+    author, bio=read.html("about"), followers=read.count("followers_count"), joined_at=read.instant("created_at")
+)
+"""An account."""
+post_of = record_map(
+    post,
+    id=read.ident("id"),
+    url=read.text("url"),
+    text=read.html("content"),
+    author=_byline_of.at("account"),
+    likes=read.count("likes_count"),
+    published_at=read.instant("created_at"),
+)
+"""A post."""
+'''
+
+_CASES = '''"""$title's cases; what is expected is read by a table of its own, and not with the platform's code."""
+
+from __future__ import annotations
+
+from tests.platforms.case import Case
+from tests.platforms.table import below, ident, rows, table, utc
+from upstreams.model.archetypes import author, byline, post
+
+_API = "api.$slug.example/v1"
+_ACCOUNT = {"id": ident("id"), "username": "name", "url": "url"}
+AUTHOR = table(author, **_ACCOUNT, bio="about", followers="followers_count", joined_at=utc("created_at"))
+POST = table(
+    post,
+    id=ident("id"),
+    url="url",
+    text="content",
+    author=below("account", table(byline, **_ACCOUNT)),
+    likes="likes_count",
+    published_at=utc("created_at"),
+)
+ADA = {
+    "id": 7,
+    "name": "ada",
+    "url": "https://$slug.example/ada",
+    "about": "Writes notes.",
+    "followers_count": 12,
+    "created_at": "2024-03-01T10:00:00Z",
+}
+NOTE = {
+    "id": 70,
+    "url": "https://$slug.example/ada/70",
+    "content": "A note on engines.",
+    "account": {"id": 7, "name": "ada", "url": "https://$slug.example/ada"},
+    "likes_count": 3,
+    "created_at": "2024-03-02T10:00:00Z",
+}
+CASES = (
+    Case("an account", "profile", {"handle": "ada"}, {f"{_API}/accounts/ada": ADA}, AUTHOR),
+    Case(
+        "a page of posts",
+        "profile/posts",
+        {"handle": "@ada"},
+        {f"{_API}/accounts/ada/posts": {"posts": [NOTE], "next_cursor": "older"}},
+        rows("posts", POST),
+        has_more=True,
+    ),
+)
+'''
+
+_TRAPS = '''"""$title: what is odd about it, one test a trap."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.platforms.case import Case, check, drive
+from tests.platforms.drive import always
+from upstreams.model.errors import NotFound
+from upstreams.platforms.$slug import PLATFORM
+
+from .cases import CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_answer_becomes_what_the_tables_say(case: Case) -> None:
+    check(PLATFORM, case)
+
+
+def test_a_suspended_account_is_gone() -> None:
+    with pytest.raises(NotFound) as refusal:
+        drive(PLATFORM, "profile", {"handle": "ada"}, always({"error": "suspended"}, 410))
+    assert refusal.value.reason == "account_gone"
+'''
+
+_FILES = {
+    "upstreams/platforms/$slug/__init__.py": _DECLARATION,
+    "upstreams/platforms/$slug/records.py": _RECORDS,
+    "tests/platforms/$slug/__init__.py": "",
+    "tests/platforms/$slug/cases.py": _CASES,
+    "tests/platforms/$slug/test_traps.py": _TRAPS,
+}
+
+
+class SkeletonRefused(Exception):
+    """No skeleton was written, and why."""
+
+
+def write_skeleton(slug: str, folder: Path) -> list[Path]:
+    """Write a platform's files into a checkout, and return them.
+
+    Raises:
+        SkeletonRefused: the slug can name no platform or names one already, or the folder is no checkout.
+    """
+    if _SLUG.fullmatch(slug) is None or keyword.iskeyword(slug):
+        raise SkeletonRefused(
+            f"{slug!r} can be no platform's slug: small letters, digits and underscores, a letter first"
+        )
+    if not (folder / _PACKAGE).is_dir():
+        raise SkeletonRefused(f"{folder} is no checkout: it has no {_PACKAGE}")
+    if (folder / _PACKAGE / slug).exists():
+        raise SkeletonRefused(f"there is a platform {slug} already")
+    written = []
+    for name, text in _FILES.items():
+        path = folder / Template(name).substitute(slug=slug)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        title = slug.replace("_", " ").title()
+        path.write_text(_OWN_IMPORTS.sub(_sorted, Template(text).substitute(slug=slug, title=title)))
+        written.append(path)
+    return written
+
+
+def _sorted(imports: re.Match[str]) -> str:
+    """Return a block of imports in order, in which the slug's place depends on its letters."""
+    return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))

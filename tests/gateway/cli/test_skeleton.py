@@ -1,0 +1,83 @@
+"""The skeleton of a platform is a platform: it loads, its cases and traps pass, and it is written as the rest is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from subprocess import run
+from types import ModuleType
+
+import pytest
+
+import tests.platforms
+import upstreams.platforms
+from gateway.cli.skeleton import SkeletonRefused, write_skeleton
+from tests.platforms.case import check
+from tests.processes.commands import PROJECT
+from tests.processes.place import Place
+from upstreams.model.endpoint import Platform
+
+SLUG = "a_new_forum"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Path]:
+    """A checkout without platforms, whose packages are found beside the program's own."""
+    added = [tmp_path / "upstreams" / "platforms", tmp_path / "tests" / "platforms"]
+    for folder, package in zip(added, (upstreams.platforms, tests.platforms), strict=True):
+        folder.mkdir(parents=True)
+        package.__path__.append(str(folder))
+    yield tmp_path
+    for folder, package in zip(added, (upstreams.platforms, tests.platforms), strict=True):
+        package.__path__.remove(str(folder))
+    for name in [name for name in sys.modules if SLUG in name]:
+        del sys.modules[name]
+
+
+def written(checkout: Path) -> tuple[Platform, ModuleType, ModuleType]:
+    """The platform of the skeleton, its cases and its traps."""
+    write_skeleton(SLUG, checkout)
+    cases, traps = (import_module(f"tests.platforms.{SLUG}.{name}") for name in ("cases", "test_traps"))
+    return import_module(f"upstreams.platforms.{SLUG}").PLATFORM, cases, traps
+
+
+def test_every_endpoint_of_a_skeleton_has_a_case_and_each_passes(checkout: Path) -> None:
+    platform, cases, traps = written(checkout)
+    assert (platform.slug, platform.title) == (SLUG, "A New Forum")
+    assert {case.resource for case in cases.CASES} == {endpoint.resource for endpoint in platform.endpoints}
+    for case in cases.CASES:
+        check(platform, case)
+    traps.test_a_suspended_account_is_gone()
+
+
+@pytest.mark.parametrize("slug", ["case_files", "zines"])
+def test_a_skeleton_is_written_as_the_rest_is(slug: str, checkout: Path) -> None:
+    for path in write_skeleton(slug, checkout):
+        here = str(path.relative_to(checkout))
+        for command in (["check", "--ignore", "I001"], ["format", "--check"]):  # imports are sorted by what is there
+            ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", here, "-"]
+            ended = run(ruff, cwd=PROJECT, input=path.read_bytes(), capture_output=True, check=False)
+            assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.parametrize("slug", ["", "Forum", "9gag", "a-b", "a/b", "..", "class", "x" * 41, "forum\n"])
+def test_what_can_be_no_slug_is_refused(slug: str, checkout: Path) -> None:
+    with pytest.raises(SkeletonRefused, match="can be no platform's slug"):
+        write_skeleton(slug, checkout)
+    assert list((checkout / "upstreams" / "platforms").iterdir()) == []
+
+
+def test_a_platform_that_is_there_is_left_as_it_is(checkout: Path) -> None:
+    write_skeleton(SLUG, checkout)
+    with pytest.raises(SkeletonRefused, match="already"):
+        write_skeleton(SLUG, checkout)
+
+
+def test_the_command_says_what_it_wrote_and_needs_a_checkout(place: Place, checkout: Path) -> None:
+    assert (
+        f"written={checkout}/upstreams/platforms/{SLUG}/__init__.py"
+        in place.run("platforms", "new", SLUG, "--folder", str(checkout)).out
+    )
+    assert "is no checkout" in place.run("platforms", "new", "other", "--folder", "/").refused(2)
