@@ -94,7 +94,8 @@ class Guides:
         return {"data": data, "pagination": _SAMPLE_PAGE} if operation.paginated else {"data": data}
 
     def _true_example(self, listing: Listing) -> dict[str, Any]:
-        result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT)
+        others = {slug: site.platform for slug, site in listing.site.others.items()}
+        result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT, others)
         shaped = shape(listing.endpoint.archetype, result, lambda state: self._signer.seal(b"example", state))
         share_out(shaped.data.get("legs", ()), credits_for(listing.endpoint.tier))
         if shaped.pagination is None:

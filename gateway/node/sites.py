@@ -78,6 +78,9 @@ async def open_sites(
                 )
                 way = _Way(platform, settings, config, exchange, PinnedExchange(exchange, find), rng, aside)
                 sites.append(way.site(environ))
+        by_slug = {site.platform.slug: site for site in sites}
+        for site in sites:
+            site.others = by_slug
         yield sites
 
 

@@ -19,6 +19,7 @@ from upstreams.model.endpoint import Endpoint, Platform, Session
 from upstreams.model.errors import UNREADABLE, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, unreadable
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single
+from upstreams.platforms import load_platform
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import Routes, SandboxRequest, query_of
 from upstreams.sandbox.site import answer as answered
@@ -66,9 +67,11 @@ def drive(
         return _asked(platform, wanted, values, answer)
 
     def _part(part: Part) -> Fetched | Missing:
-        other = endpoint(platform, part.resource)
         try:
-            return Fetched(read(other, Args(other.with_defaults(part.values), None, known, now_at)))
+            if part.platform:
+                return Fetched(drive(load_platform(part.platform), part.resource, part.values, answer, now_at=now_at))
+            other = endpoint(platform, part.resource)
+            return Fetched(read(other, Args(other.canonical(part.values), None, known, now_at)))
         except UpstreamError as refusal:
             if not part.optional:
                 raise

@@ -283,18 +283,31 @@ def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part
 
 
 def _plan_of(site: Site, args: Args, part: Part) -> Plan:
-    endpoint = next(one for one in site.platform.endpoints if one.resource == part.resource)
-    return plan(site, endpoint, Args(endpoint.with_defaults(part.values), None, args.credentials, args.now_at))
+    """The plan of a part.
+
+    Raises:
+        InvalidArgument: it cannot answer these values.
+        UpstreamFailed: this node does not serve it.
+    """
+    there = site.others.get(part.platform) if part.platform else site
+    if there is None:
+        raise UpstreamFailed(part.platform, "the platform is not served by this node")
+    endpoint = next(one for one in there.platform.endpoints if one.resource == part.resource)
+    if not there.offers(endpoint):
+        raise UpstreamFailed(there.platform.slug, "a credential that it needs is not configured")
+    return plan(there, endpoint, Args(endpoint.canonical(part.values), None, there.credentials, args.now_at))
 
 
 async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetched | Missing:
     """Another endpoint's answer, by its whole ladder."""
     started = trio.current_time()
-    planned = _plan_of(site, args, part)
+    source = part.platform or site.platform.slug
     try:
+        planned = _plan_of(site, args, part)
+        source = _source_of(planned.first, planned.site)
         return await fetch(planned, deadline_at)
     except (UpstreamError, LimitError) as failure:
         if not part.optional:
             raise
-        source = getattr(failure, "source", "") or _source_of(planned.first, site)
+        source = getattr(failure, "source", "") or source
         return Missing(str(failure), source, trio.current_time() - started, failure=failure)

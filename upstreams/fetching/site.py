@@ -49,6 +49,8 @@ class Site:
         self.credentials = credentials
         self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
         """The fallbacks of each endpoint that can be called, by its resource, each behind its place, from 1 on."""
+        self.others: Mapping[str, Site] = {}
+        """The other platforms of this node by slug, of which a composite may have parts; set once, at the start."""
         self._first_name = next(iter(sources))
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
         """Whether callers name the hosts of one of its sources."""

@@ -101,6 +101,19 @@ class Endpoint:
         """The fields of its records that it never fills, with dots; `total` where a list does not tell its length."""
         return frozenset(self.never) | (frozenset() if self.record is None else self.record.unfilled)
 
+    def canonical(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The values of a request in their one form, over the parameters' defaults.
+
+        Raises:
+            InvalidArgument: one cannot be read.
+        """
+        read = {
+            param.name: param.canonical(value)
+            for param in self.params
+            if isinstance(value := values.get(param.name), str)
+        }
+        return self.with_defaults({**values, **read})
+
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """`values` over the parameters' defaults."""
         defaults = {param.name: param.default for param in self.params if param.default is not None}

@@ -141,11 +141,13 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Another endpoint of the same platform as one part of a composite, with `values` over its defaults."""
+    """Another endpoint as one part of a composite, with `values` over its defaults; spelled as in a request."""
 
     resource: str
     values: Mapping[str, Value]
     optional: bool = False
+    platform: str = ""
+    """The slug of its platform; empty means the composite's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,4 +17,10 @@ def platform_slugs() -> tuple[str, ...]:
 
 def load_platforms() -> tuple[Platform, ...]:
     """Every platform of this package, by slug."""
-    return tuple(import_module(f"{__name__}.{slug}").PLATFORM for slug in platform_slugs())
+    return tuple(map(load_platform, platform_slugs()))
+
+
+def load_platform(slug: str) -> Platform:
+    """The platform of a slug."""
+    platform: Platform = import_module(f"{__name__}.{slug}").PLATFORM
+    return platform

@@ -15,6 +15,8 @@ from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Pa
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
 from upstreams.sandbox.stand_ins import load_routes
 
+_NONE: Mapping[str, Platform] = {}
+
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
     """The parameters of an example: each one's own example where it is required, defaults elsewhere."""
@@ -23,18 +25,22 @@ def example_values(endpoint: Endpoint) -> dict[str, Value]:
     return endpoint.with_defaults(examples)
 
 
-def rehearse(platform: Platform, endpoint: Endpoint, now_at: float) -> Page | Single:
-    """Return the endpoint's result for its example parameters.
+def rehearse(
+    platform: Platform, endpoint: Endpoint, now_at: float, others: Mapping[str, Platform] = _NONE
+) -> Page | Single:
+    """Return the endpoint's result for its example parameters; `others` are the platforms that it may have parts of.
 
     Raises:
         UpstreamError: the stand-in does not know the example.
     """
-    return rehearsed(platform, endpoint, now_at)[0]
+    return rehearsed(platform, endpoint, now_at, others)[0]
 
 
-def rehearsed(platform: Platform, endpoint: Endpoint, now_at: float) -> tuple[Page | Single, list[Any]]:
+def rehearsed(
+    platform: Platform, endpoint: Endpoint, now_at: float, others: Mapping[str, Platform] = _NONE
+) -> tuple[Page | Single, list[Any]]:
     """As `rehearse`, with the body of each call that was answered well."""
-    rehearsal = _Rehearsal(platform, now_at)
+    rehearsal = _Rehearsal(platform, now_at, others)
     return rehearsal.result(endpoint, example_values(endpoint)), rehearsal.bodies
 
 
@@ -54,7 +60,8 @@ def _read(call: Call, reply: SandboxReply) -> Any:
 class _Rehearsal:
     """Runs reads of one platform, each call answered by its stand-in at once."""
 
-    def __init__(self, platform: Platform, now_at: float) -> None:
+    def __init__(self, platform: Platform, now_at: float, others: Mapping[str, Platform]) -> None:
+        self._others = others
         self._platform = platform
         self._now_at = now_at
         self._routes = load_routes()
@@ -76,9 +83,12 @@ class _Rehearsal:
 
     def _ask(self, values: Mapping[str, Value], wanted: Call | Part) -> Answer | Missing | Fetched:
         if isinstance(wanted, Part):
-            endpoint = next(one for one in self._platform.endpoints if one.resource == wanted.resource)
-            source = next(iter(self._platform.sources))
-            return Fetched(self.result(endpoint, endpoint.with_defaults(wanted.values)), source=source)
+            platform = self._others[wanted.platform] if wanted.platform else self._platform
+            endpoint = next(one for one in platform.endpoints if one.resource == wanted.resource)
+            result = _Rehearsal(platform, self._now_at, self._others).result(
+                endpoint, endpoint.canonical(wanted.values)
+            )
+            return Fetched(result, source=next(iter(platform.sources)))
         return self._answer(values, wanted)
 
     def _answer(self, values: Mapping[str, Value], call: Call) -> Answer | Missing:
