@@ -61,6 +61,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "upstreams.model.archetypes.composites": "one module a family",
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.transport.revalidating": "an exchange of its own, around another",
+        "upstreams.sandbox.drift": "pure: what an answer lacks, beside the command that makes the call",
         "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",
     }
 )

@@ -17,7 +17,7 @@ from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, side_by_side
 from upstreams.fetching.planned import ONE_PAGE, GoOn, Reach, never
 from upstreams.fetching.site import Site
-from upstreams.model.endpoint import Endpoint, Read
+from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import (
     UNREADABLE,
     InvalidArgument,
@@ -30,7 +30,7 @@ from upstreams.model.errors import (
     unreadable,
 )
 from upstreams.model.params import Args, State
-from upstreams.model.paths import climbs, detours, leads_straight
+from upstreams.model.paths import climbs, culprit_of, leads_straight
 from upstreams.model.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
@@ -99,29 +99,11 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     first = next(steps)
     if site.has_hosts:
         first = site.named(first, args)
-    if not leads_straight(first) and (culprit := _culprit(endpoint, read, args, first)) is not None:
+    if not leads_straight(first) and (culprit := culprit_of(endpoint, read, args, first)) is not None:
         raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
     if isinstance(first, tuple):
         _check_parts(site, args, first)
     return Plan(site, endpoint, args, rung_index, steps, first)
-
-
-def _culprit(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """The parameter whose value leads astray: with its example in that place the read does so less.
-
-    None where it is none: some paths end with a slash of their own.
-    """
-    worst = detours(wanted)
-    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
-        return "cursor"
-    values = dict(args.values)
-    for param in endpoint.params:
-        if isinstance(values.get(param.name), str):
-            values[param.name] = param.example_value
-            with suppress(InvalidArgument):
-                if detours(next(read(replace(args, values=values)))) < worst:
-                    return param.name
-    return None
 
 
 def _check_parts(site: Site, args: Args, wanted: tuple[Call | Part, ...]) -> None:

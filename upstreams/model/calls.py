@@ -18,19 +18,19 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Unpack
 
-from upstreams.model import fields, values
+from upstreams.model import fields
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.endpoint import Collect, Endpoint, Options, Read
 from upstreams.model.errors import NotFound
 from upstreams.model.maps import RecordMap, Rows
-from upstreams.model.paging import Paging
+from upstreams.model.paging.shape import MakeRecord, Pages
 from upstreams.model.params import Args, Param, Value
-from upstreams.model.steps import Accepts, Answer, Call, Page, Single, Steps, segment
+from upstreams.model.steps import Accepts, Call, Single, Steps, segment
 
+__all__ = ["Get", "Made", "Member", "Pages", "Post", "PostForm", "Secret", "listing", "listing_by", "made", "single"]
 _PLACE = re.compile(r"\{(\+?)(\w+)\}")
 _NOTHING: Mapping[str, Any] = {}
 
-MakeRecord = RecordMap | Callable[[fields.Json], Record]
 _Make = Callable[[Args, Accepts, Mapping[str, Any], Mapping[str, Any]], Call]
 
 
@@ -187,36 +187,6 @@ def _code(member: Member, names: dict[str, Any]) -> str:
     return place if member is not None else "None"
 
 
-class Pages:
-    """The pages of a list: how it is paged, and how its rows are read. `at` leads to the rows in the body.
-
-    `warnings` are told with a page where the member of the body that each names is true.
-    """
-
-    def __init__(
-        self, record: MakeRecord, paging: Paging, at: str = "", *, warnings: Mapping[str, str] = _NOTHING
-    ) -> None:
-        self.paging = paging
-        self.record = record
-        self._also = (*paging.also, *warnings)
-        self._warnings = warnings
-        self._rows = Rows(record, at, self._also)
-        self.accepts: Accepts = self._rows if isinstance(record, RecordMap) else "json"
-
-    def page(self, args: Args, answer: Answer) -> Page:
-        """The page that came."""
-        paging, rows = self.paging, self._rows
-        members = rows.members(answer.body) if self._also else _NOTHING
-        total = values.count(members.get(paging.total)) if paging.total else None
-        if not paging.whole:
-            records = rows.records(answer.body, given=args.values)
-            warnings = tuple(one for name, one in self._warnings.items() if members.get(name) is True)
-            return Page(records, paging.following(args, answer, members, records), total, warnings)
-        start = args.position("o", 0)
-        left = rows.records(answer.body, start, start + args.number("limit") + 1, args.values)
-        return Page(left[: args.number("limit")], paging.following(args, answer, members, left), total)
-
-
 def single(
     resource: str,
     summary: str,
@@ -274,12 +244,31 @@ def listing(
     **options: Unpack[Options],
 ) -> Endpoint:
     """An endpoint of a list, of which each page is one call; `collect` is the most rows that a walk collects."""
-    params = (*call.params, *pages.paging.params(collect))
-    more = _completed(options, params, pages.record, archetype)
+    read = partial(_read_page, call, pages)
+    return listing_by(resource, summary, archetype, read, pages, collect=collect, **_with_params(options, call.params))
+
+
+def listing_by(
+    resource: str,
+    summary: str,
+    archetype: Archetype,
+    read: Read,
+    pages: Pages,
+    *,
+    collect: int = 0,
+    **options: Unpack[Options],
+) -> Endpoint:
+    """An endpoint of a list whose `read` makes further calls and ends with `pages.page`; `params` are its calls'."""
+    params = (*options.get("params", ()), *pages.paging.params(collect))
+    fields = _completed({**options, "params": ()}, params, pages.record, archetype)
     if not pages.paging.total:
-        more["never"] = (*more.get("never", ()), "total")
-    more["collect"] = Collect(pages.paging.size_max) if collect else None
-    return Endpoint(resource, summary, archetype, partial(_read_page, call, pages), **more)
+        fields["never"] = (*fields.get("never", ()), "total")
+    fields["collect"] = Collect(pages.paging.size_max) if collect else None
+    return Endpoint(resource, summary, archetype, read, **fields)
+
+
+def _with_params(options: Options, params: tuple[Param, ...]) -> Options:
+    return {**options, "params": (*params, *(one for one in options.get("params", ()) if one not in params))}
 
 
 def _read_page(call: Get, pages: Pages, args: Args) -> Steps:

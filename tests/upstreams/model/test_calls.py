@@ -126,7 +126,7 @@ def test_a_list_has_the_parameters_of_its_call_and_of_its_paging() -> None:
         AUTHOR_OF, ByPage("page", size_max=50, total="meta.total"), "meta.rows", warnings={"cut": "It was cut"}
     )
     endpoint = listing("users", "Many.", AUTHOR_LIST, Get("/users", name=NAME), pages, params=(SORT,))
-    assert [param.name for param in endpoint.params] == ["name", "limit", "sort"]
+    assert [param.name for param in endpoint.params] == ["name", "sort", "limit"]
     page = run(endpoint, {"meta": {"rows": [{"id": 1}], "total": 9}, "cut": True}, name="ada", limit=1)
     assert isinstance(page, Page)
     assert [record["id"] for record in page.records] == ["1"]

@@ -1,14 +1,16 @@
-"""The interface of paging objects, and those of lists that have one call: once, or whole."""
+"""The interface of paging objects, those of lists that have one call, and the pages that one leads through."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from upstreams.model import fields, values
 from upstreams.model.archetypes import Record
+from upstreams.model.maps import RecordMap, Rows
 from upstreams.model.params import Args, Param, State, Value, collected, limit
-from upstreams.model.steps import Answer
+from upstreams.model.steps import Accepts, Answer, Page
 
 Members = Mapping[str, Any]
 """The members of an answer's body that a paging object named."""
@@ -106,3 +108,37 @@ class Whole(Paging):
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:  # noqa: ARG002 - it is all of them
         """As `Paging`."""
         return StandInPage(0, rows, self._counted(rows))
+
+
+_NOTHING: Mapping[str, Any] = {}
+MakeRecord = RecordMap | Callable[[fields.Json], Record]
+
+
+class Pages:
+    """The pages of a list: how it is paged, and how its rows are read. `at` leads to the rows in the body.
+
+    `warnings` are told with a page where the member of the body that each names is true.
+    """
+
+    def __init__(
+        self, record: MakeRecord, paging: Paging, at: str = "", *, warnings: Mapping[str, str] = _NOTHING
+    ) -> None:
+        self.paging = paging
+        self.record = record
+        self._also = (*paging.also, *warnings)
+        self._warnings = warnings
+        self._rows = Rows(record, at, self._also)
+        self.accepts: Accepts = self._rows if isinstance(record, RecordMap) else "json"
+
+    def page(self, args: Args, answer: Answer) -> Page:
+        """The page that came."""
+        paging, rows = self.paging, self._rows
+        members = rows.members(answer.body) if self._also else _NOTHING
+        total = values.count(members.get(paging.total)) if paging.total else None
+        if not paging.whole:
+            records = rows.records(answer.body, given=args.values)
+            warnings = tuple(one for name, one in self._warnings.items() if members.get(name) is True)
+            return Page(records, paging.following(args, answer, members, records), total, warnings)
+        start = args.position("o", 0)
+        left = rows.records(answer.body, start, start + args.number("limit") + 1, args.values)
+        return Page(left[: args.number("limit")], paging.following(args, answer, members, left), total)

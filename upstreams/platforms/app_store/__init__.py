@@ -56,6 +56,7 @@ PLATFORM = Platform(
             reads.developer_apps,
             (DEVELOPER, COUNTRY, *WHOLE.params()),
             record=app_of,
+            never=("total",),
         ),
         Endpoint(
             "app-reviews",
@@ -66,6 +67,7 @@ PLATFORM = Platform(
             kind="comments",
             description="The store serves ten pages of an app's reviews in one country, and no more.",
             record=review_of,
+            never=("total",),
         ),
         Endpoint(
             "app-list",
@@ -75,6 +77,7 @@ PLATFORM = Platform(
             (COLLECTION, COUNTRY, *WHOLE.params()),
             kind="analytics",
             record=chart_app_of,
+            never=("total",),
         ),
     ),
 )

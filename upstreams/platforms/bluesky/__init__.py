@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
-from upstreams.model.calls import Get, Pages, listing, single
+from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session, SessionSteps
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.fields import obj, text
@@ -11,7 +11,7 @@ from upstreams.model.paging import ByToken
 from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
 from upstreams.model.steps import Call
-from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, POST_URL, comments, likes, post
+from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, LIKING, POST_URL, comments, likes, post
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, post_of
 
 _SESSION_S = 7_200.0
@@ -50,6 +50,8 @@ _ONE_ACTOR = (("handle", "user_id"),)
 _DIRECT = (Fallback("appview-direct"),)
 """The same AppView without the cache before it."""
 _PAGED = ByToken("cursor")
+_COUNTED = ("followers", "following", "posts_count", "external_url")
+"""Fields that only the call for one profile tells."""
 _SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signed=True)
 _PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
 """The word by which an InvalidRequest names a parameter -> our name of it."""
@@ -100,21 +102,24 @@ PLATFORM = Platform(
             collect=500,
             fallbacks=_DIRECT,
         ),
-        Endpoint("post", "One post.", POST, post, (POST_URL,), fallbacks=_DIRECT),
+        Endpoint("post", "One post.", POST, post, (POST_URL,), record=post_of, fallbacks=_DIRECT),
         Endpoint(
             "post/comments",
             "The replies to a post, as a tree.",
             COMMENT_LIST,
             comments,
             (POST_URL, DEPTH),
+            never=("flags.pinned", "total"),
             fallbacks=_DIRECT,
         ),
-        Endpoint(
+        listing_by(
             "post/likes",
             "The accounts that liked a post.",
             AUTHOR_LIST,
             likes,
-            (POST_URL, *_PAGED.params()),
+            LIKING,
+            params=(POST_URL,),
+            never=_COUNTED,
             fallbacks=_DIRECT,
         ),
         listing(
@@ -123,6 +128,7 @@ PLATFORM = Platform(
             AUTHOR_LIST,
             Get("/app.bsky.graph.getFollowers", actor=ACTOR),
             Pages(author_of, _PAGED, "followers"),
+            never=_COUNTED,
             one_of=_ONE_ACTOR,
             fallbacks=_DIRECT,
         ),
@@ -132,6 +138,7 @@ PLATFORM = Platform(
             AUTHOR_LIST,
             Get("/app.bsky.graph.getFollows", actor=ACTOR),
             Pages(author_of, _PAGED, "follows"),
+            never=_COUNTED,
             one_of=_ONE_ACTOR,
             fallbacks=_DIRECT,
         ),

@@ -55,7 +55,7 @@ _POSTS = Rows(post_of, "posts")
 _ONE_POST = Get("/app.bsky.feed.getPosts").via(accepts=_POSTS)
 _THREAD = Get("/app.bsky.feed.getPostThread", depth=DEPTH, parentHeight=0)
 _LIKES = Get("/app.bsky.feed.getLikes")
-_LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), "likes")
+LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), "likes")
 
 
 def _post_uri(args: Args) -> Generator[Call, Any, str]:
@@ -95,5 +95,5 @@ def comments(args: Args) -> Steps:
 def likes(args: Args) -> Steps:
     """Read the accounts that liked a post."""
     uri = yield from _post_uri(args)
-    answer = yield _LIKES.at(args, _LIKING, uri=uri)
-    return _LIKING.page(args, answer)
+    answer = yield _LIKES.at(args, LIKING, uri=uri)
+    return LIKING.page(args, answer)

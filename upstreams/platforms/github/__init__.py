@@ -15,28 +15,26 @@ from upstreams.model.archetypes import (
     REPOSITORY_LIST,
     VELOCITY,
 )
-from upstreams.model.calls import Get, listing, single
+from upstreams.model.calls import Get, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
 from upstreams.platforms.github import graphql, raw
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.reads import (
+    COMMENTS,
     FOUND_ISSUES,
     FOUND_REPOS,
     FOUND_USERS,
     HANDLE,
     ISSUE,
-    ISSUE_URL,
+    ISSUE_COMMENTS,
     ISSUES,
-    LINKED,
     QUERY,
     RELEASES,
     REPO_URL,
     REPOS,
     SEARCH_ISSUES,
-    SEARCHED,
-    comments,
     readme,
     top_issues,
 )
@@ -59,6 +57,19 @@ def _by_graphql(read: Read) -> tuple[Fallback, ...]:
     return (Fallback("graphql", read, needs=("token",)),)
 
 
+_OF_PROFILES = (
+    "bio",
+    "display_name",
+    "external_url",
+    "followers",
+    "following",
+    "joined_at",
+    "location",
+    "posts_count",
+)
+"""Fields that rows of accounts do not tell."""
+_NO_README = ("description", "image_url", "language", "updated_at")
+"""Fields of a page that a readme does not tell."""
 PLATFORM = Platform(
     slug="github",
     title="GitHub",
@@ -91,6 +102,7 @@ PLATFORM = Platform(
             Get("/users/{login}/repos", login=HANDLE, sort="updated"),
             REPOS,
             collect=500,
+            never=("watchers",),
         ),
         single(
             "repo",
@@ -108,6 +120,7 @@ PLATFORM = Platform(
             (REPO_URL,),
             description="A repository's readme as text. While the API is away the file is read under its usual names, "
             "without its id and size.",
+            never=_NO_README,
             fallbacks=(Fallback("raw", raw.readme),),
         ),
         listing(
@@ -125,12 +138,13 @@ PLATFORM = Platform(
             Get("/repos/{+repo}/issues", repo=REPO_URL, state=STATE),
             ISSUES,
         ),
-        Endpoint(
+        listing_by(
             "repo/top-issues",
             "The open issues with the most reactions.",
             POST_LIST,
             top_issues,
-            (REPO_URL, *SEARCHED.params()),
+            FOUND_ISSUES,
+            params=(REPO_URL,),
         ),
         single(
             "issue",
@@ -140,7 +154,7 @@ PLATFORM = Platform(
             issue_of,
             fallbacks=_by_graphql(graphql.issue),
         ),
-        Endpoint("issue/comments", "An issue's comments.", COMMENT_LIST, comments, (ISSUE_URL, *LINKED.params())),
+        listing("issue/comments", "An issue's comments.", COMMENT_LIST, ISSUE_COMMENTS, COMMENTS),
         listing("search", "Issues by query.", POST_LIST, SEARCH_ISSUES, FOUND_ISSUES),
         listing(
             "search/repos",
@@ -148,6 +162,7 @@ PLATFORM = Platform(
             REPOSITORY_LIST,
             Get("/search/repositories", q=QUERY, sort=REPO_SORT).via("search"),
             FOUND_REPOS,
+            never=("watchers",),
         ),
         listing(
             "search/users",
@@ -155,8 +170,17 @@ PLATFORM = Platform(
             AUTHOR_LIST,
             Get("/search/users", q=QUERY).via("search"),
             FOUND_USERS,
+            never=_OF_PROFILES,
         ),
-        Endpoint("repo/dossier", "A repository and what surrounds it.", DOSSIER, dossier, (REPO_URL,), "advanced"),
+        Endpoint(
+            "repo/dossier",
+            "A repository and what surrounds it.",
+            DOSSIER,
+            dossier,
+            (REPO_URL,),
+            "advanced",
+            never=tuple(f"article.{field}" for field in _NO_README),
+        ),
         Endpoint(
             "user/profile-velocity",
             "An account and its pace.",
@@ -164,6 +188,7 @@ PLATFORM = Platform(
             velocity,
             (HANDLE,),
             "advanced",
+            never=tuple(f"author.{field}" for field in author_of.unfilled),
         ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.paging import ByLink, ByPage
 from upstreams.model.params import Args, Param
-from upstreams.model.steps import Page, Single, Steps
+from upstreams.model.steps import Single, Steps
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
 
 _NAME = r"[\w.-]+"
@@ -58,7 +58,7 @@ _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was comp
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
     Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)
 )
-REPOS, RELEASES, ISSUES, _COMMENTS = (Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of))
+REPOS, RELEASES, ISSUES, COMMENTS = (Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of))
 
 
 def _issue_path(issue: str) -> str:
@@ -69,7 +69,7 @@ def _issue_path(issue: str) -> str:
 ISSUE = Get("/repos/{+issue}", issue=made(_issue_path, ISSUE_URL))
 SEARCH_ISSUES = Get("/search/issues", q=QUERY, sort=ISSUE_SORT).via("search")
 _README = Get("/repos/{+repo}/readme", repo=REPO_URL).via(accepts="json or text")
-_ISSUE_COMMENTS = Get("/repos/{+issue}/comments", issue=made(_issue_path, ISSUE_URL))
+ISSUE_COMMENTS = Get("/repos/{+issue}/comments", issue=made(_issue_path, ISSUE_URL))
 _TOP_ISSUES = Get("/search/issues", sort="reactions").via("search")
 
 
@@ -77,15 +77,6 @@ def readme(args: Args) -> Steps:
     """A repository's readme."""
     answer = yield _README.at(args)
     return Single(readme_of(answer.body, args.text("url")))
-
-
-def comments(args: Args) -> Steps:
-    """The comments of an issue or pull request, oldest first."""
-    answer = yield _ISSUE_COMMENTS.at(args, _COMMENTS)
-    page: Page = _COMMENTS.page(args, answer)
-    for record in page.records:
-        record["post_id"] = args.text("url").rpartition("/")[2]
-    return page
 
 
 def top_issues(args: Args) -> Steps:

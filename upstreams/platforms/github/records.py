@@ -68,6 +68,13 @@ author_of = _byline_of.with_fields(
     },
 )
 """A user or an organization; rows of lists carry only id, login, avatar and address."""
+
+
+def _number_in(issue: str | None) -> str | None:
+    """The number at the end of an issue's canonical name."""
+    return issue and issue.rpartition("/")[2]
+
+
 _owner_of = record_map(owner, username=read.text("login"), avatar_url=read.text("avatar_url"), type=read.text("type"))
 repository_of = record_map(
     repository,
@@ -117,12 +124,13 @@ comment_of = record_map(
     comment,
     id=read.ident("id"),
     url=read.text("html_url"),
+    post_id=of(_number_in, read.given("url")),
     text=read.text("body"),
     author=_byline_of.at("user"),
     likes=read.count("reactions.total_count"),
     published_at=read.instant("created_at"),
 )
-"""A comment of an issue, whose number the answer does not tell."""
+"""A comment of an issue, whose number the request alone tells."""
 release_of = record_map(
     release,
     id=read.ident("id"),

@@ -21,13 +21,17 @@ from upstreams.platforms.hackernews.reads import (
     profile,
     story_of,
 )
+from upstreams.platforms.hackernews.records import author_of, post_of
 
+_NO_NUMBERS = ("engagement.likes", "engagement.replies")
 _ALGOLIAS = "While Firebase is away Algolia lists them: it knows the newest a little later, and its list is longer."
 _FIREBASES = "While Algolia is away Firebase tells of it"
 
 
 def _front_page(resource: str, summary: str, name: str) -> Endpoint:
-    return Endpoint(resource, summary, POST_LIST, listed(name), (limit(30),), kind="search")
+    return Endpoint(
+        resource, summary, POST_LIST, listed(name), (limit(30),), kind="search", record=post_of, never=("total",)
+    )
 
 
 def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
@@ -61,6 +65,7 @@ PLATFORM = Platform(
             POST,
             ITEM,
             story_of,
+            never=tuple(post_of.unfilled),
             description=f"One story, poll or job. {_FIREBASES}: then the number of comments is known, story_id is not.",
             fallbacks=(Fallback("firebase", elsewhere.story),),
         ),
@@ -70,6 +75,14 @@ PLATFORM = Platform(
             COMMENT_LIST,
             comments,
             (STORY_ID, LIMIT),
+            never=(
+                "author.avatar_url",
+                "author.display_name",
+                "author.verified",
+                *_NO_NUMBERS,
+                "flags.pinned",
+                "total",
+            ),
             description=f"A story's comments, each with the replies to it. {_FIREBASES}, comment by comment: then they "
             "come in the site's order, and a warning says so where a page has more than 300 with their replies.",
             fallbacks=(Fallback("firebase", elsewhere.comments),),
@@ -80,6 +93,7 @@ PLATFORM = Platform(
             AUTHOR,
             profile,
             (HANDLE,),
+            record=author_of,
             fallbacks=(Fallback("firebase", elsewhere.profile),),
         ),
         _front_page("top", "The stories and jobs of the front page and the pages after it.", "topstories"),

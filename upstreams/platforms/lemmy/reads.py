@@ -131,7 +131,8 @@ def single_of(
     old, new = calls
     read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
     params = (*_OF_POST, *old.params) if of_post else old.params
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST if of_post else (), record=record)
+    one_of = _ONE_POST if of_post else ()
+    return Endpoint(resource, summary, archetype, read, params, one_of=one_of, record=record, never=("total",))
 
 
 def listing_of(
@@ -147,7 +148,8 @@ def listing_of(
     old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
     params = (*(_OF_POST if of_post else ()), *listed.old.params, *NUMBERED.params())
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST if of_post else (), record=record)
+    one_of = _ONE_POST if of_post else ()
+    return Endpoint(resource, summary, archetype, read, params, one_of=one_of, record=record, never=("total",))
 
 
 def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:

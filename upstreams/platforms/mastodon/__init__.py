@@ -34,7 +34,7 @@ def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more
     call = Get(f"/v1/accounts/{{account}}/{path}", **{one.name: one for one in more})
     read = partial(reads.of_account, call, Pages(record, paging))
     params = (HANDLE, USER_ID, *more, *paging.params())
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_ACCOUNT, record=record)
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_ACCOUNT, record=record, never=("total",))
 
 
 def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
@@ -42,7 +42,7 @@ def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages
     read = partial(reads.of_post, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages)
     params = (POST_URL, POST_ID, *pages.paging.params())
     record = pages.record if isinstance(pages.record, RecordMap) else None
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST, record=record)
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST, record=record, never=("total",))
 
 
 def _search(type_: str) -> Get:

@@ -123,6 +123,7 @@ PLATFORM = Platform(
             COMMENT_LIST,
             _get("/questions/{id}/comments", id=QUESTION_ID, sort="creation", order="asc"),
             _COMMENTS,
+            never=("flags.pinned", "url"),
         ),
         single("profile", "One account on a site.", AUTHOR, _get("/users/{id}", id=USER_ID), author_of, at="items[0]"),
         listing(
