@@ -8,19 +8,7 @@ from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import listing, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.params import limit
-from upstreams.platforms.hackernews import elsewhere
-from upstreams.platforms.hackernews.reads import (
-    HANDLE,
-    HITS,
-    ITEM,
-    LIMIT,
-    SEARCH,
-    STORY_ID,
-    comments,
-    listed,
-    profile,
-    story_of,
-)
+from upstreams.platforms.hackernews import elsewhere, reads
 from upstreams.platforms.hackernews.records import author_of, post_of
 
 _NO_NUMBERS = ("engagement.likes", "engagement.replies")
@@ -30,7 +18,7 @@ _FIREBASES = "While Algolia is away Firebase tells of it"
 
 def _front_page(resource: str, summary: str, name: str) -> Endpoint:
     return Endpoint(
-        resource, summary, POST_LIST, listed(name), (limit(30),), kind="search", record=post_of, never=("total",)
+        resource, summary, POST_LIST, reads.listed(name), (limit(30),), kind="search", record=post_of, never=("total",)
     )
 
 
@@ -54,8 +42,8 @@ PLATFORM = Platform(
             "search",
             "Stories, comments and polls by query.",
             POST_LIST,
-            SEARCH,
-            HITS,
+            reads.SEARCH,
+            reads.HITS,
             collect=500,
             description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
         ),
@@ -63,8 +51,8 @@ PLATFORM = Platform(
             "story",
             "One story, poll or job.",
             POST,
-            ITEM,
-            story_of,
+            reads.ITEM,
+            reads.story_of,
             never=tuple(post_of.unfilled),
             description=f"One story, poll or job. {_FIREBASES}: then the number of comments is known, story_id is not.",
             fallbacks=(Fallback("firebase", elsewhere.story),),
@@ -73,8 +61,8 @@ PLATFORM = Platform(
             "story/comments",
             "A story's comments, each with the replies to it.",
             COMMENT_LIST,
-            comments,
-            (STORY_ID, LIMIT),
+            reads.comments,
+            (reads.STORY_ID, reads.LIMIT),
             never=(
                 "author.avatar_url",
                 "author.display_name",
@@ -91,8 +79,8 @@ PLATFORM = Platform(
             "profile",
             "One account's public profile.",
             AUTHOR,
-            profile,
-            (HANDLE,),
+            reads.profile,
+            (reads.HANDLE,),
             record=author_of,
             fallbacks=(Fallback("firebase", elsewhere.profile),),
         ),

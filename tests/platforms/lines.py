@@ -1,0 +1,60 @@
+"""Counts lines an endpoint for each platform: `python -m tests.platforms.lines`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from upstreams.platforms import load_platforms
+
+_PROJECT = Path(__file__).resolve().parents[2]
+
+
+class Lines(NamedTuple):
+    """The lines of one platform, without blank ones; a stand-in that the tool made counts for none."""
+
+    slug: str
+    endpoints: int
+    adapter: int
+    cases: int
+    traps: int
+
+    @property
+    def each(self) -> float:
+        """The lines an endpoint."""
+        return (self.adapter + self.cases + self.traps) / self.endpoints
+
+
+def lines_of_platforms() -> Iterator[Lines]:
+    """The lines of every platform."""
+    for platform in load_platforms():
+        tested = _PROJECT / "tests" / "platforms" / platform.slug
+        traps = sorted(tested.glob("test_*.py"))
+        rest = [path for path in tested.glob("*.py") if path not in traps]
+        adapter = (_PROJECT / "upstreams" / "platforms" / platform.slug).rglob("*.py")
+        stand_in = [_PROJECT / "upstreams" / "sandbox" / f"{platform.slug}.py"]
+        stand_in += (_PROJECT / "upstreams" / "sandbox" / platform.slug).glob("*.py")
+        written = [*adapter, *(path for path in stand_in if path.is_file())]
+        yield Lines(
+            platform.slug, len(platform.endpoints), *(sum(map(_lines, each)) for each in (written, rest, traps))
+        )
+
+
+def _lines(path: Path) -> int:
+    return sum(1 for line in path.read_text().splitlines() if line.strip())
+
+
+def main() -> None:
+    """Print a line a platform, and the median."""
+    found = list(lines_of_platforms())
+    print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'an endpoint':>14}")
+    for one in found:
+        print(f"{one.slug:16}{one.endpoints:10}{one.adapter:10}{one.cases:8}{one.traps:8}{one.each:14.1f}")
+    total = sum(one.endpoints for one in found)
+    print(f"median {median(one.each for one in found):.1f} lines an endpoint, {total} endpoints")
+
+
+if __name__ == "__main__":
+    main()

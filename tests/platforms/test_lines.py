@@ -1,0 +1,13 @@
+"""The count of lines an endpoint reads every platform's files."""
+
+from __future__ import annotations
+
+from tests.platforms.lines import lines_of_platforms
+from upstreams.platforms import platform_slugs
+
+
+def test_every_platform_is_counted_with_each_of_its_parts() -> None:
+    found = {one.slug: one for one in lines_of_platforms()}
+    assert tuple(sorted(found)) == platform_slugs()
+    assert all(one.adapter and one.cases and one.traps for one in found.values())
+    assert all(one.each == (one.adapter + one.cases + one.traps) / one.endpoints for one in found.values())
