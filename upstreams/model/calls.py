@@ -25,7 +25,7 @@ from upstreams.model.errors import NotFound
 from upstreams.model.maps import RecordMap, Rows
 from upstreams.model.paging.shape import MakeRecord, Pages
 from upstreams.model.params import Args, Param, Value
-from upstreams.model.steps import Accepts, Call, Single, Steps, segment
+from upstreams.model.steps import Accepts, Call, Form, Single, Steps, segment
 
 __all__ = ["Get", "Made", "Member", "Pages", "Post", "PostForm", "Secret", "listing", "listing_by", "made", "single"]
 _PLACE = re.compile(r"\{(\+?)(\w+)\}")
@@ -88,6 +88,10 @@ class Get:
         accepts: Accepts = self._via.get("accepts", "json")
         return accepts
 
+    def form(self, usual: Accepts) -> Accepts:
+        """The form of body that it names where that is not JSON; else `usual`."""
+        return self.accepts if isinstance(self.accepts, Form) else usual
+
     @property
     def params(self) -> tuple[Param, ...]:
         """The parameters that it takes, in their order."""
@@ -101,7 +105,7 @@ class Get:
         """The call of these arguments, for a page of a list where `pages` read it; `given` fills more members."""
         if pages is None:
             return self.make(args, self.accepts, _NOTHING, given)
-        return self.make(args, pages.accepts, pages.paging.query(args), given)
+        return self.make(args, self.form(pages.accepts), pages.paging.query(args), given)
 
     @cached_property
     def make(self) -> _Make:
@@ -204,16 +208,17 @@ def single(
     is_first = at.endswith("[0]")
     rows = Rows(record if not isinstance(record, RecordMap) or is_first or not at else record.inside(at), at[:-3])
     if is_first:
-        read: Read = partial(_read_first, call, rows, rows if isinstance(record, RecordMap) else call.accepts)
+        read: Read = partial(_read_first, call, rows, call.form(rows if isinstance(record, RecordMap) else "json"))
     elif isinstance(record, RecordMap):
-        read = partial(_read_mapped, call, record.inside(at) if at else record)
+        whole = record.inside(at) if at else record
+        read = partial(_read_mapped, call, whole, call.form(whole))
     else:
         read = partial(_read_by_hand, call, record, at)
     return Endpoint(resource, summary, archetype, read, **_completed(options, call.params, record, archetype))
 
 
-def _read_mapped(call: Get, record: RecordMap, args: Args) -> Steps:
-    answer = yield call.make(args, record, _NOTHING, _NOTHING)
+def _read_mapped(call: Get, record: RecordMap, accepts: Accepts, args: Args) -> Steps:
+    answer = yield call.make(args, accepts, _NOTHING, _NOTHING)
     return Single(record.read(answer.body, args.values))
 
 
@@ -244,7 +249,7 @@ def listing(
     **options: Unpack[Options],
 ) -> Endpoint:
     """An endpoint of a list, of which each page is one call; `collect` is the most rows that a walk collects."""
-    read = partial(_read_page, call, pages)
+    read = partial(_read_page, call, pages, call.form(pages.accepts))
     return listing_by(resource, summary, archetype, read, pages, collect=collect, **_with_params(options, call.params))
 
 
@@ -271,8 +276,8 @@ def _with_params(options: Options, params: tuple[Param, ...]) -> Options:
     return {**options, "params": (*params, *(one for one in options.get("params", ()) if one not in params))}
 
 
-def _read_page(call: Get, pages: Pages, args: Args) -> Steps:
-    answer = yield call.make(args, pages.accepts, pages.paging.query(args), _NOTHING)
+def _read_page(call: Get, pages: Pages, accepts: Accepts, args: Args) -> Steps:
+    answer = yield call.make(args, accepts, pages.paging.query(args), _NOTHING)
     return pages.page(args, answer)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from upstreams.content import FEED
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, author
 from upstreams.model.calls import Get, Pages, Post, PostForm, Secret, listing, made, single
 from upstreams.model.endpoint import Endpoint
@@ -165,3 +166,15 @@ def test_an_endpoint_knows_the_fields_that_its_map_never_fills() -> None:
 def test_answers_are_kept_as_long_as_their_kind_says(resource: str, kind: Any, ttl_s: int) -> None:
     more = {} if kind is None else {"kind": kind}
     assert listing(resource, "Many.", AUTHOR_LIST, Get("/x"), Pages(AUTHOR_OF, Once()), **more).cache_ttl_s == ttl_s
+
+
+def test_a_form_that_is_not_json_counts_more_than_the_map_that_reads_its_values() -> None:
+    pages = Pages(AUTHOR_OF, ByToken("after"), "items")
+    feed = Get("/feed").via(accepts=FEED)
+    assert feed.at(Args({"limit": 5}), pages).accepts is FEED
+    for endpoint in (
+        single("one", "One.", AUTHOR, feed, AUTHOR_OF),
+        single("first", "The first.", AUTHOR, feed, AUTHOR_OF, at="items[0]"),
+        listing("all", "All.", AUTHOR_LIST, feed, pages),
+    ):
+        assert next(endpoint.read(Args({"limit": 5}))).accepts is FEED

@@ -1,0 +1,32 @@
+"""An unchanged answer is asked for by its tag where that is free of a quota, and comes as if it were new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from tests.fakes.node import open_test_node
+from tests.fakes.scripted_upstream import Told
+
+USER = {"id": 1, "login": "ada", "name": "Ada", "type": "User"}
+TAGGED = {"content-type": "application/json", "etag": 'W/"1"'}
+FRESH = {"cache-control": "no-cache"}
+
+
+async def test_with_a_token_an_unchanged_answer_comes_from_what_was_kept(tmp_path: Path) -> None:
+    """Method: the upstream answers 304 the second time, and without a token has nothing that it could refer to."""
+    for environ, status in (({"GITHUB_TOKEN": "t"}, 200), ({}, 502)):
+        folder = tmp_path / str(status)
+        tables = {"upstreams": {"defaults": {"retries": 0}, "github": {"token_env": "GITHUB_TOKEN"}}}
+        async with open_test_node(folder, environ=environ, **tables) as node:
+            node.upstream.always(Told(200, orjson.dumps(USER), TAGGED))
+            first = await node.get("/v1/github/profile?handle=ada")
+            assert first.status == 200
+            node.upstream.always(Told(304, b"", {"etag": 'W/"1"'}))
+            again = await node.get("/v1/github/profile?handle=ada", headers=FRESH)
+            assert again.status == status
+            if status == 200:
+                assert again.json["data"] == first.json["data"]
+            else:
+                assert again.json["credits_used"] == 0
