@@ -156,13 +156,13 @@ class _FeedReader:
             return address
 
     def _authors(self, found: Found) -> list[fields.Json]:
-        authors: list[fields.Json] = []
+        authors: dict[str, fields.Json] = {}
         for element in (*found.get("author", ()), *found.get("dc:creator", ()), *found.get("itunes:author", ())):
             inner = self._children(element)
             name = first_text(inner, "name") if inner else person_of(words_of(element))
-            if name and all(one["name"] != name for one in authors):
-                authors.append({"name": name, "url": self._absolute(first_text(inner, "uri", "url"))})
-        return authors
+            if name and name not in authors:
+                authors[name] = {"name": name, "url": self._absolute(first_text(inner, "uri", "url"))}
+        return list(authors.values())
 
     def _categories(self, found: Found) -> list[str]:
         terms: Iterator[str | None] = (

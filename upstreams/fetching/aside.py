@@ -19,6 +19,10 @@ LONG_BYTES = 128 * 1024
 """An answer with more is long: nearly none is, and a thread costs more than reading a shorter one takes."""
 
 
+LONG_FORM_BYTES = 32 * 1024
+"""The same for a body that is not JSON: reading its values takes up to ten times as long."""
+
+
 class Aside:
     """The one thread at a time in which a node reads what is long."""
 

@@ -16,11 +16,11 @@ from limits.breaker import Breaker
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
-from upstreams.fetching.aside import LONG_BYTES, Aside
+from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES, Aside
 from upstreams.model.errors import THROTTLED_S, TargetRefused, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.paths import has_dots
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace
-from upstreams.model.steps import Accepts, Answer
+from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 _WHOLE = ""
@@ -216,7 +216,7 @@ class Source:
                     raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
                 )
             took_s = self._now() - started
-            if len(raw.body) <= LONG_BYTES:
+            if len(raw.body) <= (LONG_FORM_BYTES if accepts.__class__ is Form else LONG_BYTES):
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
                 read = partial(

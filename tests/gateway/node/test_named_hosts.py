@@ -36,6 +36,12 @@ BODIES: dict[str, tuple[str, Told, int]] = {
     "a feed that is none": ("feed", Told(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
     "a feed that is a text": ("feed", Told(200, b"Sorry", {"content-type": "text/plain"}), 502),
     "a feed of entities": ("feed", Told(200, b"<rss>" + b"&x;" * MB, {"content-type": "text/xml"}), 502),
+    "a short feed of items": ("feed", Told(200, b"<rss><channel>" + b"<item><a:b c='d'/></item>" * 5_000, {}), 200),
+    "a short feed of authors": (
+        "feed",
+        Told(200, b"<rss><channel><item>" + b"".join(b"<author>%d</author>" % at for at in range(5_900)), {}), 200,
+    ),
+    "a short page": ("shelf", Told(200, b"<div class=m><p class=t>&amp;<b>x</b></div>" * 900, {}), 200),
     "a feed that is gone": ("feed", Told(404, b"<p>Not found", {"content-type": "text/html"}), 404),
     "an empty feed": ("feed", Told(200, b"", {"content-type": "text/xml"}), 404),
     "an error page": ("feed", Told(500, b"<p>Sorry", {"content-type": "text/html"}), 502),
