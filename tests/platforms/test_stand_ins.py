@@ -69,11 +69,13 @@ def checked(platform: Platform, case: Case) -> bool:
     return True
 
 
-@every_made
+@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 def test_every_endpoint_reads_of_its_stand_in_what_its_table_says(platform: Platform) -> None:
+    """Of a stand-in that is written by hand those cases are held that make the same calls there."""
     cases = [case for case in cases_of(platform) if case.refused is None]
     told = {case.resource for case in cases if checked(platform, case)}
-    assert {one.resource for one in platform.endpoints} - told == set(), "no case holds these"
+    assert told
+    assert platform not in MADE or {one.resource for one in platform.endpoints} - told == set(), "no case holds these"
 
 
 @named(LISTS)

@@ -13,7 +13,8 @@ host, `{name*}` the rest of a path), and `body`, a template (see `filling`). The
 - `missing`, `throttled`, `broken`: the answer where a value of the request holds that word or is 404, 429 or 500, with
   `status`, `body` and `headers`; or "empty". Those of the whole platform are in `failures`.
 
-`aliases` of the file leads from further hosts to the one that its calls name.
+`aliases` of the file leads from further hosts to the one that its calls name. Where the calls take any host and share
+paths with another platform's, it leads from those hosts that are this platform's: `{"video.example": "{instance}"}`.
 """
 
 from __future__ import annotations
@@ -66,8 +67,16 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
         when = template.get("when", {})
         rest, rows = _parted(template)
         call = _Call(f"{slug}/{place}", rest, made.get("failures", {}), paging_of(template), rows)
-        for one in (host, *hosts.get(host, ())):
-            yield route(one, f"/{path}", call.answer, takes=partial(_takes, method, when))
+        yield route(host, f"/{path}", call.answer, takes=partial(_takes, method, when))
+        for one in hosts.get(host, ()):
+            answer = partial(_answer_at, one, host, call)
+            yield route(one, f"/{path}", answer, takes=partial(_takes, method, when))
+
+
+def _answer_at(alias: str, host: str, call: _Call, request: SandboxRequest) -> SandboxReply:
+    """The answer at a further host, which stands in the place of the calls' own where that is a parameter."""
+    named = {host[1:-1]: alias} if host.startswith("{") else {}
+    return call.answer(replace(request, found={**named, **request.found}))
 
 
 def paging_of(template: Template) -> Paging:

@@ -72,6 +72,15 @@ def test_any_host_is_known_where_a_caller_may_name_it() -> None:
     assert ask("social.example.org", "/other").status == 404
 
 
+def test_of_platforms_that_take_any_host_the_one_is_asked_whose_host_it_is() -> None:
+    first = {"calls": [{"call": "GET {instance}/api/{id}", "body": {"of": "first"}}]}
+    call = {"call": "GET {host}/api/{id}", "body": {"of": "${host}"}}
+    second = {"aliases": {"second.example": "{host}"}, "calls": [call]}
+    routes = by_host((*routes_of("first", first), *routes_of("second", second)))
+    for host, of in (("any.example", "first"), ("second.example", "second.example")):
+        assert answer(routes, SandboxRequest(host, "/api/7", {})).body == {"of": of}
+
+
 @pytest.mark.parametrize(
     ("subject", "status", "body"),
     [
