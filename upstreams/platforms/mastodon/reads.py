@@ -96,5 +96,7 @@ def tags(call: Get, rows: Rows, args: Args) -> Steps:
     return Single(analytics(period="day", items=items))
 
 
-def _change(uses: list[int]) -> int | None:
-    return uses[0] - uses[1] if len(uses) > 1 else None
+def _change(uses: list[int | None]) -> int | None:
+    """Return how many more there were than the day before, where both days tell."""
+    today, before = (*uses, None, None)[:2]
+    return None if today is None or before is None else today - before

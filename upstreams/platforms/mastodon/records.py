@@ -7,13 +7,23 @@ from typing import Any
 from upstreams.model import readers as read
 from upstreams.model.archetypes import Record, author, byline, comment, post
 from upstreams.model.errors import NotFound
-from upstreams.model.fields import joined
+from upstreams.model.fields import count, joined
 from upstreams.model.maps import record_map
 from upstreams.model.readers import of
 
 
 def _first(found: list[str]) -> str | None:
     return found[0] if found else None
+
+
+def _uses(history: Any) -> list[int | None]:
+    """The uses of each day, the latest first; None for a day that does not tell."""
+    days = history if isinstance(history, list) else []
+    return [count(day, "uses") if isinstance(day, dict) else None for day in days]
+
+
+def _uses_today(history: Any) -> int | None:
+    return next(iter(_uses(history)), None)
 
 
 def _verified(links: list[bool]) -> bool | None:
@@ -32,12 +42,11 @@ def _line(name: str | None, value: str | None) -> str | None:
     return ": ".join([piece for piece in (name, value) if piece]) or None
 
 
-def _trend(*, name: str | None, url: str | None, uses: list[int]) -> Record:
+def _trend(*, name: str | None, url: str | None, uses: list[int | None]) -> Record:
     return locals()
 
 
 _NUMBER, _CONTENT, _CREATED = read.ident("id"), read.html("content"), read.instant("created_at")
-_USES = read.each("history", read.count("uses"))
 _byline_of = record_map(
     byline,
     id=_NUMBER,
@@ -111,7 +120,7 @@ link_of = record_map(
     ).here(),
     thumbnail_url=read.text("image"),
     published_at=read.instant("published_at"),
-    ext={"language": read.text("language"), "provider": read.text("provider_name"), "uses": of(_first, _USES)},
+    ext={"language": read.text("language"), "provider": read.text("provider_name"), "uses": of(_uses_today, "history")},
 )
 """A page that is linked to a lot; `uses` are those of the day."""
-trend_of = record_map(_trend, name=read.text("name"), url=read.text("url"), uses=_USES)
+trend_of = record_map(_trend, name=read.text("name"), url=read.text("url"), uses=of(_uses, "history"))
