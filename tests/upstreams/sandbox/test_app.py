@@ -17,12 +17,14 @@ from upstreams.model.errors import NotFound, UpstreamThrottled
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms import load_platforms
-from upstreams.sandbox.app import Behaviour, Sandbox, drifted
+from upstreams.sandbox.app import DRIFT_STEP_S, Behaviour, Sandbox, drifted
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence, unix_time
 from upstreams.sandbox.rehearse import example_values, rehearse
+from upstreams.sandbox.site import request_of
 from upstreams.sandbox.stand_ins import load_routes
 
 NOW_AT = 1_735_689_600.0
+COUNTED = ("followersCount", "followsCount", "postsCount")
 GITHUB = "api.github.com"
 ENDPOINTS = [(platform, endpoint) for platform in load_platforms() for endpoint in platform.endpoints]
 every_endpoint = pytest.mark.parametrize(
@@ -240,3 +242,24 @@ def test_what_drifts_is_what_people_count_and_nothing_else() -> None:
         "stargazers": {"totalCount": 204},
     }
     assert drifted({"search": {"totalCount": 5}}, 3) == {"search": {"totalCount": 5}}
+
+
+async def test_made_stand_ins_drift_once_and_by_the_same_switch(autojump_clock: MockClock) -> None:
+    path = "/public.api.bsky.app/xrpc/app.bsky.actor.getProfile"
+    behaviour = Behaviour(drifts=True)
+    sandbox = Sandbox(behaviour, Random(1))
+    first = orjson.loads((await ask(sandbox, path, "actor=ada.test"))[2])
+    await trio.sleep(3 * DRIFT_STEP_S)
+    later = orjson.loads((await ask(sandbox, path, "actor=ada.test"))[2])
+    assert later == {**first, **{name: first[name] + 3 * (1 + first[name] // 200) for name in COUNTED}}
+    behaviour.drifts = False
+    assert orjson.loads((await ask(sandbox, path, "actor=ada.test"))[2]) == first
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [(b'{"query": {"name": "ada"}}', "ada"), (b"query.name=grace&x=1", "grace"), (b"x" * 70_000, ""), (b"", "")],
+)
+def test_a_body_is_json_or_a_form(body: bytes, name: str) -> None:
+    assert request_of("POST", "a.example", "/x?y=1&y=2", body).values.get("query.name", "") == name
+    assert request_of("POST", "a.example", "/x?y=1&y=2", body).query == {"y": "1,2"}
