@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.platforms.case import Case, from_sandbox, recordings_dir, walk
-from tests.platforms.drive import drive
+from tests.platforms.drive import drive, sandbox_of
 from tests.platforms.playing import play
 from tests.platforms.stand_in import FOLDER, made_of
 from tests.platforms.templates import literals_of, placeholders_in
@@ -22,7 +22,9 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Answer, Call, Page
 from upstreams.sandbox.filling import KINDS, PAGE_KINDS
+from upstreams.sandbox.made import routes_of
 from upstreams.sandbox.rehearse import example_values
+from upstreams.sandbox.site import by_host
 
 CREDENTIALS = {"identifier": "ada.test", "password": "abcd-efgh", "token": "t0ken", "key": "k3y"}
 MADE = [platform for platform in PLATFORMS if (FOLDER / f"{platform.slug}.json").is_file()]
@@ -76,6 +78,16 @@ def test_every_endpoint_reads_of_its_stand_in_what_its_table_says(platform: Plat
     told = {case.resource for case in cases if checked(platform, case)}
     assert told
     assert platform not in MADE or {one.resource for one in platform.endpoints} - told == set(), "no case holds these"
+
+
+@named(ENDPOINTS)
+def test_a_call_is_answered_by_the_stand_in_of_its_own_platform(platform: Platform, one: Endpoint) -> None:
+    """Goal: platforms that take any host do not answer for each other. Method: the same without the others."""
+    alone = sandbox_of(by_host(routes_of(platform.slug, template(platform))))
+    values = example_values(one)
+    assert drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS) == drive(
+        platform, one.resource, values, alone, credentials=CREDENTIALS
+    )
 
 
 @named(LISTS)
