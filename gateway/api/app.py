@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,12 +10,12 @@ from billing.ledger.free_usage import FreeUsage
 from gateway.api.admission import WINDOW, Admission, window_values
 from gateway.api.cors import Cors
 from gateway.api.responses import Replies
+from gateway.api.routes.description import Description
 from gateway.api.routes.events import SOCKET_PATH
-from gateway.docs.pages.site import PublicPages
 from gateway.http.compression import LEAST_BYTES, Compression
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.forwarded import TrustedProxies
-from gateway.http.request import Caller, Headers, Public, Reply, Request, joined_headers, prefers, repeated_of
+from gateway.http.request import Caller, Headers, Reply, Request, joined_headers, prefers, repeated_of
 from gateway.http.routing import Routes, wrong_method
 from gateway.http.slices import slices
 from gateway.http.sse import EventStream
@@ -40,9 +40,7 @@ class Parts:
 
     admission: Admission
     routes: Routes
-    pages: PublicPages
-    public: Mapping[str, Public]
-    """The paths under `/v1/` that need no key to be read."""
+    description: Description
     replies: Replies
     metrics: Metrics
     usage: FreeUsage
@@ -59,6 +57,7 @@ class Api:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # Bound here, since each is used for every request.
+        self._public = parts.description.public
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
@@ -139,8 +138,8 @@ class Api:
                 return await self._outside(request)
             if request.query_string:
                 parts.admission.refuse_key_in_query(request)
-            if request.path in parts.public and request.method in _READS:
-                return await parts.public[request.path](request)
+            if request.path in self._public and request.method in _READS:
+                return await self._public[request.path](request)
             admission = parts.admission
             caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
             if not admission.enter_nowait(caller):
@@ -157,7 +156,7 @@ class Api:
 
     async def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
-        pages = self._parts.pages
+        pages = self._parts.description.pages
         if not await pages.knows(request.path):
             raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
         if request.method in _READS:

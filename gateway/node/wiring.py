@@ -37,7 +37,7 @@ from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
-from gateway.http.routing import Route, Routes
+from gateway.http.routing import Route
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
 from gateway.node.gauges import calls_charged, gather
 from gateway.node.maintenance import run_maintenance
@@ -205,12 +205,10 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     replies = Replies(stores.balances, setting.base_url, None if server.base_url else proxies)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
     own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
-    routes = Routes((*_data_routes(parts.catalog, calls, replies, stores.usage), *description.routes, *own))
     entry = Parts(
         admission=admission,
-        routes=description.describe(routes),
-        pages=description.pages,
-        public=description.public,
+        routes=description.table(_data_routes(parts.catalog, calls, replies, stores.usage), own),
+        description=description,
         replies=replies,
         metrics=metrics,
         usage=stores.usage,

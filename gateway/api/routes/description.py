@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final
 
@@ -83,7 +83,8 @@ class Description:
             past=status.past,
         )
 
-    def describe(self, routes: Routes) -> Routes:
-        """Take the whole routing table, its own routes among them."""
+    def table(self, data: Iterable[Route], account: Iterable[Route]) -> Routes:
+        """The routing table of a node, its own routes among them, all of which it describes."""
+        routes = Routes((*data, *self.routes, *account))
         self.reference.describe(routes.all())
         return routes

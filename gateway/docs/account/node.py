@@ -110,6 +110,7 @@ GUIDE: Final = RouteDoc(
     "The guide of one endpoint: parameters, price, errors and a true example.",
     GuideData,
     one_of=(("id", "url"),),
+    reasons=("ENDPOINT_NOT_FOUND",),
     platform="utility",
 )
 STATUS: Final = RouteDoc(

@@ -11,7 +11,7 @@ import msgspec
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.docs.schemas import openapi_schemas
-from gateway.http.codes import CODES
+from gateway.http.codes import CODES, OF_THE_EDGE
 from upstreams.model.archetypes import Archetype
 
 _REF: Final = "#/components/schemas/{name}"
@@ -64,6 +64,12 @@ _ERROR: Final[Schema] = {
     },
     "required": ["success", "error", "credits_used", "credits_remaining", "request_id"],
 }
+_DRY_RUN: Final[Schema] = {
+    "description": "With `dry_run`: nothing was made.",
+    "content": {
+        "application/json": {"schema": {"allOf": [{"$ref": _REF.format(name="Envelope")}, {"required": ["data"]}]}}
+    },
+}
 _TEXT: Final = {
     "text/csv": "The rows, a column for each field.",
     "application/x-ndjson": "The rows, each as JSON on a line of its own.",
@@ -91,7 +97,8 @@ class Answers:
             return {"200": {"$ref": f"#/components/responses/{name}"}}
         if doc.answer is not None:
             self._types[operation.archetype] = doc.answer
-        return {str(doc.status): self._described(operation, forms)}
+        found = {str(doc.status): self._described(operation, forms)}
+        return {"200": _DRY_RUN, **found} if doc.beside else found
 
     def take(self, type_: Any) -> Schema:
         """Return a reference to the schema of a type."""
@@ -131,7 +138,7 @@ def _enveloped(operation: ApiOperation) -> Schema:
     reference = {"$ref": _REF.format(name=operation.archetype)}
     envelope = {"$ref": _REF.format(name="Envelope")}
     if operation.route.doc is not None and operation.route.doc.beside:
-        return {"anyOf": [{"allOf": [envelope, reference]}, {"allOf": [envelope, {"required": ["data"]}]}]}
+        return {"allOf": [envelope, reference]}
     own: Schema = {"type": "object", "properties": {"data": reference}, "required": ["data"]}
     if operation.paginated or operation.archetype.endswith("sData"):
         own["properties"]["pagination"] = {"$ref": _REF.format(name="Pagination")}
@@ -153,7 +160,9 @@ def error_responses(base_url: str) -> dict[str, Schema]:
     by_status: defaultdict[int, list[str]] = defaultdict(list)
     for code in CODES.values():
         by_status[code.status].append(code.name)
-    return {f"E{status}": _error_response(status, names, base_url) for status, names in by_status.items()}
+    found = {f"E{status}": _error_response(status, names, base_url) for status, names in by_status.items()}
+    edge = _error_response(431, list(OF_THE_EDGE.values()), base_url)
+    return {**found, "EdgeError": {**edge, "description": "Refused before the API was asked: HTTP's own rules."}}
 
 
 def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:

@@ -108,7 +108,8 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
 
 def _errors(operation: ApiOperation) -> dict[str, Schema]:
     statuses = dict.fromkeys(CODES[name].status for name in errors_of(operation))
-    return {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
+    found = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
+    return {**found, "default": {"$ref": "#/components/responses/EdgeError"}}
 
 
 def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ _LANGUAGES = {
     "json": "JSON",
     "toml": "TOML",
 }
-_SCROLLED = '<div class="table" tabindex="0" role="region" aria-label="Table">'
+_SCROLLED = '<div class="table" tabindex="0" role="group" aria-label="Table">'
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ def _anchor(words: str, taken: set[str]) -> str:
 
 
 def _anchor_row(tokens: Sequence[Token], place: int, taken: set[str]) -> None:
-    """A row whose first cell is a name can be led to by it."""
+    """A row whose first cell is a name can be led to by it; a code has a heading of its own."""
     inline = tokens[place + 2] if place + 2 < len(tokens) else None
     if inline is None or inline.type != "inline" or not inline.children or inline.children[0].type != "code_inline":
         return
     name = inline.children[0].content
-    if re.fullmatch(r"[\w.-]+", name) and name not in taken:
+    if re.fullmatch(r"[\w.-]+", name) and name not in taken and not name.isupper():
         taken.add(name)
         tokens[place].attrSet("id", name)
 

@@ -71,6 +71,7 @@ class PublicPages:
         self._made: dict[str, MadePage] = {}
         self._live: dict[str, tuple[float, MadePage]] = {}
         self._loading, self._making = trio.Lock(), trio.Lock()
+        """Gives a page the address that its reader knows the node by."""
 
     async def knows(self, path: str) -> bool:
         """Whether there is such a page."""

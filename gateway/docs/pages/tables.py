@@ -48,7 +48,7 @@ without `Retry-After` means that the endpoint was withdrawn, for good.
 def errors_markdown() -> str:
     """The page of errors: a table of all, then a section for each with its reasons."""
     rows = "".join(
-        f"| [`{code.name}`](#{code.name}) | {code.status} | {_yes(code)} | {code.charge} | {code.condition} |\n"
+        f"| `{code.name}` | {code.status} | {_yes(code)} | {code.charge} | {code.condition} |\n"
         for code in CODES.values()
     )
     return f"{_ERRORS_HEAD}{rows}\n" + "\n".join(map(_section, CODES.values()))

@@ -73,7 +73,7 @@ async def test_every_page_is_reached_by_links_that_lead_somewhere_and_loads_noth
     """Goal: no dead link, no dead anchor, no page that is missing or heavy, and no script. Method: a walk over all."""
     async with open_test_node(tmp_path) as node:
         found = await crawl(node)
-        library = node.node.api._parts.pages._texts.library
+        library = node.node.description.pages._texts.library
         html = {path: links_of(answer) for path, answer in found.items() if b"<!doctype html>" in answer.body}
         assert set(library.pages) <= html.keys()
         for path, links in html.items():
@@ -92,7 +92,7 @@ async def test_every_page_is_reached_by_links_that_lead_somewhere_and_loads_noth
 async def test_every_page_has_a_twin_whose_links_lead_to_twins(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get("/docs", key=None)
-        library = node.node.api._parts.pages._texts.library
+        library = node.node.description.pages._texts.library
         twins = [f"{path}.md" for path in library.pages] + [
             "/index.md",
             "/docs.md",
