@@ -50,7 +50,7 @@ def _doubts_of_credentials(
         if _SECRET_SHAPE.fullmatch(variable):
             yield f"{path} looks like the secret itself: name the environment variable that holds it"
         elif credential not in uses:
-            wanted = " and ".join(f"{each}_env" for each in uses)
+            wanted = " and ".join(f"{each}_env" for each in uses if each != "contact")
             yield f"{path} is of no use: {slug} takes {wanted or 'no credentials'}"
         elif not environ.get(variable):
             yield f"{path}: the environment variable {variable} is not set"

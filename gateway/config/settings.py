@@ -231,5 +231,7 @@ class Config(Struct, frozen=True):
 
 
 def with_egress(config: Config, egress: str) -> Config:
-    """The config with another egress; an empty one leaves it as it is."""
-    return replace(config, upstreams=replace(config.upstreams, egress=egress)) if egress else config
+    """The config with the sandbox for an egress, to which no contact is told; an empty one leaves it as it is."""
+    upstreams = config.upstreams
+    contact = upstreams.operator_contact or "https://example.org"
+    return replace(config, upstreams=replace(upstreams, egress=egress, operator_contact=contact)) if egress else config

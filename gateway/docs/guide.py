@@ -162,8 +162,10 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
         return {"available": True, "missing_credentials": [], "next_step": None}
     missing = [name for name in listing.endpoint.needs if name not in listing.site.credentials]
     slug = listing.site.platform.slug
-    keys = ", ".join(f"{name}_env" for name in missing)
+    keys = ", ".join(f"{name}_env" for name in missing if name != "contact")
     how = f"The operator names variables of the environment in [upstreams.{slug}] of config.toml: {keys}."
+    if "contact" in missing:
+        how = f"The operator sets operator_contact in [upstreams] of config.toml.{f' {how}' if keys else ''}"
     return {"available": False, "missing_credentials": missing, "next_step": how}
 
 

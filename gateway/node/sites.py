@@ -113,7 +113,7 @@ class _Way:
         return Site(
             platform,
             sources,
-            credentials=credentials,
+            credentials={**credentials, **({"contact": contact} if contact else {})},
             user_agent=f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}",
             aside=self.aside,
         )
@@ -121,13 +121,14 @@ class _Way:
     def _named(self, name: str, param: str, credentials: Mapping[str, str]) -> NamedSource:
         platform = self.platform
         params = (one for endpoint in platform.endpoints for one in endpoint.params if one.name == param)
-        default = next((str(one.default) for one in params if one.default), None)
+        choice = next(params, None)
         return NamedSource(
             name,
             platform.sources[name],
             param,
             title=platform.title,
-            default=default,
+            default=None if choice is None or choice.default is None else str(choice.default),
+            are_ours=choice is not None and not choice.is_host,
             make=partial(self._source, name, goes_anywhere=True),
             secrets=credentials.values(),
             now=trio.lowlevel.current_clock().current_time,

@@ -117,7 +117,7 @@ def walk(
     params: Mapping[str, str | int],
     *,
     credentials: Mapping[str, str] | None = None,
-    id_of: Callable[[Record], object] = lambda record: record["id"],
+    id_of: Callable[[Record], object] = lambda record: record["id"] or str(record),
 ) -> list[Page]:
     """Every page of a list of the stand-in, to the last one; ids must not repeat."""
     upstream = from_sandbox()

@@ -18,6 +18,7 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
 from tests.platforms.case import Case, file_for, recorded, recordings_dir
 from tests.platforms.promised import validator
+from tests.spec.rows import CONTACT
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.platforms import load_platforms
@@ -77,7 +78,7 @@ async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[
     """A node in a folder of its own, with a platform's credentials in its environment."""
     settings = {f"{name}_env": f"TEST_{name.upper()}" for name in credentials}
     environ = {f"TEST_{name.upper()}": value for name, value in credentials.items()}
-    upstreams = {"defaults": {"retries": 0}, platform.slug: settings}
+    upstreams = {"operator_contact": CONTACT, "defaults": {"retries": 0}, platform.slug: settings}
     only = (replace(platform, pace=None),)  # its pace would hold up whoever asks for one case after another
     async with open_test_node(folder, environ=environ, only=only, upstreams=upstreams, **NO_LIMITS) as node:
         yield node

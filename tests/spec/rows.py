@@ -17,13 +17,16 @@ def _needed() -> Iterator[tuple[str, str]]:
     """The credentials without which some endpoint cannot be called, each with its platform."""
     for platform in load_platforms():
         for name in dict.fromkeys(name for one in platform.endpoints for name in one.needs):
-            yield platform.slug, name
+            if name != "contact":  # it is the operator's address, and no secret
+                yield platform.slug, name
 
 
-CREDENTIALS: dict[str, dict[str, str]] = {}
-"""The tables of config.toml, so that every endpoint can be called."""
+CONTACT = "https://operator.example.org"
+_VARIABLES: dict[str, dict[str, str]] = {}
 for _slug, _name in _needed():
-    CREDENTIALS.setdefault(_slug, {})[f"{_name}_env"] = f"{_slug}_{_name}".upper()
+    _VARIABLES.setdefault(_slug, {})[f"{_name}_env"] = f"{_slug}_{_name}".upper()
+CREDENTIALS: dict[str, object] = {"operator_contact": CONTACT, **_VARIABLES}
+"""The `[upstreams]` of config.toml with which every endpoint can be called."""
 ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 

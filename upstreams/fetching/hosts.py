@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Final
+from urllib.parse import urlsplit
 
 import trio
 
@@ -39,7 +40,10 @@ class _Known:
 
 
 class NamedSource:
-    """One source of a platform at every host that callers name, as if it were one `Source`; see `ask`."""
+    """One source of a platform at every host that callers name, as if it were one `Source`; see `ask`.
+
+    `are_ours`: they are the platform's own, of which callers choose one.
+    """
 
     def __init__(
         self,
@@ -53,13 +57,16 @@ class NamedSource:
         secrets: Collection[str] = (),
         now: Callable[[], float] = trio.current_time,
         hosts_max: int = HOSTS_MAX,
+        are_ours: bool = False,
     ) -> None:
         self.name = name
         self.param = param
         self.breaker = HostBreakers(self)
         self._template = template
+        self._host = urlsplit(template).netloc
         self._title = title
-        self._default = default
+        self._default = default and self.host(default)
+        self._are_ours = are_ours
         self._make = make
         self._secrets = tuple(secret.encode() for secret in secrets if secret)
         self._now = now
@@ -73,6 +80,10 @@ class NamedSource:
         self.opened_before = self.refused_before = 0
         """The counts of circuits that were forgotten."""
         self.is_isolated = False
+
+    def host(self, value: str) -> str:
+        """Return the host that a value of the parameter stands for, which may be a part of its name."""
+        return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str) -> str:
         """Return a host in its one spelling, after its name was judged, and what is remembered of it.
@@ -147,12 +158,12 @@ class NamedSource:
         known = self._known.get(host)
         if known is None:
             self._make_room()
-            known = self._known[host] = _Known(self._made(host))
+            known = self._known[host] = _Known(self._made(host), is_proven=self._are_ours)
         self._known.move_to_end(host)
         return known
 
     def _made(self, host: str) -> Source:
-        source = self._make(self._template.replace(f"{{{self.param}}}", host))
+        source = self._make(self._template.replace(self._host, host))
         if self._rules is not None:
             source.change(self._rules)
         if self.breaker_rules is not None:

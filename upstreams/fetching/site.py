@@ -87,7 +87,7 @@ class Site:
         source = self.sources[self.source_name(wanted.source)] if isinstance(wanted, Call) else None
         if not isinstance(wanted, Call) or not isinstance(source, NamedSource):
             return wanted
-        host = wanted.host or args.text(source.param)
+        host = wanted.host or source.host(args.text(source.param))
         try:
             return replace(wanted, host=source.checked(host))
         except TargetRefused as exc:

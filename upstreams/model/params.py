@@ -41,6 +41,8 @@ class Param:
     """The characters that may stand before a value and are no part of it: an at sign."""
     fold: bool = False
     """Whether the platform takes capital letters for small ones."""
+    blanks: str = ""
+    """The text that the platform writes in place of blanks, however many there are."""
     pattern: str = ""
     """The regular expression of a whole canonical value."""
     forms: tuple[str, ...] = ()
@@ -72,6 +74,8 @@ class Param:
             raise InvalidArgument(self.name, "must not be blank")
         if self.fold:
             value = value.lower()
+        if self.blanks:
+            value = self.blanks.join(value.replace(self.blanks, " ").split())
         if self.pattern and _compiled(self.pattern).fullmatch(value) is None:
             raise InvalidArgument(self.name, self.problem or f"must be such as {self.example}")
         return value

@@ -19,6 +19,7 @@ paths with another platform's, it leads from those hosts that are this platform'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -45,6 +46,8 @@ _FAILURES: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 """By the word that asks for it: the number that does too, and the answer of a platform that has none of its own."""
 _EMPTY = "empty"
+_PARTS = re.compile("[|;,]")
+"""Stands between several values of one member."""
 
 Template = Mapping[str, Any]
 
@@ -134,7 +137,7 @@ class _Call:
         """The answer that a word of the request asks for."""
         told = tuple(subject)
         for word, (number, usual) in _FAILURES.items():
-            if any(word in value or value == number for value in told):
+            if any(word in value or number in _PARTS.split(value) for value in told):
                 return self.template.get(word, self.failures.get(word, usual))
         return None
 

@@ -329,3 +329,30 @@ async def test_a_host_has_one_spelling() -> None:
     for host in ("Other.Example.COM", "other.example.com:443", "bücher.example.com", "xn--bcher-kva.example.com"):
         await scene.get(host)
     assert set(scene.named.sources()) == {"other.example.com", "xn--bcher-kva.example.com"}
+
+
+async def test_a_choice_among_the_platforms_own_hosts_is_a_part_of_their_name() -> None:
+    """Goal: an odd answer of one does not make it a host of other software."""
+    exchange = ScriptedExchange(NO_PAGE, OK)
+
+    def make(base_url: str) -> Source:
+        return source_over(exchange, name="wiki", base_url=base_url)
+
+    named = NamedSource(
+        "wiki", "https://{lang}.wiki.example.com/api", "lang", title="Wiki", default="en", make=make, are_ours=True
+    )
+    lang = Param("lang", "The language.", "en", default="en")
+    endpoint = replace(_read(Call("/x")), params=(lang,))
+    platform = Platform(
+        slug="odd",
+        title="Odd",
+        sources={"wiki": "https://{lang}.wiki.example.com/api"},
+        endpoints=(endpoint,),
+        docs_url="",
+    )
+    site = Site(platform, {"wiki": named}, credentials={}, user_agent="sluice/1")
+    with pytest.raises(NotFound):
+        await fetch(plan(site, endpoint, Args({"lang": "de"})), trio.current_time() + LONG_S)
+    await fetch(plan(site, endpoint, Args({"lang": "de"})), trio.current_time() + LONG_S)
+    assert [call.origin.host for call in exchange.calls] == ["de.wiki.example.com", "de.wiki.example.com"]
+    assert {*named.sources()} == {"de.wiki.example.com"}
