@@ -22,6 +22,10 @@ def _priced(price: float | None) -> float | None:
     return price if price is not None and price >= 0 else None
 
 
+def _scale(rating: float | None) -> int | None:
+    return None if rating is None else 5
+
+
 def _account_of(address: str | None) -> str | None:
     found = _ACCOUNT.search(address or "")
     return found and found[1]
@@ -34,7 +38,7 @@ def _largest(images: Any) -> str | None:
     return label if isinstance(label, str) and label else None
 
 
-_PRICE = of(_priced, read.fraction("price"))
+_PRICE, _MEAN = of(_priced, read.fraction("price")), read.fraction("averageUserRating")
 app_of = record_map(
     app,
     id=read.ident("trackId"),
@@ -54,8 +58,8 @@ app_of = record_map(
     currency=read.text("currency"),
     price_displayed=read.text("formattedPrice"),
     is_free=of(_is_free, _PRICE),
-    rating=read.fraction("averageUserRating"),
-    rating_max=read.always(5),
+    rating=_MEAN,
+    rating_max=of(_scale, _MEAN),
     rating_count=read.count("userRatingCount"),
     version=read.text("version"),
     size=read.count("fileSizeBytes"),
@@ -93,7 +97,7 @@ chart_app_of = record_map(
 )
 """An app in a chart."""
 
-_ADDRESS = read.text("author.uri.label")
+_ADDRESS, _STARS = read.text("author.uri.label"), read.fraction("im:rating.label")
 review_of = record_map(
     review,
     id=read.ident("id.label"),
@@ -101,8 +105,8 @@ review_of = record_map(
     url=read.text("link.attributes.href"),
     title=read.text("title.label"),
     text=read.text("content.label"),
-    rating=read.fraction("im:rating.label"),
-    rating_max=read.always(5),
+    rating=_STARS,
+    rating_max=of(_scale, _STARS),
     author=record_map(reviewer, id=of(_account_of, _ADDRESS), name=read.text("author.name.label"), url=_ADDRESS).here(),
     helpful_votes=read.number("im:voteSum.label"),
     published_at=read.instant("updated.label"),

@@ -72,6 +72,10 @@ def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is 
     return None if is_positive is None else float(is_positive)
 
 
+def _scale(is_positive: bool | None) -> int | None:  # noqa: FBT001 - it is what was read
+    return None if is_positive is None else 1
+
+
 _DEVELOPERS, _RELEASED = read.texts("developers"), read.text("release_date.date")
 app_of = record_map(
     app,
@@ -134,7 +138,7 @@ review_of = record_map(
     entity_id=read.given("app_id"),
     text=read.text("review"),
     rating=of(_verdict, read.flag("voted_up")),
-    rating_max=read.always(1),
+    rating_max=of(_scale, read.flag("voted_up")),
     author=record_map(reviewer, id=read.ident("author.steamid"), reviews_count=read.count("author.num_reviews")).here(),
     helpful_votes=read.count("votes_up"),
     language=read.text("language"),

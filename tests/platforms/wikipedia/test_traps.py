@@ -1,0 +1,123 @@
+"""Wikipedia's traps: errors with a good status, pages that are missing, titles' spellings, days, and the contact."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
+from gateway.node.sites import open_sites
+from tests.platforms.case import drive, from_sandbox
+from tests.platforms.drive import Upstream, always, told
+from tests.platforms.wikipedia.cases import DAYS, SUMMARY
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.platforms.wikipedia import CATEGORY, PLATFORM
+from upstreams.platforms.wikipedia.reads import TITLE
+
+VIEWS = ("page/pageviews", {"title": "Ada"})
+
+
+def single(resource: str, params: dict[str, Any], upstream: Upstream) -> Single:
+    result = drive(PLATFORM, resource, params, upstream)
+    assert isinstance(result, Single)
+    return result
+
+
+def asked(resource: str, params: dict[str, Any], body: Any) -> str:
+    """The address that a request calls."""
+    made: list[str] = []
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        made.append(f"{host_and_path}{call.target('').removeprefix(call.path)}")
+        return told(body)
+
+    drive(PLATFORM, resource, params, upstream)
+    return made[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "refusal"),
+    [("invalid-coord", InvalidArgument), ("ratelimited", UpstreamThrottled), ("maxlag", UpstreamThrottled)],
+)
+def test_an_error_comes_with_a_good_status(code: str, refusal: type[Exception]) -> None:
+    near = {"latitude": "91", "longitude": "0"}
+    with pytest.raises(refusal):
+        drive(PLATFORM, "search/nearby", near, always({"error": {"code": code, "info": "No."}}))
+
+
+def test_a_page_that_is_missing_stands_among_those_that_came() -> None:
+    body = {"query": {"pages": {"-1": {"ns": 0, "title": "Ada", "missing": ""}}}}
+    with pytest.raises(NotFound):
+        drive(PLATFORM, "page/links", {"title": "Ada"}, always(body))
+    lone = drive(PLATFORM, "page/links", {"title": "Ada"}, always({"query": {"pages": {"7": {"pageid": 7}}}}))
+    assert lone == Page([]), "a page without links"
+
+
+def test_a_page_that_lists_meanings_says_so() -> None:
+    assert "several" in single("page", {"title": "Ada"}, always(SUMMARY)).warnings[0]
+    assert single("page", {"title": "Ada"}, always({**SUMMARY, "type": "standard"})).warnings == ()
+
+
+def test_a_day_without_views_is_left_out_and_one_with_none_is_zero() -> None:
+    points = single(*VIEWS, always(DAYS)).record["points"]
+    assert [(one["t"][:10], one["value"]) for one in points] == [("2025-01-01", 12), ("2025-01-03", 0)]
+
+
+@pytest.mark.parametrize(
+    ("params", "days"),
+    [
+        ({}, "daily/2024120100/2024123000"),
+        ({"to": "2024-03-01"}, "daily/2024020100/2024030100"),
+        ({"from": "2024-01-01", "to": "2024-03-31", "granularity": "monthly"}, "monthly/2024010100/2024033100"),
+    ],
+)
+def test_views_are_of_the_last_thirty_known_days_or_of_those_that_are_named(params: Any, days: str) -> None:
+    """The tests' clock stands at the first instant of 2025."""
+    assert asked(VIEWS[0], {**VIEWS[1], **params}, DAYS).endswith(f"/en.wikipedia/all-access/user/Ada/{days}")
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        ({"from": "2025-02-30"}, "from"),
+        ({"from": "2024-02-01", "to": "2024-01-01"}, "from"),
+        ({"to": "2024-1-1"}, "to"),
+    ],
+)
+def test_days_that_are_none_are_refused_for_free(params: Any, param: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, VIEWS[0], {**VIEWS[1], **params}, from_sandbox())
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("date", "path"), [(None, "2024/12/30"), ("2024-07", "2024/07/all-days"), ("2024-07-09", "2024/07/09")]
+)
+def test_the_most_viewed_are_of_a_day_or_a_month(date: str | None, path: str) -> None:
+    assert asked("top", {"date": date} if date else {}, {"items": []}).endswith(f"/top/en.wikipedia/all-access/{path}")
+
+
+@pytest.mark.parametrize("spelled", ["Ada Lovelace", " Ada_Lovelace", "Ada  _Lovelace "])
+def test_titles_have_one_spelling(spelled: str) -> None:
+    assert (TITLE.canonical(spelled), CATEGORY.canonical(f"Category:{spelled}")) == ("Ada_Lovelace", "Ada_Lovelace")
+
+
+@pytest.mark.parametrize("spelled", ["https://de.wikipedia.org/wiki/Ada", "a[b]", "a|b", ".."])
+def test_what_is_no_title_is_refused(spelled: str) -> None:
+    with pytest.raises(InvalidArgument, match="title"):
+        TITLE.canonical(spelled)
+
+
+def test_a_title_with_a_slash_is_one_segment_on_the_host_of_its_language() -> None:
+    place = asked("page", {"title": "TCP/IP", "lang": "DE"}, SUMMARY)
+    assert place == "de.wikipedia.org/api/rest_v1/page/summary/TCP%2FIP"
+
+
+@pytest.mark.parametrize("contact", ["", "ops@example.org"])
+async def test_it_is_called_with_the_operators_contact_only(contact: str) -> None:
+    settings = UpstreamSettings(operator_contact=contact, platforms={"wikipedia": PlatformSettings()})
+    async with open_sites(Config(upstreams=settings), [PLATFORM], environ={}, rng=Random(0)) as (site,):
+        assert {site.offers(one) for one in PLATFORM.endpoints} == {bool(contact)}

@@ -1,0 +1,145 @@
+"""Wikipedia's parameters, and the reads whose answers hold more than a list of rows: links, views and their days."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from upstreams.model.archetypes import analytics, series
+from upstreams.model.calls import Get
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.fields import obj, part, rows
+from upstreams.model.paging import ByToken
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Page, Single, Steps
+from upstreams.platforms.wikipedia.records import linked_of, page_of, point_of, ranked_of
+
+_LANGUAGES = """
+    en ar arz ast az azb ba be bg bn bs ca ce ceb cs cy da de el eo es et eu fa fi fr ga gl gu he hi hr hu hy id is it
+    ja jv ka kk kn ko ky la lb lt lv mg mk ml mr ms my ne nl nn no oc pa pl pt ro ru sh si simple sk sl sq sr sv sw ta
+    te tg th tl tr tt uk ur uz vi war zh zh-min-nan zh-yue
+"""
+LANG = Param(
+    "lang", "The language, as in the address.", "de", default="en", fold=True, choices=tuple(_LANGUAGES.split())
+)
+_TITLE_PATTERN = r"(?!\.\.?$|https?:)[^\s\0-\x1f#<>\[\]{}|][^\0-\x1f#<>\[\]{}|]*"
+TITLE = Param(
+    "title",
+    "The page's title, in any case of its first letter; not its address, since the language stands apart.",
+    "Structured concurrency",
+    required=True,
+    length_max=255,
+    blanks="_",
+    pattern=_TITLE_PATTERN,
+    problem="must be a title, such as Structured concurrency, and no address",
+)
+ACCESS = Param(
+    "access", "The devices that are counted.", "desktop", default="all-access",
+    choices=("all-access", "desktop", "mobile-web", "mobile-app"),
+)  # fmt: skip
+AGENT = Param(
+    "agent", "The readers that are counted.", "spider", default="user",
+    choices=("user", "spider", "automated", "all-agents"),
+)  # fmt: skip
+GRANULARITY = Param(
+    "granularity", "Views by day or by month.", "monthly", default="daily", choices=("daily", "monthly")
+)
+_MONTH = r"20\d\d-(?:0[1-9]|1[0-2])"
+_DAY = rf"{_MONTH}-(?:0[1-9]|[12]\d|3[01])"
+FROM = Param("from", "The first day; 30 days before the last one when absent.", "2026-07-01", pattern=_DAY)
+TO = Param(
+    "to", "The last day; the day before yesterday when absent, since views come late.", "2026-07-31", pattern=_DAY
+)
+DATE = Param(
+    "date", "The day or the month; the day before yesterday when absent.", "2026-07", pattern=rf"{_MONTH}|{_DAY}"
+)
+_LATE = timedelta(days=2)
+_SPAN = timedelta(days=29)
+_DISAMBIGUATION = "The title names several things: this page lists them."
+
+LINKS = ByToken("plcontinue", "continue.plcontinue", size="pllimit")
+_LINKS = Get("/w/api.php", action="query", prop="links", redirects=1, titles=TITLE, format="json")
+_SUMMARY = Get("/api/rest_v1/page/summary/{title}", title=TITLE).via(accepts=page_of)
+_OF_PAGE = Get(
+    "/per-article/{lang}.wikipedia/{access}/{agent}/{title}/{granularity}/{start}/{end}",
+    lang=LANG, access=ACCESS, agent=AGENT, title=TITLE, granularity=GRANULARITY,
+).via("metrics")  # fmt: skip
+_OF_SITE = Get(
+    "/aggregate/{lang}.wikipedia/{access}/{agent}/{granularity}/{start}/{end}",
+    lang=LANG, access=ACCESS, agent=AGENT, granularity=GRANULARITY,
+).via("metrics")  # fmt: skip
+_TOP = Get("/top/{lang}.wikipedia/{access}/{year}/{month}/{day}", lang=LANG, access=ACCESS).via("metrics")
+
+
+def page(args: Args) -> Steps:
+    """A page's summary; one that only lists what else its title may mean says so."""
+    answer = yield _SUMMARY.at(args)
+    found = page_of.read(answer.body, args.values)
+    return Single(found, (_DISAMBIGUATION,) if found["ext"]["type"] == "disambiguation" else ())
+
+
+def links(args: Args) -> Steps:
+    """The pages that a page links to; the answer holds them below the page's number."""
+    answer = yield _LINKS.make(args, "json", LINKS.query(args), {})
+    body = obj(answer.body)
+    found = [one for one in part(part(body, "query"), "pages").values() if isinstance(one, dict)]
+    if not found:
+        raise UnexpectedBody("a page was due")
+    if "missing" in found[0] or "invalid" in found[0]:
+        raise NotFound("Wikipedia has no such page in this language.")
+    records = [linked_of(row, args.values) for row in rows(found[0].get("links", []))]
+    token = part(body, "continue").get("plcontinue")
+    return Page(records, LINKS.following(args, answer, {"continue.plcontinue": token}, records))
+
+
+def page_pageviews(args: Args) -> Steps:
+    """The views of one page."""
+    start, end = _days(args)
+    answer = yield _OF_PAGE.at(args, start=start, end=end)
+    return _series(args.text("title").replace("_", " "), answer.body)
+
+
+def site_pageviews(args: Args) -> Steps:
+    """The views of a whole Wikipedia."""
+    start, end = _days(args)
+    answer = yield _OF_SITE.at(args, start=start, end=end)
+    return _series(f"{args.text('lang')}.wikipedia", answer.body)
+
+
+def _series(subject: str, body: Any) -> Single:
+    points = [point_of(row) for row in rows(obj(body).get("items"))]
+    return Single(series(subject=subject, unit="views", points=points))
+
+
+def top(args: Args) -> Steps:
+    """The pages that were viewed most on a day or in a month."""
+    told = args.text_or_none("date") or f"{_latest(args)}"
+    year, month, day = (*told.split("-"), "all-days")[:3]
+    if day != "all-days":
+        _day("date", told)
+    answer = yield _TOP.at(args, year=year, month=month, day=day)
+    found = rows(obj(answer.body).get("items"))
+    items = [ranked_of(row, args.values) for row in rows(found[0].get("articles"))] if found else []
+    return Single(analytics(period=told, items=items))
+
+
+def _latest(args: Args) -> date:
+    """The last day of which views are known for sure."""
+    return (datetime.fromtimestamp(args.now_at, UTC) - _LATE).date()
+
+
+def _day(name: str, told: str) -> date:
+    try:
+        return date.fromisoformat(told)
+    except ValueError as exc:
+        raise InvalidArgument(name, "must be a day of the calendar") from exc
+
+
+def _days(args: Args) -> tuple[str, str]:
+    """The first hour of the first and of the last day."""
+    last, first = args.text_or_none("to"), args.text_or_none("from")
+    end = _day("to", last) if last else _latest(args)
+    start = _day("from", first) if first else end - _SPAN
+    if start > end:
+        raise InvalidArgument("from", "must not be after the last day")
+    return f"{start:%Y%m%d}00", f"{end:%Y%m%d}00"

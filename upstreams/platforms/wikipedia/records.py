@@ -1,0 +1,84 @@
+"""Wikipedia's JSON as our records; lists tell titles, of which the addresses are made."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import quote
+
+from upstreams.model import readers as read
+from upstreams.model.archetypes import article, place, point, ranked
+from upstreams.model.maps import record_map
+from upstreams.model.readers import of
+
+
+def address(lang: str | None, title: str | None) -> str | None:
+    """The address of a page."""
+    if not lang or not title:
+        return None
+    return f"https://{lang}.wikipedia.org/wiki/{quote(title.replace(' ', '_'), safe='/:(),!*;@$~')}"
+
+
+def _instant(written: str | None) -> str | None:
+    """The hour that ten digits name."""
+    try:
+        return f"{datetime.strptime(f'{written}+0000', '%Y%m%d%H%z'):%Y-%m-%dT%H:%M:%SZ}"
+    except ValueError:
+        return None
+
+
+_LANG, _TITLE = read.given("lang"), read.text("title")
+page_of = record_map(
+    article,
+    id=read.ident("pageid"),
+    url=read.text("content_urls.desktop.page"),
+    title=_TITLE,
+    text=read.text("extract"),
+    description=read.text("description"),
+    image_url=read.text("originalimage.source", "thumbnail.source"),
+    language=read.text("lang"),
+    updated_at=read.instant("timestamp"),
+    ext={"type": read.text("type"), "wikibase_item": read.text("wikibase_item"), "revision": read.ident("revision")},
+)
+"""A page's summary."""
+listed_of = record_map(
+    article,
+    id=read.ident("pageid", "id"),
+    url=of(address, _LANG, _TITLE),
+    title=_TITLE,
+    text=read.always(None),
+    language=_LANG,
+    ext={"namespace": read.number("ns"), "kind": read.text("type")},
+)
+"""A page of which a list tells the title, and little else."""
+linked_of = record_map(
+    article, id=read.always(None), url=of(address, _LANG, _TITLE), title=_TITLE, text=read.always(None), language=_LANG,
+    ext={"namespace": read.number("ns")},
+)  # fmt: skip
+"""A page that another one links to, which may not be there."""
+found_of = listed_of.with_fields(
+    id=read.ident("pageid"),
+    description=read.html("snippet"),
+    updated_at=read.instant("timestamp"),
+    ext={"kind": read.always(None), "size": read.count("size"), "wordcount": read.count("wordcount")},
+)
+"""A page that a search found; the description is the part of its text that was found."""
+place_of = record_map(
+    place,
+    id=read.ident("pageid"),
+    url=of(address, _LANG, _TITLE),
+    name=_TITLE,
+    latitude=read.fraction("lat"),
+    longitude=read.fraction("lon"),
+    distance_m=read.fraction("dist"),
+)
+"""A page about a place."""
+point_of = record_map(point, t=of(_instant, read.text("timestamp")), value=read.count("views"))
+"""The views of a day or a month."""
+ranked_of = record_map(
+    ranked,
+    rank=read.count("rank"),
+    name=of(lambda title: title and title.replace("_", " "), read.text("article")),
+    url=of(address, _LANG, read.text("article")),
+    value=read.count("views"),
+)
+"""A page among the most viewed."""
