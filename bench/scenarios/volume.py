@@ -96,7 +96,7 @@ async def _measure(file: Path, rows: int, accounts: int) -> StoreFigures:
         balance = await _balance(ledger, owners)
         verified_s = await store.read(_verified)
         count = each * accounts + accounts + BATCHES * (BATCH + 1)
-    return StoreFigures(*steps, balance, *reads, count / verified_s)
+    return StoreFigures(steps[0], steps[1], balance, reads[0], reads[1], count / verified_s)
 
 
 def fill(file: Path, each: int, accounts: int) -> None:
