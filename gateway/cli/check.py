@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -49,6 +50,7 @@ def check(config_path: str | None, connect: bool) -> None:
 
 def _connect(config: Config) -> None:
     """Reach all that a node would; a line of each. Raises Refusal with a line of each that cannot be reached."""
+    logging.disable(logging.WARNING)  # a link that is down is told of below
     found = run(partial(_reach_all, config))
     for name, fault in found.items():
         if fault is None:
