@@ -87,16 +87,17 @@ async def _measure(file: Path, rows: int, accounts: int) -> StoreFigures:
     fill(file, each, accounts)
     async with open_store(url, MIGRATIONS) as store:
         load = await load_of(store, 100)
-        steps = [await _cpu(store, partial(load.step, count=BATCH), BATCHES) / BATCH]
+        many = await _cpu(store, partial(load.step, count=BATCH), BATCHES) / BATCH
         await store.write(partial(load.step, count=0))
-        steps.append(await _cpu(store, partial(load.step, count=1), BATCHES))
+        lone = await _cpu(store, partial(load.step, count=1), BATCHES)
         await store.write(partial(load.step, count=0))
         ledger = Ledger(store, now=time.time)
-        reads = [await _read(ledger, owners, before) for before in (None, each // 2 + 2)]
+        page = await _read(ledger, owners, None)
+        old_page = await _read(ledger, owners, each // 2 + 2)
         balance = await _balance(ledger, owners)
         verified_s = await store.read(_verified)
         count = each * accounts + accounts + BATCHES * (BATCH + 1)
-    return StoreFigures(steps[0], steps[1], balance, reads[0], reads[1], count / verified_s)
+    return StoreFigures(many, lone, balance, page, old_page, count / verified_s)
 
 
 def fill(file: Path, each: int, accounts: int) -> None:
