@@ -1,0 +1,131 @@
+"""GitLab's traps: addresses that say the host, two ways of paging, notes of the system, accounts kept private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import drive
+from tests.platforms.drive import Upstream, told
+from tests.platforms.gitlab.cases import ADA, SAID, TICKET, TOOLS, WHOLE
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.platforms.gitlab import PLATFORM
+from upstreams.platforms.gitlab.reads import ISSUE_URL, REPO_URL
+
+ISSUE = ("issue/comments", {"issue": "ada/tools#7", "limit": 2})
+
+
+def by_path(asked: list[str], **answers: Answer) -> Upstream:
+    """An upstream that answers by the last segment of the path."""
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        asked.append(f"{host_and_path}?{call.target('').partition('?')[2]}")
+        return answers[host_and_path.rpartition("/")[2].replace("22", "account")]
+
+    return upstream
+
+
+def page(resource: str, params: dict[str, Any], upstream: Upstream, **more: Any) -> Page:
+    result = drive(PLATFORM, resource, params, upstream, **more)
+    assert isinstance(result, Page)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("spelled", "canonical"),
+    [
+        ("https://gitlab.com/gitlab-org/gitlab", "gitlab.com/gitlab-org/gitlab"),
+        ("git@Git.Example.org:group/Sub/tools.git", "git.example.org/group/sub/tools"),
+        ("https://git.example.org/group/sub/tools/-/tree/main?ref=x", "git.example.org/group/sub/tools"),
+        ("ssh://git@gitlab.com/ada/tools.js.git", "gitlab.com/ada/tools.js"),
+    ],
+)
+def test_a_project_has_one_spelling(spelled: str, canonical: str) -> None:
+    assert REPO_URL.canonical(spelled) == canonical
+
+
+@pytest.mark.parametrize(
+    ("spelled", "canonical"),
+    [
+        ("https://gitlab.com/ada/tools/-/issues/7#note_90", "gitlab.com/ada/tools/7"),
+        ("gitlab.com/ada/tools/issues/7", "gitlab.com/ada/tools/7"),
+        ("https://git.example.org/a/b/c/-/work_items/7?x=1", "git.example.org/a/b/c/7"),
+    ],
+)
+def test_an_issue_has_one_spelling(spelled: str, canonical: str) -> None:
+    assert ISSUE_URL.canonical(spelled) == canonical
+
+
+@pytest.mark.parametrize("spelled", ["https://gitlab.com/ada", "gitlab.com/ada/tools/-/issues/x", "../x", "a"])
+def test_what_names_no_issue_is_refused(spelled: str) -> None:
+    with pytest.raises(InvalidArgument):
+        ISSUE_URL.canonical(spelled)
+
+
+def test_an_address_says_the_host_to_read_from() -> None:
+    asked: list[str] = []
+    url = "https://git.example.org/a/b/tools/-/issues/7"
+    drive(PLATFORM, "issue", {"url": url}, by_path(asked, **{"7": told(TICKET)}))
+    assert asked == ["git.example.org/api/v4/projects/a%2Fb%2Ftools/issues/7?"]
+
+
+@pytest.mark.parametrize(("header", "following"), [("2", {"p": 2}), ("", None)])
+def test_a_header_tells_the_next_page_and_is_empty_on_the_last(header: str, following: Any) -> None:
+    """A page without the system's notes may be short, and the list goes on all the same."""
+    notes = told([SAID, {**SAID, "id": 91, "system": True}], x_next_page=header)
+    found = page(*ISSUE, by_path([], notes=notes))
+    assert ([one["id"] for one in found.records], found.next) == (["90"], following)
+
+
+@pytest.mark.parametrize(
+    ("link", "following", "asks"),
+    [
+        ("id_before=4711&pagination=keyset", {"c": "4711"}, "id_before=4711"),
+        ("page=2&per_page=20", {"p": 2}, "page=2"),
+    ],
+)
+def test_an_accounts_projects_go_on_by_their_numbers_or_by_pages_on_older_servers(
+    link: str, following: Any, asks: str
+) -> None:
+    asked: list[str] = []
+    projects = told([TOOLS], link=f'<https://gitlab.com/api/v4/users/22/projects?{link}>; rel="next"')
+    upstream = by_path(asked, users=told([ADA]), projects=projects)
+    found = page("profile/repos", {"handle": "ada"}, upstream)
+    assert found.next == following
+    page("profile/repos", {"handle": "ada"}, upstream, cursor=found.next)
+    assert asks in asked[-1]
+
+
+def profile(answer: Answer) -> dict[str, Any]:
+    result = drive(PLATFORM, "profile", {"handle": "@Ada"}, by_path([], users=told([ADA]), account=answer))
+    assert isinstance(result, Single)
+    return result.record
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_an_account_that_is_kept_from_strangers_is_what_the_list_tells_of_it(status: int) -> None:
+    words = {401: "401 Unauthorized", 403: "403 Forbidden", 404: "404 User Not Found"}
+    kept = profile(told({"message": words[status]}, status))
+    assert (kept["username"], kept["bio"]) == ("ada", None)
+    assert profile(told(WHOLE))["bio"] == "Reads."
+
+
+@pytest.mark.parametrize(("status", "refusal"), [(429, UpstreamThrottled), (500, UpstreamFailed)])
+def test_an_account_that_did_not_come_is_not_taken_for_a_lesser_one(status: int, refusal: type[UpstreamError]) -> None:
+    with pytest.raises(refusal):
+        profile(told({"message": "no"}, status))
+
+
+@pytest.mark.parametrize(("status", "message"), [(401, "401 Unauthorized"), (403, "403 Forbidden")])
+def test_what_only_some_may_see_is_private(status: int, message: str) -> None:
+    with pytest.raises(NotFound) as refusal:
+        page("repo/issues", {"repo": "ada/tools"}, by_path([], issues=told({"message": message}, status)))
+    assert refusal.value.reason == "account_private"
+
+
+def test_older_servers_call_topics_tags() -> None:
+    old = {name: value for name, value in TOOLS.items() if name != "topics"} | {"tag_list": ["old"]}
+    found = page("search", {"query": "x"}, by_path([], projects=told([TOOLS, old])))
+    assert [one["topics"] for one in found.records] == [["parsers"], ["old"]]

@@ -1,0 +1,151 @@
+"""GitLab's parameters, and the reads that need an account's number first, or leave the system's own notes out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from upstreams.model.calls import Get, Pages
+from upstreams.model.errors import NotFound
+from upstreams.model.fields import Json, ident, obj, rows
+from upstreams.model.paging import ByLink, ByPage
+from upstreams.model.params import Args, Host, Param
+from upstreams.model.steps import Call, Missing, Page, Single, Steps
+from upstreams.platforms.gitlab.records import author_of, issue_of, note_of, repository_of
+
+HOST = Host("host", default="gitlab.com")
+_NAME = r"[\w-][\w.-]*"
+_PATH = rf"{_NAME}(?:/{_NAME})+"
+_LAZY_PATH = rf"{_NAME}?(?:/{_NAME}?)+?"
+REPO = Param(
+    "repo",
+    "The project: its groups and its name with slashes between.",
+    "gitlab-org/gitlab",
+    length_max=300,
+    fold=True,
+    pattern=_PATH,
+    problem="must be a group and a name, such as gitlab-org/gitlab",
+)
+REPO_URL = Param(
+    "url",
+    "The project's address, which says the host too.",
+    "https://gitlab.com/gitlab-org/gitlab",
+    type="url",
+    length_max=500,
+    fold=True,
+    forms=(rf"([^/:@]+)[/:]({_LAZY_PATH})(?:\.git)?(?:/-/.*)?",),
+    pattern=rf"[^/]+/{_PATH}",
+    problem="must be the address of a project, such as https://gitlab.com/gitlab-org/gitlab",
+)
+ISSUE = Param(
+    "issue",
+    "The issue: its project, a hash and its number.",
+    "gitlab-org/gitlab#1",
+    length_max=300,
+    fold=True,
+    pattern=rf"{_PATH}#\d{{1,10}}",
+    problem="must be a project and a number, such as gitlab-org/gitlab#1",
+)
+ISSUE_URL = Param(
+    "url",
+    "The issue's address, which says the host too.",
+    "https://gitlab.com/gitlab-org/gitlab/-/issues/1",
+    type="url",
+    length_max=500,
+    fold=True,
+    forms=(rf"([^/:@]+)/({_LAZY_PATH})(?:/-)?/(?:issues|work_items)/(\d+)(?:/.*)?",),
+    pattern=rf"[^/]+/{_PATH}/\d{{1,10}}",
+    problem="must be the address of an issue, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1",
+)
+HANDLE = Param(
+    "handle", "The account's login.", "dzaporozhets", required=True, length_max=255, strip="@",
+    fold=True,
+    pattern=_NAME, problem="must be a login, such as dzaporozhets",
+)  # fmt: skip
+PAGED = ByPage("page", size="per_page", header="x-next-page")
+"""Most lists count their pages; a header tells the next one, and is empty on the last."""
+KEYED = ByLink("id_before", "page", size="per_page")
+"""Projects of an account go on behind the last one's number; older servers count their pages here too."""
+
+_PROJECT = Get("/projects/{repo}", license=True)
+_ISSUE = Get("/projects/{repo}/issues/{number}")
+_NOTES = Get("/projects/{repo}/issues/{number}/notes", sort="asc", order_by="created_at")
+_USERS = Get("/users", username=HANDLE)
+_USER = Get("/users/{user}").via(optional=True)
+_OWNED = Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset")
+_OWNED_PAGES = Pages(repository_of, KEYED)
+
+
+def _located(args: Args, name: str) -> tuple[str, str]:
+    """The project or issue of a request, and the host that its address names; "" without an address."""
+    found, host = args.located(HOST, name)
+    return found.text(name), host
+
+
+def _numbered(args: Args) -> tuple[str, str, str]:
+    """The project of an issue, its number there, and the host that its address names."""
+    told, host = _located(args, "issue")
+    repo, _, number = told.rpartition("/" if host else "#")
+    return repo, number, host
+
+
+def repo(args: Args) -> Steps:
+    """One project."""
+    path, host = _located(args, "repo")
+    answer = yield _PROJECT.at(args, repo=path).to(host)
+    return Single(repository_of(obj(answer.body), _values(args, host)))
+
+
+def of_repo(call: Get, pages: Pages, args: Args) -> Steps:
+    """A list of a project."""
+    path, host = _located(args, "repo")
+    answer = yield call.at(args, pages, repo=path).to(host)
+    return pages.page(args, answer)
+
+
+def issue(args: Args) -> Steps:
+    """One issue."""
+    path, number, host = _numbered(args)
+    answer = yield _ISSUE.at(args, repo=path, number=number).to(host)
+    return Single(issue_of(obj(answer.body), _values(args, host)))
+
+
+def notes(args: Args) -> Steps:
+    """What people wrote on an issue; what the system notes there is left out of a page, which may leave it empty."""
+    path, number, host = _numbered(args)
+    answer = yield _NOTES.make(args, "json", PAGED.query(args), {"repo": path, "number": number}).to(host)
+    found = rows(answer.body)
+    values = _values(args, host)
+    said = [note_of(row, values) for row in found if row.get("system") is not True]
+    return Page(said, PAGED.following(args, answer, {}, found))
+
+
+def _values(args: Args, host: str) -> dict[str, Any]:
+    """The request's values with the host that is read from."""
+    return {**args.values, "host": host} if host else {**args.values}
+
+
+def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
+    """The number of the account that has a login, and what the list of accounts tells of it."""
+    answer = yield _USERS.at(args)
+    found: Json = next(iter(rows(answer.body)), {})
+    number = ident(found, "id")
+    if number is None:
+        raise NotFound("GitLab has no such account.")
+    return number, found
+
+
+def profile(args: Args) -> Steps:
+    """One account; servers that keep it from strangers tell the little that the list of accounts has."""
+    number, listed = yield from _account(args)
+    answer = yield _USER.at(args, user=number)
+    if isinstance(answer, Missing) and not answer.absent and answer.failure is not None:
+        raise answer.failure
+    return Single(author_of(obj(answer.body) if answer else listed, args.values))
+
+
+def profile_repos(args: Args) -> Steps:
+    """An account's projects, the newest first."""
+    number, _ = yield from _account(args)
+    answer = yield _OWNED.at(args, _OWNED_PAGES, user=number)
+    return _OWNED_PAGES.page(args, answer)
