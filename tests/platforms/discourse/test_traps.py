@@ -1,0 +1,127 @@
+"""Discourse: what is odd about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import check, drive, recorded
+from tests.platforms.discourse.cases import CASES, HOST, REPLY, replies
+from tests.platforms.drive import always, told
+from upstreams.model.errors import NotFound, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.platforms.discourse import PLATFORM
+from upstreams.platforms.discourse.reads import POST_URL
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+    check(PLATFORM, case)
+
+
+def page_of(resource: str, upstream: Any, *, cursor: Any = None, **params: Any) -> Page:
+    result = drive(PLATFORM, resource, {"host": HOST, **params}, upstream, cursor=cursor)
+    assert isinstance(result, Page)
+    return result
+
+
+@pytest.mark.parametrize("file", ["topic_posts__2144", "topic_posts__2144_pn21", "topic_posts__2108_pn5"])
+def test_recorded_portions_are_read_in_the_order_of_their_topic(file: str) -> None:
+    portion = recorded("discourse", f"{file}.json").body
+    numbers = sorted(one["id"] for one in portion["post_stream"]["posts"])
+    topic: Any = {"post_stream": {"posts": [], "stream": [1, *numbers]}}
+    asked: list[Any] = []
+
+    def upstream(place: str, call: Call) -> Answer:
+        asked.append(call.query.get("post_ids[]"))
+        return told(portion if place.endswith("posts.json") else topic)
+
+    assert page_of("post/comments", upstream, id="9").records == replies(20)(topic, portion)
+    assert asked == [None, [str(number) for number in numbers]]
+
+
+def test_recorded_posts_that_come_with_their_topic_are_read_without_a_second_call() -> None:
+    topic = recorded("discourse", "topic__1148.json").body
+    topic["post_stream"]["stream"] = [one["id"] for one in topic["post_stream"]["posts"]]
+    assert page_of("post/comments", always(topic), id="1148").records == replies(19)(topic)
+
+
+def test_a_recorded_post_by_itself_is_read_alike() -> None:
+    row = recorded("discourse", "post.json").body
+    assert page_of("comments", always({"latest_posts": [row]})).records == [REPLY(row)]
+
+
+def test_a_later_page_of_posts_asks_for_those_alone() -> None:
+    stream = list(range(100, 200))
+    asked: list[Any] = []
+
+    def upstream(place: str, call: Call) -> Answer:
+        asked.append(call.query.get("post_ids[]"))
+        ids = call.query.get("post_ids[]") or ["100"]
+        return told({"post_stream": {"stream": stream, "posts": [{"id": int(one)} for one in ids]}})
+
+    page = page_of("post/comments", upstream, cursor={"o": 20}, id="9", limit=2)
+    assert [record["id"] for record in page.records] == ["121", "122"]
+    assert (asked[1], page.next, page.total) == (["121", "122"], {"o": 22}, 99)
+
+
+def test_a_topic_too_long_to_name_its_posts_gives_those_that_came() -> None:
+    body = {"post_stream": {"posts": [{"id": 1}, {"id": 2}]}}
+    page = page_of("post/comments", always(body), id="9")
+    assert [record["id"] for record in page.records] == ["2"]
+    assert page.next is None
+
+
+@pytest.mark.parametrize(
+    ("address", "value"),
+    [
+        ("https://Forum.Example.org/t/how-to/12", "forum.example.org/12"),
+        ("forum.example.org/t/12", "forum.example.org/12"),
+        ("https://forum.example.org/t/12/3", "forum.example.org/12"),
+        ("https://forum.example.org/t/7-ways/12/3?u=ada", "forum.example.org/12"),
+    ],
+)
+def test_a_topic_has_one_name_in_every_spelling_of_its_address(address: str, value: str) -> None:
+    assert POST_URL.canonical(address) == value
+
+
+def test_a_topic_at_an_address_is_read_from_its_own_forum() -> None:
+    places: list[str] = []
+
+    def upstream(place: str, _call: Call) -> Answer:
+        places.append(place)
+        return told({"id": 12, "slug": "how-to"})
+
+    result = drive(PLATFORM, "post", {"url": "https://forum.example.net/t/how-to/12"}, upstream)
+    assert isinstance(result, Single)
+    assert (places, result.record["url"]) == (["forum.example.net/t/12.json"], "https://forum.example.net/t/how-to/12")
+
+
+def test_pictures_are_addresses_of_the_forum_or_of_others() -> None:
+    templates = {
+        "/user_avatar/x/{size}/1.png": f"https://{HOST}/user_avatar/x/240/1.png",
+        "//cdn.example.com/x/{size}.png": "https://cdn.example.com/x/240.png",
+        "https://cdn.example.com/{size}.png": "https://cdn.example.com/240.png",
+    }
+    for template, address in templates.items():
+        result = drive(
+            PLATFORM, "profile", {"host": HOST, "handle": "x"}, always({"user": {"avatar_template": template}})
+        )
+        assert isinstance(result, Single)
+        assert result.record["avatar_url"] == address
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "refused", "reason"),
+    [
+        (404, "not_found", NotFound, None),
+        (403, "invalid_access", NotFound, "account_private"),
+        (403, "not_logged_in", NotFound, "account_private"),
+        (429, "rate_limit", UpstreamThrottled, None),
+    ],
+)
+def test_a_forum_says_in_the_body_why_it_refuses(status: int, kind: str, refused: Any, reason: str | None) -> None:
+    with pytest.raises(refused) as refusal:
+        page_of("posts", always({"errors": ["No."], "error_type": kind}, status))
+    assert getattr(refusal.value, "reason", None) == reason

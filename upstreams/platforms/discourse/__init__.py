@@ -1,0 +1,149 @@
+"""Discourse: topics, posts, categories and accounts of any forum, from the JSON beside its pages."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.calls import Get, Pages, listing, single
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.paging import ByLastId, ByOffset, ByPage, Whole
+from upstreams.model.params import Param
+from upstreams.model.refusals import Pace, Refusals
+from upstreams.platforms.discourse import reads
+from upstreams.platforms.discourse.reads import HOST, LIMIT, POST_ID, POST_URL
+from upstreams.platforms.discourse.records import (
+    action_of,
+    byline_of,
+    category_of,
+    comment_of,
+    found_topic_of,
+    listed_topic_of,
+    member_of,
+    numbered_comment_of,
+    profile_of,
+    topic_of,
+)
+
+_NAME = r"(?!\.\.?$)[^\s/\\?#%@]+"
+"""An account or a group as it stands in a path."""
+PERIOD = Param(
+    "period",
+    "The time that counts.",
+    "weekly",
+    default="monthly",
+    choices=("all", "yearly", "quarterly", "monthly", "weekly", "daily"),
+)
+CATEGORY = Param(
+    "category",
+    "The category's number, or its address.",
+    "67",
+    required=True,
+    forms=(r"[^/]+/c/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
+    pattern=r"\d{1,18}",
+    problem="must be a number, such as 67",
+)
+HANDLE = Param(
+    "handle",
+    "The account's name.",
+    "codinghorror",
+    required=True,
+    strip="@",
+    fold=True,
+    forms=(r"[^/]+/u(?:sers)?/([^/]+)(?:/.*)?",),
+    pattern=_NAME,
+)
+GROUP = Param(
+    "group", "The group's name.", "team", required=True, fold=True, forms=(r"[^/]+/g/([^/]+)(?:/.*)?",), pattern=_NAME
+)
+QUERY = Param("query", "What to search for, with the forum's own operators.", "structured concurrency", required=True)
+
+_JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
+"""The map of a topic once its author is found."""
+_FOUND = ByPage("page", size="", size_max=50, more="grouped_search_result.more_full_page_results")
+_ONE_POST = (("url", "id"),)
+
+
+def _topics(resource: str, summary: str, call: Get) -> Endpoint:
+    return Endpoint(
+        resource, summary, POST_LIST, partial(reads.topics, call), call.params, never=("total",), record=_JOINED_TOPIC
+    )
+
+
+PLATFORM = Platform(
+    slug="discourse",
+    title="Discourse",
+    sources={"forum": "https://{host}"},
+    docs_url="https://docs.discourse.org",
+    social=True,
+    common=(HOST,),
+    refusals=Refusals(
+        code="error_type",
+        absent={404: "", 410: "", 451: "", "not_found": ""},
+        private=("invalid_access", "not_logged_in"),
+        throttled=("rate_limit",),
+    ),
+    pace=Pace(200, per_s=60),
+    endpoints=(
+        _topics("posts", "Topics, those with the latest posts first.", Get("/latest.json")),
+        _topics("posts/top", "The topics with the most going on in some time.", Get("/top.json", period=PERIOD)),
+        _topics("category/posts", "A category's topics.", Get("/c/{category}.json", category=CATEGORY)),
+        _topics(
+            "profile/posts", "The topics that an account began.", Get("/topics/created-by/{handle}.json", handle=HANDLE)
+        ),
+        Endpoint(
+            "post",
+            "One topic, with the words of its first post.",
+            POST,
+            reads.post,
+            (POST_URL, POST_ID),
+            one_of=_ONE_POST,
+            record=topic_of,
+        ),
+        Endpoint(
+            "post/comments",
+            "The posts behind the first one of a topic, oldest first.",
+            COMMENT_LIST,
+            reads.comments,
+            (POST_URL, POST_ID, LIMIT),
+            one_of=_ONE_POST,
+            record=numbered_comment_of,
+        ),
+        listing(
+            "comments",
+            "The latest posts of all topics.",
+            COMMENT_LIST,
+            Get("/posts.json"),
+            Pages(comment_of, ByLastId("before", size="", size_max=50), "latest_posts"),
+        ),
+        listing(
+            "categories",
+            "The forum's categories.",
+            AUTHOR_LIST,
+            Get("/categories.json"),
+            Pages(category_of, Whole(), "category_list.categories"),
+        ),
+        single("profile", "One account.", AUTHOR, Get("/u/{handle}.json", handle=HANDLE), profile_of),
+        listing(
+            "profile/comments",
+            "An account's replies, newest first, each with the begin of its words.",
+            COMMENT_LIST,
+            Get("/user_actions.json", username=HANDLE, filter=5),
+            Pages(action_of, ByOffset("offset", size_max=60), "user_actions"),
+        ),
+        listing(
+            "group/members",
+            "The accounts of a group.",
+            AUTHOR_LIST,
+            Get("/groups/{group}/members.json", group=GROUP),
+            Pages(member_of, ByOffset("offset"), "members"),
+        ),
+        listing(
+            "search",
+            "Topics by query.",
+            POST_LIST,
+            Get("/search.json", q=QUERY),
+            Pages(found_topic_of, _FOUND, "topics"),
+        ),
+    ),
+)

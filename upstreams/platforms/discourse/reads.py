@@ -1,0 +1,97 @@
+"""Discourse's reads of more than one place: authors of topics stand elsewhere in a body, and posts come in portions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from upstreams.model.archetypes import Record
+from upstreams.model.calls import Get, Pages
+from upstreams.model.fields import ident, obj, parts, rows
+from upstreams.model.paging import ByPage
+from upstreams.model.params import Args, Host, Param, limit
+from upstreams.model.steps import Page, Single, Steps
+from upstreams.platforms.discourse.records import byline_of, listed_topic_of, numbered_comment_of, topic_of
+
+HOST = Host("host", default="meta.discourse.org")
+POST_ID = Param("id", "The topic's number.", "7943", pattern=r"\d{1,18}")
+POST_URL = Param(
+    "url",
+    "The topic's address.",
+    "https://meta.discourse.org/t/how-to-search/7943",
+    type="url",
+    forms=(r"([^/]+)/t/(?:[^/]*[^/\d][^/]*/)?(\d{1,18})(?:/.*)?",),
+    pattern=r"[^/]+/\d{1,18}",
+    problem="must be the address of a topic, such as https://meta.discourse.org/t/how-to-search/7943",
+)
+_PORTION = 20
+"""The posts that come with a topic, and those that may be asked for at once."""
+LIMIT = limit(_PORTION)
+_TOPIC = Get("/t/{id}.json", id=POST_ID)
+_POSTS = Get("/t/{id}/posts.json", id=POST_ID)
+TOPICS = Pages(
+    listed_topic_of,
+    ByPage("page", first=0, size="", size_max=30, more="topic_list.more_topics_url"),
+    "topic_list.topics",
+)
+
+
+def topics(call: Get, args: Args) -> Steps:
+    """A page of topics, each with its author."""
+    answer = yield replace(call.at(args, TOPICS), accepts="json")
+    page = TOPICS.page(args, answer)
+    users = {ident(user, "id"): user for user in parts(obj(answer.body), "users")}
+    for record in page.records:
+        author = record["author"]
+        if author is not None and author["id"] in users:
+            record["author"] = byline_of(users[author["id"]], args.values)
+    return page
+
+
+def post(args: Args) -> Steps:
+    """One topic, with the words of its first post."""
+    args = _placed(args)
+    answer = yield replace(_TOPIC.at(args), accepts=topic_of).to(args.text("host"))
+    return Single(topic_of.read(answer.body, args.values))
+
+
+def comments(args: Args) -> Steps:
+    """The posts behind the first one of a topic: the topic names all of them, and brings the first ones along."""
+    args = _placed(args)
+    answer = yield _TOPIC.at(args).to(args.text("host"))
+    stream = obj(obj(answer.body).get("post_stream"))
+    known = rows(stream.get("posts"))
+    start, size = args.position("o", 0), args.number("limit")
+    numbers = [str(number) for number in _numbers(stream, known)[1:]]
+    wanted = numbers[start : start + size]
+    lacking = tuple(set(wanted) - {ident(one, "id") for one in known})
+    if lacking:
+        more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)}).to(args.text("host"))
+        known += rows(obj(obj(more.body).get("post_stream")).get("posts"))
+    found = {ident(one, "id"): one for one in known}
+    records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]
+    for record in records:
+        record["parent_id"] = _parent(record, known)
+    goes_on = start + size < len(numbers)
+    return Page(records, {"o": start + size} if goes_on else None, len(numbers))
+
+
+def _numbers(stream: dict[str, Any], known: list[dict[str, Any]]) -> list[int]:
+    """The numbers of all posts of a topic; of a very long one only those that came along."""
+    told = stream.get("stream")
+    numbers = told if isinstance(told, list) else [one.get("id") for one in known]
+    return [number for number in numbers if type(number) is int and number > 0]
+
+
+def _parent(record: Record, known: list[dict[str, Any]]) -> str | None:
+    """The post that one answers, by its number within the topic; the first of them, or none, is the topic."""
+    number = record["parent_id"]
+    if number in (None, "1"):
+        return str(record["post_id"]) if record["post_id"] else None
+    return next((ident(one, "id") for one in known if ident(one, "post_number") == number), None)
+
+
+def _placed(args: Args) -> Args:
+    """The arguments with a topic's host and number, from its address where that is given."""
+    args, host = args.located(HOST, "id")
+    return replace(args, values={**args.values, "host": host}) if host else args

@@ -1,0 +1,174 @@
+"""Discourse's topics, posts, users and categories as our records; addresses are made of the host that was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from upstreams.model import readers as read
+from upstreams.model.archetypes import author, byline, comment, post
+from upstreams.model.fields import joined
+from upstreams.model.maps import RecordMap, record_map
+from upstreams.model.readers import Reader, of
+
+_LIKE = 2
+"""The number of the kind of action that a like is."""
+_PICTURE = "240"
+"""The width of the pictures of accounts, in pixels."""
+_HOST = read.given("host")
+
+
+def _first(found: list[str]) -> str | None:
+    return found[0] if found else None
+
+
+def _on(host: str | None, address: str | None) -> str | None:
+    """An address that may lack its host, or its scheme."""
+    if address is None or not address.startswith("/"):
+        return address
+    return f"https:{address}" if address.startswith("//") else f"https://{host}{address}"
+
+
+def _picture(template: str | None, host: str | None) -> str | None:
+    return _on(host, template and template.replace("{size}", _PICTURE))
+
+
+def _profile(host: str | None, username: str | None) -> str | None:
+    return username and f"https://{host}/u/{username}"
+
+
+def _topic(host: str | None, slug: str | None, number: str | None) -> str | None:
+    return number and f"https://{host}/t/{slug or '-'}/{number}"
+
+
+def _place(topic: str | None, number: int | None) -> str | None:
+    return f"{topic}/{number}" if topic and number else None
+
+
+def _category(host: str | None, slug: str | None, number: str | None) -> str | None:
+    return number and f"https://{host}/c/{slug or '-'}/{number}"
+
+
+def _answers(posts: int | None) -> int | None:
+    """The posts behind the first one."""
+    return posts - 1 if posts else None
+
+
+def _tags(found: Any) -> list[str] | None:
+    """The names of tags, which come as texts or as objects."""
+    if not isinstance(found, list):
+        return None
+    names = (one.get("name") if isinstance(one, dict) else one for one in found)
+    return [name for name in names if isinstance(name, str) and name]
+
+
+def _likes(actions: Any) -> int | None:
+    entries = actions if isinstance(actions, list) else []
+    told = (one.get("count") for one in entries if isinstance(one, dict) and one.get("id") == _LIKE)
+    return next((count for count in told if type(count) is int and count >= 0), None)
+
+
+def _deleted(*marks: object) -> bool | None:
+    """Whether its author or somebody else deleted it; None where neither was told."""
+    told = [mark for mark in marks if mark is not None]
+    return any(told) if told else None
+
+
+def _user(of_what: str = "id") -> RecordMap:
+    """The account in an object, whose number has this name."""
+    return record_map(
+        byline,
+        id=read.ident(of_what),
+        username=read.text("username"),
+        display_name=read.text("name"),
+        avatar_url=of(_picture, read.text("avatar_template"), _HOST),
+        url=of(_profile, _HOST, read.text("username")),
+    )
+
+
+def _topic_at(slug: str, number: str) -> Reader:
+    return of(_topic, _HOST, read.text(slug), read.ident(number))
+
+
+byline_of = _user()
+found_topic_of = record_map(
+    post,
+    id=read.ident("id"),
+    url=_topic_at("slug", "id"),
+    text=read.text("title"),
+    author=read.NEVER,
+    comments=of(_answers, read.count("posts_count")),
+    pinned=read.flag("pinned"),
+    published_at=read.instant("created_at"),
+    ext={
+        "tags": of(_tags, "tags"),
+        "category_id": read.ident("category_id"),
+        "last_posted_at": read.instant("last_posted_at"),
+        "closed": read.flag("closed"),
+    },
+)
+"""A topic that a search found."""
+listed_topic_of = found_topic_of.with_fields(
+    author=record_map(byline, id=of(_first, read.each("posters", read.ident("user_id")))).here(),
+    thumbnail_url=of(_on, _HOST, read.text("image_url")),
+    views=read.count("views"),
+    likes=read.count("like_count"),
+)
+"""A topic of a list: the first of its posters began it, and the body tells of that account elsewhere."""
+topic_of = listed_topic_of.with_fields(
+    text=of(joined, read.text("title"), of(_first, read.each("post_stream.posts", read.html("cooked")))),
+    author=byline_of.at("details.created_by"),
+)
+"""A topic by itself, with the words of its first post."""
+comment_of = record_map(
+    comment,
+    id=read.ident("id"),
+    url=of(_place, _topic_at("topic_slug", "topic_id"), read.count("post_number")),
+    parent_id=read.NEVER,
+    post_id=read.ident("topic_id"),
+    text=read.html("cooked"),
+    author=_user("user_id").here(),
+    likes=of(_likes, "actions_summary"),
+    replies_count=read.count("reply_count"),
+    deleted=of(_deleted, read.flag("user_deleted"), read.instant("deleted_at")),
+    published_at=read.instant("created_at"),
+)
+"""A post of any topic: of what it answers only the number within the topic is told."""
+numbered_comment_of = comment_of.with_fields(parent_id=read.ident("reply_to_post_number"))
+"""A post whose parent is that number still."""
+action_of = comment_of.with_fields(
+    id=read.ident("post_id"),
+    url=of(_place, _topic_at("slug", "topic_id"), read.count("post_number")),
+    text=read.html("excerpt"),
+    likes=read.NEVER,
+    replies_count=read.NEVER,
+    deleted=read.flag("deleted"),
+)
+"""A reply among the actions of an account, with the begin of its words."""
+member_of = byline_of.with_fields(author)
+profile_of = byline_of.with_fields(
+    author,
+    bio=read.html("bio_cooked", "bio_raw"),
+    posts_count=read.count("post_count"),
+    private=read.flag("profile_hidden"),
+    joined_at=read.instant("created_at"),
+    location=read.text("location"),
+    external_url=read.text("website"),
+    ext={
+        "last_seen_at": read.instant("last_seen_at"),
+        "profile_views": read.count("profile_view_count"),
+        "trust_level": read.count("trust_level"),
+        "title": read.text("title"),
+    },
+).inside("user")
+category_of = record_map(
+    author,
+    id=read.ident("id"),
+    username=read.text("slug"),
+    display_name=read.text("name"),
+    avatar_url=of(_on, _HOST, read.text("uploaded_logo.url")),
+    bio=read.html("description"),
+    posts_count=read.count("post_count"),
+    url=of(_category, _HOST, read.text("slug"), read.ident("id")),
+    private=read.flag("read_restricted"),
+    ext={"topic_count": read.count("topic_count")},
+)
