@@ -139,6 +139,27 @@ def Host(name: str, *, default: str | None = None, example: str = "", descriptio
     )
 
 
+def forms_at_host(mark: str) -> tuple[str, ...]:
+    """The spellings of a name that may be one of another host: its address, with `mark` before it, or `name@host`.
+
+    The canonical form is the name and, behind a slash, its host; of its address on a third host those of its own.
+    """
+    return (
+        rf"(?=[^/]+/{mark}([^/@]+)(?:/|$))([^/@]+)/.*",
+        rf"[^/]+/{mark}([^/@]+)@([^/@]+)(?:/.*)?",
+        r"[@!]?([^/@]+)@([^/@]+)",
+    )
+
+
+AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
+"""The part of such a name's pattern behind the name itself."""
+
+
+def at_host(name: str | None) -> str | None:
+    """Such a name as `name@host`."""
+    return name and name.replace("/", "@")
+
+
 def limit(maximum: int, default: int = 20) -> Param:
     """The page-size control of a list endpoint (spec 4.3, rule 7)."""
     return Param(

@@ -6,6 +6,7 @@ from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, 
 from upstreams.model.calls import Get, made
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.maps import RecordMap
+from upstreams.model.params import at_host
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.lemmy.reads import (
     COMMENT_SORT,
@@ -21,7 +22,6 @@ from upstreams.platforms.lemmy.reads import (
     SPAN_S,
     TOKENS,
     Listed,
-    at_host,
     in_capitals,
     listing_of,
     single_of,
@@ -42,8 +42,8 @@ _SCOPE = made(in_capitals, SCOPE)
 def _of_account(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
     """A list of an account: version 3 has the newest posts and comments in the account's own page."""
     rows = resource.rpartition("/")[2]
-    old = Get("/user", username=at_host(HANDLE), sort="New")
-    new = Get("/person/content", username=at_host(HANDLE), type_=rows)
+    old = Get("/user", username=made(at_host, HANDLE), sort="New")
+    new = Get("/person/content", username=made(at_host, HANDLE), type_=rows)
     return listing_of(resource, summary, record, archetype=archetype, listed=Listed(old, new, rows))
 
 
@@ -85,13 +85,13 @@ PLATFORM = Platform(
             post_of,
             archetype=POST_LIST,
             listed=Listed(
-                Get("/post/list", type_=_SCOPE, sort=OLD_SORT, community_name=at_host(COMMUNITY)),
+                Get("/post/list", type_=_SCOPE, sort=OLD_SORT, community_name=made(at_host, COMMUNITY)),
                 Get(
                     "/post/list",
                     type_=SCOPE,
                     sort=NEW_SORT,
                     time_range_seconds=SPAN_S,
-                    community_name=at_host(COMMUNITY),
+                    community_name=made(at_host, COMMUNITY),
                 ),
                 "posts",
                 paging=TOKENS,
@@ -122,7 +122,10 @@ PLATFORM = Platform(
             "One account.",
             profile_of,
             archetype=AUTHOR,
-            calls=(Get("/user", username=at_host(HANDLE), limit=1), Get("/person", username=at_host(HANDLE))),
+            calls=(
+                Get("/user", username=made(at_host, HANDLE), limit=1),
+                Get("/person", username=made(at_host, HANDLE)),
+            ),
         ),
         _of_account("profile/posts", "An account's posts, newest first.", post_of, POST_LIST),
         _of_account("profile/comments", "An account's comments, newest first.", comment_of, COMMENT_LIST),
@@ -131,7 +134,7 @@ PLATFORM = Platform(
             "One community.",
             one_community_of,
             archetype=AUTHOR,
-            calls=(Get("/community", name=at_host(NAME)), Get("/community", name=at_host(NAME))),
+            calls=(Get("/community", name=made(at_host, NAME)), Get("/community", name=made(at_host, NAME))),
         ),
         listing_of(
             "communities",

@@ -9,16 +9,15 @@ from functools import partial
 from typing import NamedTuple
 
 from upstreams.model.archetypes import Archetype
-from upstreams.model.calls import Get, Member, Pages, made
+from upstreams.model.calls import Get, Pages, made
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByPage, ByToken, Paging
-from upstreams.model.params import Args, Host, Param
+from upstreams.model.params import AT_HOST, Args, Host, Param, forms_at_host
 from upstreams.model.steps import Missing, Single, Steps
 
 INSTANCE = Host("instance", default="lemmy.world")
-_AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
 
 
 def _name(name: str, what: str, example: str, mark: str, *, required: bool = True) -> Param:
@@ -30,12 +29,8 @@ def _name(name: str, what: str, example: str, mark: str, *, required: bool = Tru
         required=required,
         strip="@" if mark == "u" else "!",
         fold=True,
-        forms=(
-            rf"(?=[^/]+/{mark}/([^/@]+)(?:/|$))([^/@]+)/.*",
-            rf"[^/]+/{mark}/([^/@]+)@([^/@]+)(?:/.*)?",
-            r"[@!]?([^/@]+)@([^/@]+)",
-        ),
-        pattern=rf"[^\s/@?#]+{_AT_HOST}",
+        forms=forms_at_host(f"{mark}/"),
+        pattern=rf"[^\s/@?#]+{AT_HOST}",
         problem=f"must be a name, such as {example}",
     )
 
@@ -79,10 +74,6 @@ COMMENT_SORT = Param(
 QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
 
 
-def _address(name: str | None) -> str | None:
-    return name and name.replace("/", "@")
-
-
 def in_capitals(choice: str | None) -> str | None:
     """A choice as version 3 spells it: `TopDay`."""
     return choice and choice.title().replace("_", "")
@@ -94,11 +85,6 @@ def _order(sort: str | None) -> str | None:
 
 def _span_s(sort: str | None) -> int | None:
     return _TOP_S.get(sort or "")
-
-
-def at_host(name: Param) -> Member:
-    """The name as the API takes it."""
-    return made(_address, name)
 
 
 OLD_SORT, NEW_SORT, SPAN_S = made(in_capitals, SORT), made(_order, SORT), made(_span_s, SORT)

@@ -6,7 +6,7 @@ from upstreams.model.archetypes import analytics, ranked
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import UnexpectedBody
 from upstreams.model.maps import Rows
-from upstreams.model.params import Args, Host, Param
+from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
 from upstreams.model.steps import Single, Steps
 from upstreams.platforms.mastodon.records import post_of, profile_of
 
@@ -17,12 +17,8 @@ HANDLE = Param(
     "Gargron",
     strip="@",
     fold=True,
-    forms=(
-        r"(?=[^/]+/@([^/@]+)(?:/|$))([^/@]+)/.*",
-        r"[^/]+/@([^/@]+)@([^/@]+)(?:/.*)?",
-        r"@?([^/@]+)@([^/@]+)",
-    ),
-    pattern=r"\w+(?:[\w.-]*\w)?(?:/[\w-]+(?:\.[\w-]+)+)?",
+    forms=forms_at_host("@"),
+    pattern=rf"\w+(?:[\w.-]*\w)?{AT_HOST}",
     problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
 )
 USER_ID = Param("user_id", "The account's number on the instance.", "1", pattern=r"\d{1,30}")
@@ -38,11 +34,7 @@ POST_URL = Param(
 )
 
 
-def _acct(handle: str | None) -> str | None:
-    return handle and handle.replace("/", "@")
-
-
-_LOOKUP = Get("/v1/accounts/lookup", acct=made(_acct, HANDLE)).via(accepts=profile_of)
+_LOOKUP = Get("/v1/accounts/lookup", acct=made(at_host, HANDLE)).via(accepts=profile_of)
 _BY_NUMBER = Get("/v1/accounts/{user_id}", user_id=USER_ID).via(accepts=profile_of)
 _STATUS = Get("/v1/statuses/{id}", id=POST_ID).via(accepts=post_of)
 
