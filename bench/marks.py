@@ -9,12 +9,13 @@ from bench.core.results import Cost, Mark, Results
 from bench.core.scenarios import SCENARIOS, Stage
 from bench.cost import COSTED, Announce, CostOptions, cost_marks, measure_cost, measure_costs
 from bench.peers.servers import open_stage
+from bench.rows import LISTS, measure_rows, row_marks
 from bench.scenarios.feed import MARKED_COUNT, FeedOptions
 from bench.suite import run_feed
 
 FEED = ("parked", "depth", "monitors", "deliveries")
 """The scenarios of the feed, of monitors and of deliveries that have marks."""
-WORKS = len(COSTED) + 3 + len(FEED)
+WORKS = len(COSTED) + 4 + len(FEED)
 """The number of times that a run reports what comes next."""
 MANY = 512
 IDLE_S = 1.0
@@ -33,6 +34,8 @@ async def measure_marks(seconds: float, results: Results, announce: Announce) ->
     results.marks.append(added_latency(await _side_by_side(1, seconds, names=("direct", "miss"))))
     announce(f"{MANY} connections")
     results.marks.append(lost_throughput(await _few_and_many(seconds)))
+    announce("rows of lists")
+    results.marks.extend(row_marks(map(measure_rows, LISTS)))
     announce("an idle node")
     results.marks.append(Mark("an idle node, resident", await _idle_bytes() / 1e6, 90, "MB"))
     for name in FEED:

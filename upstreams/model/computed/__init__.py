@@ -36,6 +36,7 @@ _CATEGORY_WORDS = {
     "education": "education teacher school university student students learning course professor tutorial",
 }
 _CATEGORY_OF = {word.encode(): category for category, words in _CATEGORY_WORDS.items() for word in words.split()}
+_KEYWORDS = frozenset(_CATEGORY_OF)
 _WORDS_APART = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
 """A table for `bytes.translate` that leaves letters from a to z. With it a text is split into words in a third of the
 time that a regular expression takes."""
@@ -44,12 +45,14 @@ time that a regular expression takes."""
 def category_of(text: str) -> str:
     """The category whose keywords a text names most often, the first named of several; or `other`."""
     words = text[:_TEXT_MAX].lower().encode(errors="replace").translate(_WORDS_APART).split()
+    if _KEYWORDS.isdisjoint(words):
+        return "other"
     counts: dict[str, int] = {}
     for word in words:
         if word in _CATEGORY_OF:
             category = _CATEGORY_OF[word]
             counts[category] = counts.get(category, 0) + 1
-    return max(counts, key=counts.__getitem__) if counts else "other"
+    return max(counts, key=counts.__getitem__)
 
 
 def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
@@ -57,13 +60,13 @@ def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
     own_tag = fields.text(record["ext"], "language")
     if not text:
         return own_tag, "other"
-    return (own_tag, category_of(text)) if own_tag else _read(text[:_TEXT_MAX])
+    start = text[:_TEXT_MAX]
+    return own_tag or _language(start), _category(start)
 
 
-@lru_cache(maxsize=2_048)
-def _read(text: str) -> tuple[str | None, str]:
-    """Return both, remembered: they are slow, and the same bios and posts come again with every refresh."""
-    return language_of(text), category_of(text)
+_language = lru_cache(maxsize=2_048)(language_of)
+_category = lru_cache(maxsize=2_048)(category_of)
+"""Both are remembered: they are slow, and the same bios and posts come again with every refresh."""
 
 
 def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:

@@ -1,0 +1,125 @@
+"""The CPU that a row of a list takes, beyond a single record: decoded, read, shaped and encoded, in this process.
+
+Beside it stands the plain stack, which parses and encodes the same body and makes nothing of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from bench.core.results import Mark
+from gateway.calls.shaping import shape
+from gateway.http import envelope
+from upstreams.fetching.answers import read_answer
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Args, Value
+from upstreams.model.steps import Call
+from upstreams.platforms import load_platform
+from upstreams.sandbox.rehearse import example_values, rehearsed
+from upstreams.transport.http import HttpAnswer
+
+LISTS: Final = {
+    "bluesky/user/posts": "feed",
+    "hackernews/search": "hits",
+    "github/repo/issues": "",
+    "mastodon/hashtag": "",
+}
+"""Lists of one call, and where their rows stand in its body."""
+ROWS: Final = 100
+KNOWN_US: Final = 6.0
+NEW_US: Final = 10.0
+_BODIES: Final = 40
+"""Bodies with texts of their own: more of them than texts are remembered (`upstreams.model.computed`)."""
+_ROUNDS: Final = 15
+_WORDS_MIN: Final = 20
+NOW_AT: Final = 1_735_689_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RowCost:
+    """Microseconds a row: where its texts are known, where they are new, and of the plain stack."""
+
+    id: str
+    known_us: float
+    new_us: float
+    plain_us: float
+
+
+def measure_rows(id_: str, *, bodies: int = _BODIES, rounds: int = _ROUNDS) -> RowCost:
+    """The cost of a row of this list, in the best of some rounds over so many bodies."""
+    slug, _, resource = id_.partition("/")
+    platform = load_platform(slug)
+    endpoint = next(one for one in platform.endpoints if one.resource == resource)
+    body = orjson.loads(orjson.dumps(rehearsed(platform, endpoint, NOW_AT)[1][0]))
+    many, one = (_sized(body, LISTS[id_], rows) for rows in (ROWS, 1))
+    page, single = (_reading(platform, endpoint, rows) for rows in (ROWS, 1))
+    changed = [orjson.dumps(_with_new_texts(many, f" {nth} ")) for nth in range(bodies)]
+    raw, alone = orjson.dumps(many), orjson.dumps(one)
+    for each in changed:  # everything is compiled, and the texts of the last are not those of the first
+        page(each)
+    alone_us = _best_us(single, [alone] * bodies, rounds)
+    known_us, new_us = _best_us(page, [raw] * bodies, rounds), _best_us(page, changed, rounds)
+    plain_us = _best_us(lambda sent: orjson.dumps(orjson.loads(sent)), [raw] * bodies, rounds)
+    between = ROWS - 1
+    return RowCost(id_, (known_us - alone_us) / between, (new_us - alone_us) / between, plain_us / ROWS)
+
+
+def row_marks(costs: Iterable[RowCost]) -> Iterator[Mark]:
+    """The marks of these costs."""
+    for cost in costs:
+        beside = f"plain stack {cost.plain_us:.1f}"
+        yield Mark(f"a row of {cost.id}, texts known ({beside})", cost.known_us, KNOWN_US, "us")
+        yield Mark(f"a row of {cost.id}, texts new ({beside})", cost.new_us, NEW_US, "us")
+
+
+def _sized(body: Any, at: str, rows: int) -> Any:
+    """The body with so many rows, each with an id of its own."""
+    found = body[at] if at else body
+    sized = [found[nth % len(found)] for nth in range(rows)]
+    return {**body, at: sized} if at else sized
+
+
+def _with_new_texts(body: Any, mark: str) -> Any:
+    if isinstance(body, dict):
+        return {name: _with_new_texts(value, mark) for name, value in body.items()}
+    if isinstance(body, list):
+        return [_with_new_texts(entry, f"{mark}{nth} ") for nth, entry in enumerate(body)]
+    if isinstance(body, str) and len(body) >= _WORDS_MIN and " " in body:
+        return mark + body
+    return body
+
+
+def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[bytes], bytes]:
+    """All that a node does with a body, from its arrival to the encoded answer."""
+    values: Mapping[str, Value] = {**example_values(endpoint), "limit": rows}
+    path = f"/v1/{platform.slug}/{endpoint.resource}"
+
+    def read(raw: bytes) -> bytes:
+        steps = endpoint.read(Args(values))
+        call = next(steps)
+        assert isinstance(call, Call), "a list of one call"
+        answer = read_answer(HttpAnswer(200, {}, raw), "api", 0.0, accepts=call.accepts, judge=platform.judge)
+        try:
+            steps.send(answer)
+        except StopIteration as done:
+            shaped = shape(endpoint.archetype, done.value, lambda _state: "cur_")
+            return envelope.fragment(platform.slug, path, shaped.data, shaped.pagination)
+        raise AssertionError("a second call")
+
+    return read
+
+
+def _best_us(work: Callable[[bytes], bytes], bodies: list[bytes], rounds: int) -> float:
+    """Microseconds of one call, in the best of some rounds over all bodies."""
+    best = float("inf")
+    for _ in range(rounds):
+        started = time.process_time_ns()
+        for body in bodies:
+            work(body)
+        best = min(best, (time.process_time_ns() - started) / len(bodies) / 1_000)
+    return best
