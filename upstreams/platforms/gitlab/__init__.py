@@ -54,6 +54,7 @@ PLATFORM = Platform(
             (REPO, REPO_URL, STATE, *PAGED.params()),
             one_of=_ONE_REPO,
             record=issue_of,
+            never=("total",),
         ),
         Endpoint(
             "repo/releases",
@@ -63,6 +64,7 @@ PLATFORM = Platform(
             (REPO, REPO_URL, *PAGED.params()),
             one_of=_ONE_REPO,
             record=release_of,
+            never=("total",),
         ),
         Endpoint("issue", "One issue.", POST, reads.issue, (ISSUE, ISSUE_URL), one_of=_ONE_ISSUE, record=issue_of),
         Endpoint(
@@ -74,6 +76,7 @@ PLATFORM = Platform(
             one_of=_ONE_ISSUE,
             description="The system's own notes, of changed labels and such, are left out: a page may be short.",
             record=note_of,
+            never=("total",),
         ),
         listing(
             "search",
@@ -90,6 +93,7 @@ PLATFORM = Platform(
             reads.profile_repos,
             (HANDLE, *KEYED.params()),
             record=repository_of,
+            never=("total",),
         ),
     ),
 )

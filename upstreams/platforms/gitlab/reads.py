@@ -111,7 +111,7 @@ def issue(args: Args) -> Steps:
 
 
 def notes(args: Args) -> Steps:
-    """What people wrote on an issue; what the system notes there is left out of a page, which may leave it empty."""
+    """The comments on an issue; the system's own notes are left out of a page, which may leave it empty."""
     path, number, host = _numbered(args)
     answer = yield _NOTES.make(args, "json", PAGED.query(args), {"repo": path, "number": number}).to(host)
     found = rows(answer.body)

@@ -125,6 +125,7 @@ PLATFORM = Platform(
             (TITLE, *LINKS.params()),
             needs=_CONTACT,
             record=linked_of,
+            never=("total",),
         ),
         Endpoint(
             "page/pageviews",
