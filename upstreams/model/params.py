@@ -225,7 +225,7 @@ class Args:
         return None if value is None else str(value)
 
     def located(self, host: Param, name: str, address: str = "url") -> tuple[Args, str]:
-        """Return the arguments with what `address` names under `name`, and the host that it stands on; "" without it.
+        """Return the arguments with what `address` names, and the host that it stands on; "" without it.
 
         The canonical form of such an address is its host and, behind a slash, what it names there.
 
@@ -236,7 +236,8 @@ class Args:
         if found is None:
             return self, ""
         place, _, value = found.partition("/")
-        return replace(self, values={**self.values, name: value}), replace(host, name=address).canonical(place)
+        place = replace(host, name=address).canonical(place)
+        return replace(self, values={**self.values, name: value, host.name: place}), place
 
 
 def path_of_url(param: str, url: str, hosts: tuple[str, ...]) -> list[str]:

@@ -50,15 +50,15 @@ def topics(call: Get, args: Args) -> Steps:
 
 def post(args: Args) -> Steps:
     """One topic, with the words of its first post."""
-    args = _placed(args)
-    answer = yield replace(_TOPIC.at(args), accepts=topic_of).to(args.text("host"))
+    args, host = args.located(HOST, "id")
+    answer = yield replace(_TOPIC.at(args), accepts=topic_of).to(host)
     return Single(topic_of.read(answer.body, args.values))
 
 
 def comments(args: Args) -> Steps:
     """The posts behind the first one of a topic: the topic names all of them, and brings the first ones along."""
-    args = _placed(args)
-    answer = yield _TOPIC.at(args).to(args.text("host"))
+    args, host = args.located(HOST, "id")
+    answer = yield _TOPIC.at(args).to(host)
     stream = obj(obj(answer.body).get("post_stream"))
     known = rows(stream.get("posts"))
     start, size = args.position("o", 0), args.number("limit")
@@ -66,7 +66,7 @@ def comments(args: Args) -> Steps:
     wanted = numbers[start : start + size]
     lacking = tuple(set(wanted) - {ident(one, "id") for one in known})
     if lacking:
-        more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)}).to(args.text("host"))
+        more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)}).to(host)
         known += rows(obj(obj(more.body).get("post_stream")).get("posts"))
     found = {ident(one, "id"): one for one in known}
     records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]
@@ -89,9 +89,3 @@ def _parent(record: Record, known: list[dict[str, Any]]) -> str | None:
     if number in (None, "1"):
         return str(record["post_id"]) if record["post_id"] else None
     return next((ident(one, "id") for one in known if ident(one, "post_number") == number), None)
-
-
-def _placed(args: Args) -> Args:
-    """The arguments with a topic's host and number, from its address where that is given."""
-    args, host = args.located(HOST, "id")
-    return replace(args, values={**args.values, "host": host}) if host else args
