@@ -1,0 +1,205 @@
+"""PeerTube: videos, comments, channels, playlists and accounts of any instance, and a search over many."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from upstreams.model.archetypes import (
+    AUTHOR,
+    AUTHOR_LIST,
+    COLLECTION,
+    COLLECTION_LIST,
+    COMMENT_LIST,
+    POST,
+    POST_LIST,
+    Archetype,
+)
+from upstreams.model.calls import Get, Pages, listing, made, single
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.fields import obj, rows
+from upstreams.model.maps import RecordMap
+from upstreams.model.paging import ByOffset
+from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
+from upstreams.model.refusals import Pace, Refusals, Remaining
+from upstreams.model.steps import Page, Single, Steps
+from upstreams.platforms.peertube.records import (
+    author_of,
+    comment_of,
+    playlist_of,
+    replies_of,
+    video_of,
+    whole_video_of,
+)
+
+INSTANCE = Host("instance", default="framatube.org")
+SEARCHED = Host(
+    "instance", default="sepiasearch.org", description="The host to search; one that knows many when absent."
+)
+QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+
+
+def _name(what: str, example: str, mark: str) -> Param:
+    return Param(
+        "handle",
+        f"The {what} name on the instance; of another host as name@host.",
+        example,
+        required=True,
+        strip="@",
+        fold=True,
+        forms=forms_at_host(f"{mark}/"),
+        pattern=rf"\w+(?:[\w.-]*\w)?{AT_HOST}",
+        problem=f"must be a name, such as {example}",
+    )
+
+
+ACCOUNT = made(at_host, _name("account's", "framasoft", "(?:a|accounts)"))
+CHANNEL = made(at_host, _name("channel's", "joinpeertube", "(?:c|video-channels)"))
+_ID = r"[A-Za-z0-9-]{1,36}"
+
+
+def _located(what: str, example: str, path: str) -> tuple[Param, Param]:
+    """The parameters that name something by its address, or by its id on the instance."""
+    address = f"https://framatube.org/{example}"
+    url = Param(
+        "url",
+        f"The {what}'s address, on whichever host.",
+        address,
+        type="url",
+        forms=(rf"([^/]+)/(?:{path})/({_ID})(?:[/;].*)?",),
+        pattern=rf"[^/]+/{_ID}",
+        problem=f"must be the address of a {what}, such as {address}",
+    )
+    name = Param(
+        "id", f"The {what}'s id on the instance, in any of its forms.", example.rpartition("/")[2], pattern=_ID
+    )
+    return url, name
+
+
+VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", "w|videos/watch|videos/embed")
+PLAYLIST = _located("playlist", "w/p/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7", "w/p|video-playlists|videos/watch/playlist")
+COMMENT_ID = Param("comment_id", "The number of the comment on the video.", "34293", required=True, pattern=r"\d{1,18}")
+_CLOSED = ("private", "internal", "password", "authenticate", "blocklisted")
+"""Words of a refusal that is about who may see a video."""
+_ONE_OF = (("url", "id"),)
+_PAGED = ByOffset("start", size="count", total="total")
+_VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
+_COMMENTS = Pages(comment_of, _PAGED, "data")
+
+
+def _one(call: Get, record: RecordMap, args: Args) -> Steps:
+    args, host = args.located(INSTANCE, "id")
+    answer = yield call.at(args).to(host)
+    return Single(record.read(answer.body, args.values))
+
+
+def _comments(call: Get, args: Args) -> Steps:
+    args, host = args.located(INSTANCE, "id")
+    answer = yield call.at(args, _COMMENTS).to(host)
+    return _COMMENTS.page(args, answer)
+
+
+def _replies(call: Get, args: Args) -> Steps:
+    args, host = args.located(INSTANCE, "id")
+    answer = yield call.at(args).to(host)
+    return Page(replies_of(rows(obj(answer.body).get("children")), args.values))
+
+
+def _single(resource: str, summary: str, record: RecordMap, *, archetype: Archetype, call: Get) -> Endpoint:
+    """An endpoint of one record at an address."""
+    params = PLAYLIST if archetype is COLLECTION else VIDEO
+    read = partial(_one, call.via(accepts=record), record)
+    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_OF, record=record)
+
+
+PLATFORM = Platform(
+    slug="peertube",
+    title="PeerTube",
+    sources={"instance": "https://{instance}/api/v1"},
+    docs_url="https://docs.joinpeertube.org/api-rest-reference.html",
+    social=True,
+    common=(INSTANCE,),
+    refusals=Refusals(message="detail", private={401: _CLOSED, 403: _CLOSED}),
+    rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset", window_s=60.0),
+    pace=Pace(50, per_s=10),
+    endpoints=(
+        listing(
+            "search",
+            "Videos by query, of many instances.",
+            POST_LIST,
+            Get("/search/videos", search=QUERY, sort="-match"),
+            _VIDEOS,
+            params=(SEARCHED,),
+        ),
+        listing(
+            "search/channels",
+            "Channels by query, of many instances.",
+            AUTHOR_LIST,
+            Get("/search/video-channels", search=QUERY),
+            _AUTHORS,
+            params=(SEARCHED,),
+        ),
+        listing(
+            "trending",
+            "The videos that are watched the most now.",
+            POST_LIST,
+            Get("/videos", sort="-trending"),
+            _VIDEOS,
+        ),
+        _single("video", "One video.", whole_video_of, archetype=POST, call=Get("/videos/{id}", id=VIDEO[1])),
+        Endpoint(
+            "video/comments",
+            "The comments on a video itself, newest first.",
+            COMMENT_LIST,
+            partial(_comments, Get("/videos/{id}/comment-threads", id=VIDEO[1])),
+            (*VIDEO, *_PAGED.params()),
+            one_of=_ONE_OF,
+            record=comment_of,
+        ),
+        Endpoint(
+            "video/comment/replies",
+            "The replies to a comment, as a tree.",
+            COMMENT_LIST,
+            partial(_replies, Get("/videos/{id}/comment-threads/{thread}", id=VIDEO[1], thread=COMMENT_ID)),
+            (*VIDEO, COMMENT_ID),
+            one_of=_ONE_OF,
+            never=("total", "engagement.likes", "flags.pinned", "author.verified"),
+        ),
+        single("profile", "One account.", AUTHOR, Get("/accounts/{name}", name=ACCOUNT), author_of),
+        listing(
+            "profile/posts",
+            "An account's videos, newest first.",
+            POST_LIST,
+            Get("/accounts/{name}/videos", name=ACCOUNT),
+            _VIDEOS,
+        ),
+        listing(
+            "profile/channels",
+            "An account's channels.",
+            AUTHOR_LIST,
+            Get("/accounts/{name}/video-channels", name=ACCOUNT),
+            _AUTHORS,
+        ),
+        single("channel", "One channel.", AUTHOR, Get("/video-channels/{name}", name=CHANNEL), author_of),
+        listing(
+            "channel/videos",
+            "A channel's videos, newest first.",
+            POST_LIST,
+            Get("/video-channels/{name}/videos", name=CHANNEL),
+            _VIDEOS,
+        ),
+        listing(
+            "channel/playlists",
+            "A channel's playlists.",
+            COLLECTION_LIST,
+            Get("/video-channels/{name}/video-playlists", name=CHANNEL),
+            Pages(playlist_of, _PAGED, "data"),
+        ),
+        _single(
+            "playlist",
+            "One playlist.",
+            playlist_of,
+            archetype=COLLECTION,
+            call=Get("/video-playlists/{id}", id=PLAYLIST[1]),
+        ),
+    ),
+)

@@ -1,0 +1,128 @@
+"""PeerTube's objects as our records; pictures are paths of the instance that was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upstreams.model import readers as read
+from upstreams.model.archetypes import Record, author, byline, collection, comment, post
+from upstreams.model.fields import Json, joined, parts
+from upstreams.model.maps import record_map
+from upstreams.model.params import Value
+from upstreams.model.readers import Reader, of
+
+_LEVELS_MAX = 100
+_INSTANCE = read.given("instance")
+
+
+def _last(found: list[str]) -> str | None:
+    return found[-1] if found else None
+
+
+def _on(host: str | None, path: str | None) -> str | None:
+    return f"https://{host}{path}" if host and path and path.startswith("/") else None
+
+
+def _picture(host: str | None, *told: str | None) -> str | None:
+    """The first address that is told; the last one is a path of the instance."""
+    return next((address for address in told[:-1] if address), None) or _on(host, told[-1])
+
+
+def _files(files: list[str], playlists: list[str]) -> list[str]:
+    """The addresses of a video's files; newer ones have playlists alone."""
+    return files or playlists
+
+
+def _either(parent: str | None, video: Value | None) -> str | None:
+    return parent or (None if video is None else str(video))
+
+
+def _image(*addresses: str, path: tuple[str, ...]) -> Reader:
+    return of(_picture, _INSTANCE, *map(read.text, addresses), read.text(*path))
+
+
+_account_of = record_map(
+    byline,
+    id=read.ident("id"),
+    username=read.text("name"),
+    display_name=read.text("displayName"),
+    avatar_url=of(  # the largest comes last
+        _last, read.each("avatars", of(_picture, _INSTANCE, read.text("fileUrl"), read.text("path")))
+    ),
+    url=read.text("url"),
+)
+author_of = _account_of.with_fields(
+    author,
+    bio=read.html("description"),
+    followers=read.count("followersCount"),
+    following=read.count("followingCount"),
+    joined_at=read.instant("createdAt"),
+    ext={"host": read.text("host"), "owner": read.text("ownerAccount.name")},
+)
+"""An account or a channel, which has an owner."""
+video_of = record_map(
+    post,
+    id=read.text("uuid"),
+    url=read.text("url"),
+    text=of(joined, read.text("name"), read.text("description", "truncatedDescription")),
+    author=_account_of.at("account"),
+    media_urls=read.NEVER,
+    thumbnail_url=_image("previewUrl", "thumbnailUrl", path=("previewPath", "thumbnailPath")),
+    duration_seconds=read.count("duration"),
+    views=read.count("views"),
+    likes=read.count("likes"),
+    comments=read.count("comments"),
+    nsfw=read.flag("nsfw"),
+    published_at=read.instant("publishedAt"),
+    ext={
+        "language": read.text("language.id"),
+        "category": read.text("category.label"),
+        "dislikes": read.count("dislikes"),
+        "channel": read.text("channel.name"),
+        "channel_url": read.text("channel.url"),
+        "is_live": read.flag("isLive"),
+    },
+)
+"""A video of a list; its text is Markdown."""
+whole_video_of = video_of.with_fields(
+    media_urls=of(
+        _files, read.each("files", read.text("fileUrl")), read.each("streamingPlaylists", read.text("playlistUrl"))
+    ),
+    ext={"tags": read.texts("tags")},
+)
+playlist_of = record_map(
+    collection,
+    id=read.text("uuid"),
+    url=read.text("url"),
+    kind=read.always("playlist"),
+    title=read.text("displayName"),
+    description=read.text("description"),
+    owner=_account_of.at("ownerAccount"),
+    items_count=read.count("videosLength"),
+    image_url=_image("thumbnailUrl", path=("thumbnailPath",)),
+    released_at=read.instant("createdAt"),
+    ext={"channel": read.text("videoChannel.name"), "channel_url": read.text("videoChannel.url")},
+)
+comment_of = record_map(
+    comment,
+    id=read.ident("id"),
+    url=read.text("url"),
+    parent_id=of(_either, read.ident("inReplyToCommentId"), read.given("id")),
+    post_id=read.given("id"),
+    text=read.html("text"),
+    author=_account_of.at("account"),
+    replies_count=read.count("totalReplies"),
+    deleted=read.flag("isDeleted"),
+    published_at=read.instant("createdAt"),
+)
+"""A comment; of a deleted one neither words nor author are left."""
+
+
+def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = _LEVELS_MAX) -> list[Record]:
+    """The replies below a comment of a thread, each with those below it."""
+    told = ((child, child.get("comment")) for child in children if levels)
+    return [
+        {**comment_of(reply, values), "replies": replies_of(parts(child, "children"), values, levels - 1)}
+        for child, reply in told
+        if isinstance(reply, dict)
+    ]
