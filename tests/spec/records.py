@@ -106,6 +106,73 @@ RECORDS: Mapping[str, Shape] = {
         "updated_at": TIME,
         "ext": EXT,
     },
+    "app": {
+        "id": TEXT,
+        "store": TEXT,
+        "url": URL,
+        "title": TEXT,
+        "description": TEXT,
+        "icon": URL,
+        "image_urls": TEXTS,
+        "developer": {"id": TEXT, "name": TEXT, "url": URL, "website": URL},
+        "category": TEXT,
+        "categories": TEXTS,
+        "price": {"current": NUMBER, "currency": TEXT, "displayed": TEXT, "is_free": TRUTH},
+        "rating": {"value": NUMBER, "max": NUMBER, "count": COUNT},
+        "reviews_count": COUNT,
+        "version": TEXT,
+        "size": COUNT,
+        "minimum_os_version": TEXT,
+        "languages": TEXTS,
+        "released_at": TIME,
+        "updated_at": TIME,
+        "update_notes": TEXT,
+        "ext": EXT,
+    },
+    "review": {
+        "id": TEXT,
+        "entity_id": TEXT,
+        "url": URL,
+        "title": TEXT,
+        "text": TEXT,
+        "rating": {"value": NUMBER, "max": NUMBER},
+        "author": {"id": TEXT, "name": TEXT, "url": URL, "reviews_count": COUNT},
+        "helpful_votes": COUNT,
+        "language": TEXT,
+        "published_at": TIME,
+        "ext": EXT,
+    },
+    "place": {
+        "id": TEXT,
+        "url": URL,
+        "name": TEXT,
+        "address": TEXT,
+        "latitude": NUMBER,
+        "longitude": NUMBER,
+        "distance_m": NUMBER,
+        "category": TEXT,
+        "rating": {"value": NUMBER, "count": COUNT},
+        "ext": EXT,
+    },
+    "series": {"subject": TEXT, "unit": TEXT, "points": [{"t": TIME, "value": NUMBER}]},
+    "analytics": {
+        "period": TEXT,
+        "region": TEXT,
+        "items": [{"rank": COUNT, "name": TEXT, "url": URL, "value": NUMBER, "change": NUMBER}],
+    },
+    "collection": {
+        "id": TEXT,
+        "url": URL,
+        "kind": TEXT,
+        "title": TEXT,
+        "description": TEXT,
+        "owner": {"id": TEXT, "name": TEXT, "url": URL},
+        "items_count": COUNT,
+        "followers": COUNT,
+        "image_url": URL,
+        "released_at": TIME,
+        "ext": EXT,
+    },
 }
 COMPUTED: Shape = {
     "engagement_rate": NUMBER,
@@ -126,9 +193,9 @@ def assert_row(key: str, row: Mapping[str, Any]) -> None:
 
 
 def assert_record(key: str, record: Mapping[str, Any]) -> None:
-    """A record has exactly its kind's fields, and each is null or of its type; it is known by its id."""
+    """A record has exactly its kind's fields, and each is null or of its type; it is known by its id, if it has one."""
     assert_shape(record, RECORDS[key], key, key)
-    assert record["id"]
+    assert record.get("id") if "id" in RECORDS[key] else True
 
 
 def assert_shape(value: Any, shape: Shape, key: str, where: str) -> None:
@@ -141,6 +208,9 @@ def assert_shape(value: Any, shape: Shape, key: str, where: str) -> None:
 def _assert_kind(value: Any, kind: Any, key: str, where: str) -> None:
     if isinstance(kind, Mapping):
         assert_shape(value, kind, key, where)
+    elif isinstance(kind, list):
+        for inner in value:
+            assert_shape(inner, kind[0], key, where)
     elif kind == ITSELF:
         for inner in value:
             assert_record(key, inner)

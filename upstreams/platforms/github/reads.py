@@ -8,8 +8,9 @@ from upstreams.model.params import Args, Param
 from upstreams.model.steps import Single, Steps
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
 
-_NAME = r"[\w.-]+"
-_REPO = rf"({_NAME})/({_NAME}?)(?:\.git)?"
+_OWNER, _NAME = r"[\w-]+", r"[\w.-]+"
+_REPO = rf"({_OWNER})/({_NAME}?)(?:\.git)?"
+_PLAIN = rf"{_OWNER}/(?!(?:\.{{1,2}}|\.git)(?:/|$)){_NAME}"
 HANDLE = Param(
     "handle",
     "The account's login.",
@@ -28,7 +29,7 @@ REPO_URL = Param(
     required=True,
     fold=True,
     forms=(rf"github\.com[/:]{_REPO}(?:/.*)?", rf"(?!github\.com/){_REPO}"),
-    pattern=rf"{_NAME}/{_NAME}",
+    pattern=_PLAIN,
     problem="must name a repository, such as https://github.com/python/cpython",
 )
 ISSUE_URL = Param(
@@ -39,10 +40,10 @@ ISSUE_URL = Param(
     required=True,
     fold=True,
     forms=(
-        rf"github\.com/({_NAME})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/.*)?",
-        rf"({_NAME})/({_NAME})#(\d{{1,15}})",
+        rf"github\.com/({_OWNER})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/.*)?",
+        rf"({_OWNER})/({_NAME})#(\d{{1,15}})",
     ),
-    pattern=rf"{_NAME}/{_NAME}/\d{{1,15}}",
+    pattern=rf"{_PLAIN}/\d{{1,15}}",
     problem="must name an issue, such as https://github.com/python/cpython/issues/1",
 )
 QUERY = Param("query", "What to search for; GitHub's qualifiers work.", "structured concurrency", required=True)
