@@ -26,7 +26,7 @@ _COMMANDS = {
     "key": ("operate", "key", "Make, list, reveal, change and revoke API keys."),
     "ledger": ("ledger", "ledger", "Prove the ledger, archive its old days, and read it back."),
     "monitor": ("monitor", "monitor", "Run a Monitor's slot."),
-    "openapi": ("openapi", "openapi", "Print the OpenAPI document."),
+    "openapi": ("platforms", "openapi", "Print the OpenAPI document."),
     "platforms": ("platforms", "platforms", "List, try, isolate and reset platforms."),
     "reload": ("operate", "reload", "Make the running node read its config again."),
     "sandbox": ("serve", "sandbox", "Run the upstream sandbox alone."),
