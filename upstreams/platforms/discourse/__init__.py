@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, byline
+from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.calls import Get, Pages, listing, single
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.paging import ByLastId, ByOffset, ByPage, Whole
@@ -144,6 +145,7 @@ PLATFORM = Platform(
             POST_LIST,
             Get("/search.json", q=QUERY),
             Pages(found_topic_of, _FOUND, "topics"),
+            never=tuple(f"author.{field.name}" for field in fields_of(byline)),
         ),
     ),
 )
