@@ -166,7 +166,7 @@ RECORDS: Mapping[str, Shape] = {
         "kind": TEXT,
         "title": TEXT,
         "description": TEXT,
-        "owner": {"id": TEXT, "name": TEXT, "url": URL},
+        "owner": BYLINE,
         "items_count": COUNT,
         "followers": COUNT,
         "image_url": URL,
@@ -193,9 +193,9 @@ def assert_row(key: str, row: Mapping[str, Any]) -> None:
 
 
 def assert_record(key: str, record: Mapping[str, Any]) -> None:
-    """A record has exactly its kind's fields, and each is null or of its type; it is known by its id, if it has one."""
+    """A record has exactly its kind's fields, and each is null or of its type; it is known by its id or address."""
     assert_shape(record, RECORDS[key], key, key)
-    assert record.get("id") if "id" in RECORDS[key] else True
+    assert record["id"] or record["url"] if "id" in RECORDS[key] else True
 
 
 def assert_shape(value: Any, shape: Shape, key: str, where: str) -> None:
