@@ -276,11 +276,3 @@ CASES: tuple[Case, ...] = (
         credentials={"identifier": "ada.test", "password": "abcd-efgh"},
     ),
 )
-SELDOM = {
-    "user/posts": ("flags.pinned",),
-    "post/comments": ("author.verified",),
-    "post/likes": ("verified",),
-    "followers": ("verified",),
-    "following": ("verified",),
-}
-"""Fields that no answer here tells."""

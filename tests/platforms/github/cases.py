@@ -331,8 +331,3 @@ REDIRECTS = (
     ),
 )
 CASES = (*PROFILES, *REPOS, *LISTS, *SEARCHES, *REFUSALS, *REDIRECTS)
-SELDOM = {
-    "repo/dossier": ("repository.description", "repository.language"),
-    "user/profile-velocity": ("author.location",),
-}
-"""Fields that no answer here tells."""

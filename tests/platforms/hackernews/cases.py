@@ -141,8 +141,3 @@ CASES: tuple[Case, ...] = (
         expected=author,
     ),
 )
-SELDOM = {
-    **dict.fromkeys(("search", "top", "new", "best", "ask", "show", "jobs"), ("flags.deleted",)),
-    "story": ("flags.deleted", "engagement.comments"),
-}
-"""Fields that no answer here tells; the number of a story's comments is Firebase's."""
