@@ -71,6 +71,12 @@ def test_an_address_says_the_host_to_read_from() -> None:
     assert asked == ["git.example.org/api/v4/projects/a%2Fb%2Ftools/issues/7?"]
 
 
+def test_a_picture_without_a_host_is_on_the_one_that_was_read_from() -> None:
+    listed = told([{**TICKET, "author": {**ADA, "avatar_url": "/uploads/a.png"}}])
+    found = page("repo/issues", {"url": "git.example.org/a/b"}, by_path([], issues=listed))
+    assert found.records[0]["author"]["avatar_url"] == "https://git.example.org/uploads/a.png"
+
+
 @pytest.mark.parametrize(("header", "following"), [("2", {"p": 2}), ("", None)])
 def test_a_header_tells_the_next_page_and_is_empty_on_the_last(header: str, following: Any) -> None:
     """A page without the system's notes may be short, and the list goes on all the same."""

@@ -76,53 +76,41 @@ _OWNED = Get("/users/{user}/projects", order_by="id", sort="desc", pagination="k
 _OWNED_PAGES = Pages(repository_of, KEYED)
 
 
-def _located(args: Args, name: str) -> tuple[str, str]:
-    """The project or issue of a request, and the host that its address names; "" without an address."""
-    found, host = args.located(HOST, name)
-    return found.text(name), host
-
-
-def _numbered(args: Args) -> tuple[str, str, str]:
-    """The project of an issue, its number there, and the host that its address names."""
-    told, host = _located(args, "issue")
-    repo, _, number = told.rpartition("/" if host else "#")
-    return repo, number, host
+def _numbered(args: Args) -> tuple[Args, dict[str, str], str]:
+    """The arguments of an issue, its project and number there, and the host that its address names."""
+    args, host = args.located(HOST, "issue")
+    repo, _, number = args.text("issue").rpartition("/" if host else "#")
+    return args, {"repo": repo, "number": number}, host
 
 
 def repo(args: Args) -> Steps:
     """One project."""
-    path, host = _located(args, "repo")
-    answer = yield _PROJECT.at(args, repo=path).to(host)
-    return Single(repository_of(obj(answer.body), _values(args, host)))
+    args, host = args.located(HOST, "repo")
+    answer = yield _PROJECT.at(args, repo=args.text("repo")).to(host)
+    return Single(repository_of(obj(answer.body), args.values))
 
 
 def of_repo(call: Get, pages: Pages, args: Args) -> Steps:
     """A list of a project."""
-    path, host = _located(args, "repo")
-    answer = yield call.at(args, pages, repo=path).to(host)
+    args, host = args.located(HOST, "repo")
+    answer = yield call.at(args, pages, repo=args.text("repo")).to(host)
     return pages.page(args, answer)
 
 
 def issue(args: Args) -> Steps:
     """One issue."""
-    path, number, host = _numbered(args)
-    answer = yield _ISSUE.at(args, repo=path, number=number).to(host)
-    return Single(issue_of(obj(answer.body), _values(args, host)))
+    args, place, host = _numbered(args)
+    answer = yield _ISSUE.make(args, "json", {}, place).to(host)
+    return Single(issue_of(obj(answer.body), args.values))
 
 
 def notes(args: Args) -> Steps:
     """The comments on an issue; the system's own notes are left out of a page, which may leave it empty."""
-    path, number, host = _numbered(args)
-    answer = yield _NOTES.make(args, "json", PAGED.query(args), {"repo": path, "number": number}).to(host)
+    args, place, host = _numbered(args)
+    answer = yield _NOTES.make(args, "json", PAGED.query(args), place).to(host)
     found = rows(answer.body)
-    values = _values(args, host)
-    said = [note_of(row, values) for row in found if row.get("system") is not True]
+    said = [note_of(row, args.values) for row in found if row.get("system") is not True]
     return Page(said, PAGED.following(args, answer, {}, found))
-
-
-def _values(args: Args, host: str) -> dict[str, Any]:
-    """The request's values with the host that is read from."""
-    return {**args.values, "host": host} if host else {**args.values}
 
 
 def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
