@@ -76,7 +76,7 @@ VIDEO = table(post, **_VIDEO, ext=_EXT)
 
 
 def _media(row: Json) -> list[str]:
-    return each("files", "fileUrl")(row) or each("streamingPlaylists", "playlistUrl")(row)  # type: ignore[operator, no-any-return]
+    return each("files", "fileUrl")(row) or each("streamingPlaylists", "playlistUrl")(row)
 
 
 WHOLE_VIDEO = table(post, **_VIDEO, media_urls=_media, ext={**_EXT, "tags": "tags"})
