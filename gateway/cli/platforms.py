@@ -149,7 +149,7 @@ def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
 @json_option
 def new(slug: str, folder: str, as_json: bool) -> None:
     """Write the skeleton of a platform. It is a declaration, a table of records, cases and traps that pass."""
-    from gateway.cli.skeleton import SkeletonRefused, write_skeleton
+    from upstreams.skeleton import SkeletonRefused, write_skeleton
 
     try:
         written = write_skeleton(slug, Path(folder))

@@ -1,6 +1,7 @@
 """`sluice platforms`: what the program knows, and whether each endpoint still answers."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 import pytest
@@ -63,6 +64,13 @@ def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
 
 def test_smoke_of_a_platform_that_is_not_there_is_wrong_use(place: Place) -> None:
     assert place.operate("platforms", "smoke", "myspace").refused(2) == "there is no platform myspace"
+
+
+def test_new_says_what_it_wrote_and_needs_a_checkout(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "upstreams" / "platforms").mkdir(parents=True)
+    written = place.run("platforms", "new", "my_forum", "--folder", str(tmp_path)).out
+    assert f"written={tmp_path}/upstreams/platforms/my_forum/__init__.py" in written
+    assert "is no checkout" in place.run("platforms", "new", "other", "--folder", "/").refused(2)
 
 
 def test_the_sandbox_runs_alone_and_fails_as_often_as_it_is_told(place: Place) -> None:

@@ -13,11 +13,10 @@ import pytest
 
 import tests.platforms
 import upstreams.platforms
-from gateway.cli.skeleton import SkeletonRefused, write_skeleton
 from tests.platforms.case import check
 from tests.processes.commands import PROJECT
-from tests.processes.place import Place
 from upstreams.model.endpoint import Platform
+from upstreams.skeleton import SkeletonRefused, write_skeleton
 
 SLUG = "a_new_forum"
 
@@ -73,11 +72,3 @@ def test_a_platform_that_is_there_is_left_as_it_is(checkout: Path) -> None:
     write_skeleton(SLUG, checkout)
     with pytest.raises(SkeletonRefused, match="already"):
         write_skeleton(SLUG, checkout)
-
-
-def test_the_command_says_what_it_wrote_and_needs_a_checkout(place: Place, checkout: Path) -> None:
-    assert (
-        f"written={checkout}/upstreams/platforms/{SLUG}/__init__.py"
-        in place.run("platforms", "new", SLUG, "--folder", str(checkout)).out
-    )
-    assert "is no checkout" in place.run("platforms", "new", "other", "--folder", "/").refused(2)
