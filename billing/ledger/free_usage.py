@@ -48,6 +48,7 @@ class FreeUsage:
         self._now = now
         self._platforms: dict[str, str] = {}
         self._seen_hits: list[Call] = []
+        self._seen_refusals: list[Call] = []
         self._hits = Counter[_Place]()
         self._refusals = Counter[_Place]()
         self._names = Names()
@@ -64,8 +65,9 @@ class FreeUsage:
 
     def refusal(self, account_id: str, key_id: str, path: str) -> None:
         """Count a refusal, if it is an endpoint's."""
-        if path in self._platforms:
-            self._count(self._refusals, (account_id, key_id, path))
+        self._seen_refusals.append((account_id, key_id, path))
+        if len(self._seen_refusals) >= SEEN_MAX:
+            self._add_up()
 
     async def flush(self) -> int:
         """Add what was counted to usage; gives the number of keys, endpoints and hours.
@@ -85,14 +87,13 @@ class FreeUsage:
         return flushed
 
     def _add_up(self) -> None:
-        for call, count in Counter(self._seen_hits).items():
-            self._count(self._hits, call, count)
-        self._seen_hits.clear()
-
-    def _count(self, counter: Counter[_Place], call: Call, count: int = 1) -> None:
-        place = _Place(call, micros(self._now()) // HOUR_MICROS)
-        if place in counter or len(counter) < PLACES_MAX:
-            counter[place] += count
+        hour = micros(self._now()) // HOUR_MICROS
+        for seen, counter in ((self._seen_hits, self._hits), (self._seen_refusals, self._refusals)):
+            for call, count in Counter(seen).items():
+                place = _Place(call, hour)
+                if call[2] in self._platforms and (place in counter or len(counter) < PLACES_MAX):
+                    counter[place] += count
+            seen.clear()
 
     def _write(self, counts: Sequence[tuple[_Place, int, int]], tx: Tx) -> None:
         calls = [place.call for place, _hits, _refusals in counts]

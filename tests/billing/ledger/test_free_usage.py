@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from billing.ledger import free_usage
-from billing.ledger.free_usage import PLACES_MAX, FreeUsage
+from billing.ledger.free_usage import PLACES_MAX, SEEN_MAX, FreeUsage
 from storage.errors import StoreUnavailable
 from storage.store import Store, Tx
 from tests.billing.desk import Desk
@@ -80,7 +80,7 @@ async def test_what_the_store_does_not_take_is_added_the_next_time(desk: Desk, m
 
 async def test_what_is_counted_while_the_store_is_away_is_bounded(desk: Desk) -> None:
     usage = usage_of(desk)
-    for number in range(PLACES_MAX + 10):
+    for number in range(PLACES_MAX + SEEN_MAX):
         usage.refusal("acc_none", f"key_{number}", PATH)
     assert len(usage._refusals) == PLACES_MAX
 
