@@ -4,7 +4,7 @@ These are hits of the cache, and refusals for want of credits or by a limit of t
 of its last seconds, which moves no credit.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -24,8 +24,8 @@ INSERT INTO usage (account, key, endpoint, hour, calls, hits, refusals, credits,
 ON CONFLICT (account, hour, endpoint, key) DO UPDATE
 SET hits = usage.hits + excluded.hits, refusals = usage.refusals + excluded.refusals
 """
-SEEN_MAX: Final = 256
-"""Calls that are counted at once, which costs less than one by one."""
+SEEN_MAX: Final = 100_000
+"""Calls between two flushes; of more the oldest are not counted."""
 PLACES_MAX: Final = 100_000
 """Keys, endpoints and hours that are counted apart while the store is away; calls of further ones are not counted."""
 FLUSHED_AT_ONCE: Final = 200
@@ -47,8 +47,12 @@ class FreeUsage:
         self._store = store
         self._now = now
         self._platforms: dict[str, str] = {}
-        self._seen_hits: list[Call] = []
-        self._seen_refusals: list[Call] = []
+        self._seen_hits = deque[Call](maxlen=SEEN_MAX)
+        self._seen_refusals = deque[Call](maxlen=SEEN_MAX)
+        self.hit = self._seen_hits.append
+        """Counts an answer from the cache: an append, and the rest with the flush, since hits are hot (measured)."""
+        self.refusal = self._seen_refusals.append
+        """Counts a refusal, if it is an endpoint's."""
         self._hits = Counter[_Place]()
         self._refusals = Counter[_Place]()
         self._names = Names()
@@ -56,18 +60,6 @@ class FreeUsage:
     def declare(self, path: str, platform: str) -> None:
         """Count the calls of an endpoint; others are not counted."""
         self._platforms[path] = platform
-
-    def hit(self, account_id: str, key_id: str, path: str) -> None:
-        """Count an answer from the cache."""
-        self._seen_hits.append((account_id, key_id, path))
-        if len(self._seen_hits) >= SEEN_MAX:
-            self._add_up()
-
-    def refusal(self, account_id: str, key_id: str, path: str) -> None:
-        """Count a refusal, if it is an endpoint's."""
-        self._seen_refusals.append((account_id, key_id, path))
-        if len(self._seen_refusals) >= SEEN_MAX:
-            self._add_up()
 
     async def flush(self) -> int:
         """Add what was counted to usage; gives the number of keys, endpoints and hours.

@@ -9,6 +9,7 @@ from functools import partial
 from billing.ledger.free_usage import FreeUsage
 from gateway.api.admission import WINDOW, Admission, window_values
 from gateway.api.cors import Cors
+from gateway.api.projection import USUAL
 from gateway.api.responses import Replies
 from gateway.api.routes.description import Description
 from gateway.api.routes.events import SOCKET_PATH
@@ -58,6 +59,8 @@ class Api:
         self._parts = parts
         # Bound here, since each is used for every request.
         self._public = parts.description.public
+        self._count_refusal = parts.usage.refusal
+        self._cors = parts.cors
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
@@ -73,19 +76,22 @@ class Api:
         lines = scope["headers"]
         headers = dict(lines)
         is_plain = len(headers) == len(lines)  # hot: nearly always
+        if not is_plain:
+            headers = joined_headers(lines)
         request = Request(
             self._make_id("req_"),
             scope["method"],
             scope["path"],
             scope["query_string"],
-            headers if is_plain else joined_headers(lines),
+            headers,
             self._clock(),
             receive=receive,
             send=send if EXTENSION in scope.get("extensions", ()) else None,
             client=scope.get("client"),
         )
-        if prefers(request.headers.get(b"accept"), b"text/event-stream", b"application/json"):
-            request.stream = EventStream(receive, send, partial(_stream_headers, request, self._parts.cors))
+        accept = headers.get(b"accept")  # hot: nearly always usual, or none
+        if accept is not None and accept not in USUAL and prefers(accept, b"text/event-stream", b"application/json"):
+            request.stream = EventStream(receive, send, partial(_stream_headers, request, self._cors))
         try:
             if is_plain:
                 reply = await self._reply(request)
@@ -132,7 +138,7 @@ class Api:
         """Steps 2 to 13 of decisions 5: an answer, whatever happens; who sends it gives the key's lease back."""
         parts = self._parts
         try:
-            if parts.cors is not None and (preflight := parts.cors.preflight(request)) is not None:
+            if self._cors is not None and (preflight := self._cors.preflight(request)) is not None:
                 return preflight
             if not request.path.startswith("/v1/"):
                 return await self._outside(request)
@@ -151,7 +157,7 @@ class Api:
                 self._log.failure("request_failed", exc, request_id=request.id, path=request.path)
             elif reply.status in _REFUSED and request.caller is not None:
                 key = request.caller.key
-                parts.usage.refusal(key.account_id, key.id, request.path)
+                self._count_refusal((key.account_id, key.id, request.path))
             return reply
 
     async def _outside(self, request: Request) -> Reply:
@@ -200,8 +206,8 @@ class Api:
             if request.caller.window is not None:
                 names += WINDOW
                 values += window_values(request.caller.window)
-        if self._parts.cors is not None and b"origin" in request.headers:
-            more = self._parts.cors.fields(request.headers[b"origin"])
+        if self._cors is not None and b"origin" in request.headers:
+            more = self._cors.fields(request.headers[b"origin"])
             names, values = names + more[0], values + more[1]
         return names + reply.headers[0], values + reply.headers[1]
 

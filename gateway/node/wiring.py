@@ -202,7 +202,8 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     calls = _calls(setting, parts, signer, runtime=runtime)
     stores.disk.on_change = calls.refuse_new
     server, proxies = setting.config.server, TrustedProxies(read_networks(setting.config.server.trusted_proxies))
-    replies = Replies(stores.balances, setting.base_url, None if server.base_url else proxies)
+    named = None if server.base_url or not server.trusted_proxies else proxies
+    replies = Replies(stores.balances, setting.base_url, named)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
     own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
     entry = Parts(

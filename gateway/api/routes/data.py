@@ -81,7 +81,7 @@ class DataEndpoint:
             call.go_on = partial(_publish_page, request.stream)
         result = await self._calls.call(call)
         if result.cached:
-            self._count_hit(caller.key.account_id, caller.key.id, self._listing.path)
+            self._count_hit((caller.key.account_id, caller.key.id, self._listing.path))
         reply = self._replies.data(request, result) if part is None else await self._part(request, result, part)
         return replace(reply, streamed=True) if is_streamed else reply
 

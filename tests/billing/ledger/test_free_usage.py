@@ -31,15 +31,15 @@ async def test_hits_and_refusals_are_added_by_key_endpoint_and_hour(desk: Desk) 
     one, two = [(await desk.keys.create(account.id)).id for _ in range(2)]
     usage, hour = usage_of(desk), int(desk.time // 3600)
     for _ in range(600):  # more than are counted at once
-        usage.hit(account.id, one, PATH)
-    usage.hit(account.id, two, OTHER)
-    usage.refusal(account.id, one, PATH)
-    usage.refusal(account.id, one, "/v1/account/credits")  # no endpoint that is charged
+        usage.hit((account.id, one, PATH))
+    usage.hit((account.id, two, OTHER))
+    usage.refusal((account.id, one, PATH))
+    usage.refusal((account.id, one, "/v1/account/credits"))  # no endpoint that is charged
     assert await usage.flush() == 2
     assert await usage.flush() == 0
     desk.time += 3600
-    usage.refusal(account.id, one, PATH)
-    usage.hit(account.id, one, PATH)
+    usage.refusal((account.id, one, PATH))
+    usage.hit((account.id, one, PATH))
     assert await usage.flush() == 1
     assert await desk.store.read(lambda tx: tx.all(READ)) == [
         (account.id, one, PATH, hour, 0, 600, 1, 0),
@@ -56,7 +56,7 @@ async def test_a_charged_call_and_a_hit_share_a_row(desk: Desk) -> None:
     await desk.charges.close(await desk.charges.take(request), used=5)
     usage = FreeUsage(desk.store, now=desk.now)
     usage.declare(request.endpoint, request.platform)
-    usage.hit(account.id, key, request.endpoint)
+    usage.hit((account.id, key, request.endpoint))
     await usage.flush()
     ((*_place, calls, hits, refusals, credits_),) = await desk.store.read(lambda tx: tx.all(READ))
     assert (calls, hits, refusals, credits_) == (1, 1, 0, 5)
@@ -70,7 +70,7 @@ async def test_what_the_store_does_not_take_is_added_the_next_time(desk: Desk, m
     store = FailingStore(desk.store)
     usage = usage_of(desk, cast("Store", store))
     for path in (PATH, OTHER):
-        usage.hit(account.id, key, path)
+        usage.hit((account.id, key, path))
     with pytest.raises(StoreUnavailable):
         await usage.flush()
     assert await usage.flush() == 1
@@ -81,7 +81,10 @@ async def test_what_the_store_does_not_take_is_added_the_next_time(desk: Desk, m
 async def test_what_is_counted_while_the_store_is_away_is_bounded(desk: Desk) -> None:
     usage = usage_of(desk)
     for number in range(PLACES_MAX + SEEN_MAX):
-        usage.refusal("acc_none", f"key_{number}", PATH)
+        usage.refusal(("acc_none", f"key_{number}", PATH))
+        if not number % SEEN_MAX:
+            usage._add_up()
+    usage._add_up()
     assert len(usage._refusals) == PLACES_MAX
 
 
