@@ -46,6 +46,12 @@ class Case:
     refused: type[UpstreamError] | None = None
     reason: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict)
+    without_credentials: bool = False
+    """True: of an endpoint that asks another source where the operator configured none."""
+
+    def known(self, usual: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the credentials of the request: its own, else the usual ones where any may be there."""
+        return self.credentials or ({} if self.without_credentials else usual)
 
 
 def recordings_dir() -> Path:

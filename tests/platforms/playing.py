@@ -64,7 +64,7 @@ def play(platform: Platform, case: Case) -> list[Exchange]:
         return answer._replace(body=exchange.body)
 
     with _noted_pages(exchanges), suppress(UpstreamError):
-        drive(platform, case.resource, case.params, upstream, credentials=case.credentials or SIGNED_IN)
+        drive(platform, case.resource, case.params, upstream, credentials=case.known(SIGNED_IN))
     for exchange in exchanges:
         exchange.sought = frozenset(sought(exchange.body))
         exchange.body = was_read(exchange.body)

@@ -63,7 +63,7 @@ def checked(platform: Platform, case: Case) -> bool:
         bodies.append(answer.body)
         return answer
 
-    result = drive(platform, case.resource, case.params, upstream, credentials=case.credentials or CREDENTIALS)
+    result = drive(platform, case.resource, case.params, upstream, credentials=case.known(CREDENTIALS))
     if case.expected is None or len(bodies) != len(case.answers):
         return False
     expected = case.expected(*bodies)
