@@ -35,8 +35,8 @@ from upstreams.sandbox.rehearse import example_values
 Record = dict[str, Any]
 PLATFORMS = load_platforms()
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
-COUNTED = {"discourse": "comments"}
-"""By the platform, the field that is one less than what it counts."""
+COUNTED = {"discourse": "comments", "youtube": "duration_seconds"}
+"""By the platform, the field that is one less than what it counts, or that is computed of a text."""
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 ODD = settings(max_examples=100, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
 """No example is made smaller: it has three changes at most, and a node of tests does not live for long."""

@@ -1,0 +1,503 @@
+"""YouTube's recordings as cases, against a table of the fields, and bodies by hand.
+
+These belong to no endpoint: `innertube_*` and `transcript_*` (the site's own interface), `supplier_*`, `v3_captions_*`,
+`v3_subscriptions_empty.json`, `v3_playlists__unknown_empty.json`, `v3_error__403_subscriptionForbidden.json` and
+`v3_error_permission.json`. `test_traps.py` reads the rows of `v3_channels__multi.json`, `v3_commentThreads__channel*`,
+`v3_search__*token.json` and the error of `v3_error__400_missing_filter.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+from tests.platforms.case import Case
+from tests.platforms.table import Json, at, rows, table, utc
+from upstreams.content import FEED
+from upstreams.model.archetypes import author, byline, comment, post
+from upstreams.model.errors import NotFound, UpstreamThrottled
+
+_API, _FEED, _OEMBED = "www.googleapis.com/youtube/v3", "www.youtube.com/feeds/videos.xml", "www.youtube.com/oembed"
+_KEY = {"key": "k3y"}
+_WATCH, _CHANNEL = "https://www.youtube.com/watch?v=", "https://www.youtube.com/channel/"
+
+
+def behind(begin: str, path: str) -> Any:
+    """A text behind an address's begin."""
+    return lambda row: None if at(row, path) is None else begin + at(row, path)
+
+
+def whole(path: str) -> Any:
+    """A number that is written as text."""
+    return lambda row: None if at(row, path) is None else int(at(row, path))
+
+
+def seconds(row: Json) -> int | None:
+    """The seconds of `PT1H2M3S`."""
+    left, total = (at(row, "contentDetails.duration") or "").removeprefix("PT"), 0
+    for unit, worth in (("H", 3_600), ("M", 60), ("S", 1)):
+        number, found, rest = left.partition(unit)
+        total, left = (total + int(number) * worth, rest) if found else (total, left)
+    return total if at(row, "contentDetails.duration") else None
+
+
+def texts(*paths: str, read: Callable[[str], str] = str) -> Any:
+    """Texts with an empty line between."""
+    return lambda row: "\n\n".join(read(found) for path in paths if (found := at(row, path))) or None
+
+
+def named(id_at: str, name_at: str) -> Any:
+    """A channel that a row names."""
+    read = table(byline, id=id_at, display_name=name_at, url=behind(_CHANNEL, id_at))
+    return lambda row: read(row) if at(row, id_at) or at(row, name_at) else None
+
+
+CHANNEL = table(
+    author,
+    id="id",
+    username=lambda row: (at(row, "snippet.customUrl") or "").lstrip("@") or None,
+    display_name="snippet.title",
+    avatar_url="snippet.thumbnails.high.url",
+    bio="snippet.description",
+    followers=whole("statistics.subscriberCount"),
+    posts_count=whole("statistics.videoCount"),
+    url=behind(_CHANNEL, "id"),
+    joined_at=utc("snippet.publishedAt"),
+    location="snippet.country",
+    ext={"views": whole("statistics.viewCount")},
+)
+VIDEO = table(
+    post,
+    id="id",
+    url=behind(_WATCH, "id"),
+    text=lambda row: (
+        texts("localized.title", "localized.description")(row["snippet"])
+        or texts("title", "description")(row["snippet"])
+    ),
+    author=named("snippet.channelId", "snippet.channelTitle"),
+    thumbnail_url="snippet.thumbnails.high.url",
+    duration_seconds=seconds,
+    views=whole("statistics.viewCount"),
+    likes=whole("statistics.likeCount"),
+    comments=whole("statistics.commentCount"),
+    nsfw=lambda row: (
+        None
+        if at(row, "contentDetails.contentRating") is None
+        else "ytRating" in row["contentDetails"]["contentRating"]
+    ),
+    published_at=utc("snippet.publishedAt"),
+    ext={
+        "language": lambda row: at(row, "snippet.defaultAudioLanguage") or at(row, "snippet.defaultLanguage"),
+        "tags": "snippet.tags",
+        "category_id": "snippet.categoryId",
+        "live": "snippet.liveBroadcastContent",
+    },
+)
+_ITEM_ID = "snippet.resourceId.videoId"
+ITEM = table(
+    post,
+    id=_ITEM_ID,
+    url=behind(_WATCH, _ITEM_ID),
+    text=texts("snippet.title", "snippet.description"),
+    author=named("snippet.videoOwnerChannelId", "snippet.videoOwnerChannelTitle"),
+    thumbnail_url="snippet.thumbnails.high.url",
+    published_at=utc("contentDetails.videoPublishedAt"),
+)
+FOUND = table(
+    post,
+    id="id.videoId",
+    url=behind(_WATCH, "id.videoId"),
+    text=texts("snippet.title", "snippet.description", read=lambda text: unescape(text).strip()),
+    author=named("snippet.channelId", "snippet.channelTitle"),
+    thumbnail_url="snippet.thumbnails.high.url",
+    published_at=utc("snippet.publishedAt"),
+    ext={"live": "snippet.liveBroadcastContent"},
+)
+COMMENT = table(
+    comment,
+    id="id",
+    url=lambda row: f"{_WATCH}{at(row, 'snippet.videoId')}&lc={row['id']}" if at(row, "snippet.videoId") else None,
+    parent_id="snippet.parentId",
+    post_id="snippet.videoId",
+    text="snippet.textOriginal",
+    author=table(
+        byline,
+        id="snippet.authorChannelId.value",
+        display_name="snippet.authorDisplayName",
+        avatar_url="snippet.authorProfileImageUrl",
+        url="snippet.authorChannelUrl",
+    ),
+    likes="snippet.likeCount",
+    published_at=utc("snippet.publishedAt"),
+)
+
+
+def thread(row: Json) -> Json:
+    """A comment with the first of its replies."""
+    top = COMMENT(row["snippet"]["topLevelComment"])
+    counted = {"likes": top["engagement"]["likes"], "replies": row["snippet"]["totalReplyCount"]}
+    return {
+        **top,
+        "parent_id": top["post_id"],
+        "engagement": counted,
+        "replies": each("replies.comments", COMMENT)(row),
+    }
+
+
+ENTRY = table(
+    post,
+    id="extra.yt.videoId",
+    url=behind(_WATCH, "extra.yt.videoId"),
+    text=texts("title", "extra.media.group.description"),
+    author=table(
+        byline,
+        id=lambda row: row["author_url"].removeprefix(_CHANNEL),
+        display_name="author",
+        url="author_url",
+    ),
+    thumbnail_url="extra.media.group.thumbnail.url",
+    views=whole("extra.media.group.community.statistics.views"),
+    likes=whole("extra.media.group.community.starRating.count"),
+    published_at=utc("published_at"),
+)
+HEAD = table(
+    author,
+    id=lambda row: row["url"].removeprefix(_CHANNEL),
+    display_name="title",
+    url="url",
+    joined_at=utc("published_at"),
+)
+
+
+def embed(video_id: str) -> Any:
+    """The table of a video as oEmbed tells it."""
+    by = table(byline, display_name="author_name", url="author_url")
+    return table(
+        post,
+        id=lambda _row: video_id,
+        url=lambda _row: _WATCH + video_id,
+        text="title",
+        author=by,
+        thumbnail_url="thumbnail_url",
+    )
+
+
+def feed(read: Callable[[Json], Any]) -> Any:
+    """The table of a feed's values."""
+    return lambda body: read(FEED.read(body.encode() if isinstance(body, str) else body, ""))
+
+
+_PICTURE: Json = {"thumbnails": {"high": {"url": "https://i.example.com/high.jpg"}}}
+_VIDEO: Json = {
+    "id": "abcdefghijk",
+    "snippet": {
+        **_PICTURE,
+        "title": "Parsers",
+        "description": "All the way down.",
+        "channelId": "UCada",
+        "channelTitle": "Ada",
+        "publishedAt": "2023-05-01T10:00:00Z",
+        "defaultAudioLanguage": "en",
+        "tags": ["parsers"],
+        "categoryId": "28",
+        "liveBroadcastContent": "none",
+    },
+    "contentDetails": {"duration": "PT1H2M3S", "contentRating": {"ytRating": "ytAgeRestricted"}},
+    "statistics": {"viewCount": "4711", "likeCount": "40", "commentCount": "7"},
+}
+_CHANNEL_BODY: Json = {
+    "pageInfo": {"totalResults": 1},
+    "items": [
+        {
+            "id": "UCada0815",
+            "snippet": {
+                **_PICTURE,
+                "title": "Ada",
+                "description": "Writes parsers.",
+                "customUrl": "@ada",
+                "publishedAt": "2019-05-01T10:00:00Z",
+                "country": "DE",
+            },
+            "statistics": {
+                "viewCount": "4711",
+                "subscriberCount": "40",
+                "hiddenSubscriberCount": False,
+                "videoCount": "7",
+            },
+        }
+    ],
+}
+_REPLY: Json = {
+    "id": "UgyReply",
+    "snippet": {
+        "parentId": "UgyTop",
+        "videoId": "abcdefghijk",
+        "textOriginal": "Indeed.",
+        "textDisplay": "Indeed.",
+        "authorChannelId": {"value": "UCgrace"},
+        "authorDisplayName": "@grace",
+        "authorProfileImageUrl": "https://i.example.com/grace.jpg",
+        "authorChannelUrl": "http://www.youtube.com/@grace",
+        "likeCount": 3,
+        "publishedAt": "2023-05-02T10:00:00Z",
+    },
+}
+_TOP: Json = {"id": "UgyTop", "snippet": {name: it for name, it in _REPLY["snippet"].items() if name != "parentId"}}
+_THREAD: Json = {"snippet": {"topLevelComment": _TOP, "totalReplyCount": 1}, "replies": {"comments": [_REPLY]}}
+
+
+def _item(video_id: str) -> Json:
+    owner = {"videoOwnerChannelId": "UCada", "videoOwnerChannelTitle": "Ada"}
+    said = {**_PICTURE, **owner, "title": "Parsers", "description": "Down.", "resourceId": {"videoId": video_id}}
+    return {"snippet": said, "contentDetails": {"videoId": video_id, "videoPublishedAt": "2023-05-01T10:00:00Z"}}
+
+
+def _hit(video_id: str) -> Json:
+    return {"id": {"videoId": video_id}, "snippet": {**_VIDEO["snippet"], "title": "Isn&#39;t it"}}
+
+
+def _counted(rows_of: list[Json]) -> Json:
+    return {"pageInfo": {"totalResults": 40}, "nextPageToken": "CAUQAA", "items": rows_of}
+
+
+def _listed(resource: str, given: str, path: str, row: Callable[[str], Json], **more: Any) -> tuple[Case, ...]:
+    """Two of a list of videos, whose facts come with a second call."""
+    return tuple(
+        Case(
+            f"{resource} by hand, {number}",
+            resource,
+            {given: value, **more},
+            {
+                f"{_API}/{path}": _counted([row(f"abcdefghij{number}")]),
+                f"{_API}/videos": {"pageInfo": {"totalResults": 1}, "items": [{**_VIDEO, "id": f"abcdefghij{number}"}]},
+            },
+            rows("items", VIDEO),
+            has_more=True,
+            credentials=_KEY,
+        )
+        for number, value in enumerate(("UCparsers", "UClexers"))
+    )
+
+
+_ATOM = b"""<feed xmlns:yt="http://www.youtube.com/xml/schemas/2015" xmlns:media="http://search.yahoo.com/mrss/"
+ xmlns="http://www.w3.org/2005/Atom"><title>Ada</title>
+ <link rel="alternate" href="https://www.youtube.com/channel/UCada0815"/><published>2019-05-01T10:00:00+00:00</published>
+ <entry><id>yt:video:abcdefghijk</id><yt:videoId>abcdefghijk</yt:videoId><title>Parsers</title>
+ <author><name>Ada</name><uri>https://www.youtube.com/channel/UCada0815</uri></author>
+ <published>2023-05-01T10:00:00+00:00</published><media:group>
+ <media:thumbnail url="https://i.example.com/high.jpg"/><media:description>Down.</media:description>
+ <media:community><media:starRating count="40"/><media:statistics views="4711"/></media:community>
+ </media:group></entry></feed>"""
+_FEEDS = (
+    ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_user_feed.json"),  # of an entry in it the description was cut with a mark-up
+    ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_channel_feed.json"),
+    ("UCada0815", _ATOM),
+)
+
+CASES: tuple[Case, ...] = (
+    *(
+        Case(
+            "a channel",
+            "channel",
+            params,
+            {f"{_API}/channels": body},
+            lambda found: CHANNEL(found["items"][0]),
+            credentials=_KEY,
+        )
+        for params, body in (
+            ({"channelId": "UC_x5XG1OV2P6uZZ5FSM9Ttw"}, "v3_channel_full.json"),
+            ({"handle": "googledevelopers"}, "v3_channels__single.json"),
+            ({"channelId": "UCada0815"}, _CHANNEL_BODY),
+        )
+    ),
+    Case(
+        "no such channel",
+        "channel",
+        {"handle": "nobody"},
+        {f"{_API}/channels": "v3_channels__unknown_empty.json"},
+        refused=NotFound,
+        credentials=_KEY,
+    ),
+    *_listed("channel/videos", "channelId", "playlistItems", _item),
+    *_listed("channel/shorts", "channelId", "playlistItems", _item),
+    *_listed("playlist", "playlist_id", "playlistItems", _item),
+    *_listed("search", "query", "search", _hit),
+    *_listed("search/hashtag", "hashtag", "search", _hit),
+    *(
+        Case(
+            f"a channel's videos as the list tells them, {file}",
+            "channel/videos",
+            {"channelId": "UC_x5XG1OV2P6uZZ5FSM9Ttw", "includeExtras": "false"},
+            {f"{_API}/playlistItems": file},
+            rows("items", ITEM),
+            has_more=has_more,
+            total=13,
+            credentials=_KEY,
+        )
+        for file, has_more in (("v3_playlistItems__p1.json", True), ("v3_playlistItems__p2.json", False))
+    ),
+    *(
+        Case(
+            f"a search as it tells videos, {file}",
+            "search",
+            {"query": "surfing", "includeExtras": "false"},
+            {f"{_API}/search": file},
+            rows("items", FOUND),
+            has_more=has_more,
+            credentials=_KEY,
+        )
+        for file, has_more in (
+            ("v3_search__keywords_p1.json", True),
+            ("v3_search__keywords_p2.json", True),
+            ("v3_search__empty_with_total.json", False),
+            ("v3_search__one_then_token.json", True),
+            ("v3_search__short_page_with_token.json", True),
+        )
+    ),
+    *(
+        Case(
+            "a video",
+            "video",
+            {"url": video_id},
+            {f"{_API}/videos": body},
+            lambda found: VIDEO(found["items"][0]),
+            credentials=_KEY,
+        )
+        for video_id, body in (
+            ("D-lhorsDlUQ", "v3_videos__single.json"),
+            ("abcdefghijk", {"pageInfo": {"totalResults": 1}, "items": [_VIDEO]}),
+        )
+    ),
+    Case(
+        "no such video",
+        "video",
+        {"url": "invalid-id-"},
+        {f"{_API}/videos": "v3_videos__unknown_empty.json"},
+        refused=NotFound,
+        credentials=_KEY,
+    ),
+    Case(
+        "a spent quota",
+        "video",
+        {"url": "abcdefghijk"},
+        {f"{_API}/videos": "v3_error__403_quotaExceeded.json"},
+        refused=UpstreamThrottled,
+        credentials=_KEY,
+    ),
+    Case(
+        "videos",
+        "videos",
+        {"ids": "abcdefghijk,abcdefghijl"},
+        {f"{_API}/videos": {"items": [_VIDEO]}},
+        rows("items", VIDEO),
+        credentials=_KEY,
+    ),
+    *(
+        Case(
+            f"videos that are seen a lot, {number}",
+            "trending",
+            {},
+            {f"{_API}/videos": body},
+            rows("items", VIDEO),
+            has_more=has_more,
+            credentials=_KEY,
+        )
+        for number, (body, has_more) in enumerate(
+            (("v3_videos__chart_p1.json", True), ("v3_videos__chart_p2.json", False), (_counted([_VIDEO]), True))
+        )
+    ),
+    *(
+        Case(
+            f"comments, {number}",
+            "video/comments",
+            {"url": "F1UP7wRCPH8", "limit": 100},
+            {f"{_API}/commentThreads": body},
+            lambda found: [thread(row) for row in found["items"]],
+            has_more=has_more,
+            credentials=_KEY,
+        )
+        for number, (body, has_more) in enumerate(
+            (
+                ("v3_commentThreads__video_p1.json", True),
+                ("v3_commentThreads__video_p2.json", False),
+                ("v3_commentThreads__video_100.json", True),
+                ({"items": [_THREAD]}, False),
+            )
+        )
+    ),
+    *(
+        Case(
+            f"replies, {number}",
+            "video/comment/replies",
+            {"continuationToken": "Ugw5zYU6n9pmIgAZWvN4AaABAg"},
+            {f"{_API}/comments": body},
+            rows("items", COMMENT),
+            has_more=has_more,
+            credentials=_KEY,
+        )
+        for number, (body, has_more) in enumerate(
+            (
+                ("v3_comments__parent_p1.json", True),
+                ("v3_comments__parent_p2.json", False),
+                ({"items": [_REPLY]}, False),
+            )
+        )
+    ),
+    *(
+        Case(
+            "a channel's feed",
+            "channel",
+            {"channelId": channel_id},
+            {_FEED: body},
+            feed(HEAD),
+            without_credentials=True,
+        )
+        for channel_id, body in _FEEDS
+    ),
+    *(
+        Case(
+            f"the feed of a {resource}",
+            resource,
+            {name: value, "limit": 20},
+            {_FEED: body},
+            feed(rows("items", ENTRY)),
+            has_more=False,
+            without_credentials=True,
+        )
+        for resource, name in (
+            ("channel/videos", "channelId"),
+            ("channel/shorts", "channelId"),
+            ("playlist", "playlist_id"),
+        )
+        for value, body in _FEEDS[1:]
+    ),
+    Case(
+        "no such feed",
+        "channel",
+        {"channelId": "UCnobody"},
+        {_FEED: "rss_channel_feed_404.json"},
+        refused=NotFound,
+        without_credentials=True,
+    ),
+    *(
+        Case(
+            "a video by oEmbed",
+            "video",
+            {"url": "pO5L6vXtxsI"},
+            {_OEMBED: body},
+            embed("pO5L6vXtxsI"),
+            without_credentials=True,
+        )
+        for body in (
+            "oembed/youtube_1__200.json",
+            "oembed/youtube_2__200.json",
+            {
+                "title": "Parsers",
+                "author_name": "Ada",
+                "author_url": "https://www.youtube.com/@ada",
+                "thumbnail_url": "https://i.example.com/high.jpg",
+            },
+        )
+    ),
+)

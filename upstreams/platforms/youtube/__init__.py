@@ -1,0 +1,256 @@
+"""YouTube: channels, videos, comments, playlists and searches, from its API with the operator's key.
+
+Without a key its feeds tell of a channel, of its last videos and of a playlist's, and oEmbed of a video.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+
+from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.calls import Get, Pages, listing, made
+from upstreams.model.endpoint import Endpoint, Platform, Read
+from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
+from upstreams.model.fields import part, parts, text
+from upstreams.model.paging import ByToken, Once
+from upstreams.model.params import Param
+from upstreams.model.refusals import Pace, Refusals
+from upstreams.model.steps import Answer
+from upstreams.platforms.youtube import reads
+from upstreams.platforms.youtube.reads import (
+    CHANNEL_ID,
+    CHANNEL_URL,
+    EXTRAS,
+    FOUND,
+    HANDLE,
+    HASHTAG,
+    ITEMS,
+    KIND,
+    LANGUAGE,
+    ONE_CHANNEL,
+    PLAYLIST,
+    QUERY,
+    REGION,
+    SORT_BY,
+    UPLOADED,
+    VIDEO_IDS,
+    VIDEO_PARTS,
+    VIDEO_URL,
+)
+from upstreams.platforms.youtube.records import channel_of, comment_of, thread_of, video_of
+
+ORDER = Param("order", "Order of the comments.", "newest", default="top", choices=("top", "newest"))
+COMMENT = Param(
+    "continuationToken",
+    "The id of the comment.",
+    "UgyZ1jqkHKYvi1-ruOZ4AaABAg",
+    required=True,
+    pattern=r"[\w.-]{6,200}",
+    problem="must be a comment's id, such as UgyZ1jqkHKYvi1-ruOZ4AaABAg",
+)
+_KEY = ("key",)
+_FEW = "Without the operator's key it tells of the last 15, without comments and durations."
+_COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
+_OURS = {
+    "regionCode": "region",
+    "hl": "language",
+    "q": "query",
+    "playlistId": "playlist_id",
+    "parentId": "continuationToken",
+    "videoId": "url",
+}
+"""The parameter that a refusal names -> ours."""
+
+
+def _judge(answer: Answer) -> UpstreamError | None:
+    """Judge by the reason that an error gives."""
+    if answer.status < 400:
+        return None
+    if answer.source == "web":
+        return _judge_page(answer.status)
+    error = part(answer.body, "error") if isinstance(answer.body, dict) else {}
+    first = next(iter(parts(error, "errors")), {})
+    message = text(error, "message") or "YouTube refuses it."
+    if (refusal := _REASONS.get(text(first, "reason") or "")) is not None:
+        return refusal(message, answer)
+    ours = _OURS.get(text(first, "location") or "") if answer.status == 400 else None
+    return InvalidArgument(ours, f"is refused by YouTube: {message}") if ours else None
+
+
+def _judge_page(status: int) -> UpstreamError | None:
+    """Judge what oEmbed and feeds say, which is a status alone."""
+    if status in (401, 403):
+        return NotFound("Its owner does not let others show it.", reason="account_private")
+    return NotFound("YouTube has no such video.") if status == 400 else None
+
+
+def _until_reset_s(answer: Answer) -> float | None:
+    """Seconds until the day's units are whole again: at midnight of the Pacific, which is over by 8:00 UTC all year."""
+    try:
+        now = parsedate_to_datetime(answer.headers.get("date", "")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        now = datetime.now(UTC)
+    reset = now.replace(hour=8, minute=0, second=0, microsecond=0)
+    return ((reset if reset > now else reset + timedelta(days=1)) - now).total_seconds()
+
+
+_REASONS: Mapping[str, Callable[[str, Answer], UpstreamError]] = {
+    **dict.fromkeys(
+        ("quotaExceeded", "dailyLimitExceeded"),
+        lambda _, answer: UpstreamThrottled(answer.source, _until_reset_s(answer)),
+    ),
+    **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), lambda _, answer: UpstreamThrottled(answer.source)),
+    **dict.fromkeys(
+        ("commentsDisabled", "videoNotFound", "channelNotFound", "playlistNotFound", "commentNotFound"),
+        lambda message, _: NotFound(message),
+    ),
+    **dict.fromkeys(
+        ("playlistItemsNotAccessible", "channelForbidden", "playlistForbidden"),
+        lambda message, _: NotFound(message, reason="account_private"),
+    ),
+    "invalidPageToken": lambda message, _: StaleCursor(message),
+}
+"""By the reason of an error."""
+
+
+def _of_channel(resource: str, summary: str, sort: Param, letters: tuple[str, str]) -> Endpoint:
+    """A list of a channel's videos."""
+    params = (CHANNEL_ID, HANDLE, CHANNEL_URL, sort, *([EXTRAS] if resource == "channel/videos" else []))
+    read = partial(reads.of_channel, *letters)
+    return _videos(resource, summary, read, *params, *ITEMS.params(), one_of=ONE_CHANNEL, description=_FEW)
+
+
+def _videos(
+    resource: str,
+    summary: str,
+    read: Read,
+    *params: Param,
+    one_of: tuple[tuple[str, ...], ...] = (),
+    needs: tuple[str, ...] = (),
+    description: str = "",
+) -> Endpoint:
+    """A list of videos, each as a call of its own tells it."""
+    never = () if description else ("total",)
+    return Endpoint(
+        resource,
+        summary,
+        POST_LIST,
+        read,
+        params,
+        one_of=one_of,
+        needs=needs,
+        description=description,
+        record=video_of,
+        never=never,
+    )
+
+
+def _spelled(known: dict[str, str]) -> Callable[[str | None], str | None]:
+    return lambda choice: known.get(choice or "")
+
+
+PLATFORM = Platform(
+    slug="youtube",
+    title="YouTube",
+    sources={"api": "https://www.googleapis.com/youtube/v3", "web": "https://www.youtube.com"},
+    docs_url="https://developers.google.com/youtube/v3/docs",
+    social=True,
+    headers=lambda known: (("x-goog-api-key", known["key"]),) if "key" in known else (),
+    refusals=Refusals(other=_judge),
+    pace=Pace(10_000, per_s=86_400, costs={"/search": 100}),
+    endpoints=(
+        Endpoint(
+            "channel",
+            "One channel.",
+            AUTHOR,
+            reads.channel,
+            (CHANNEL_ID, HANDLE, CHANNEL_URL),
+            one_of=ONE_CHANNEL,
+            description="Without the operator's key it tells id, name, address and age alone.",
+            record=channel_of,
+        ),
+        _of_channel(
+            "channel/videos",
+            "A channel's videos, the newest first.",
+            Param(
+                "sort",
+                "The newest first, or those of full length that were seen the most.",
+                "popular",
+                default="latest",
+                choices=("latest", "popular"),
+            ),
+            ("UU", "UULP"),
+        ),
+        _of_channel(
+            "channel/shorts",
+            "A channel's shorts, the newest first.",
+            Param("sort", "Order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
+            ("UUSH", "UUPS"),
+        ),
+        Endpoint(
+            "video",
+            "One video.",
+            POST,
+            reads.video,
+            (VIDEO_URL, LANGUAGE),
+            description="Without the operator's key it tells title, channel and picture alone.",
+            record=video_of,
+        ),
+        listing(
+            "videos",
+            "Up to 50 videos by their ids.",
+            POST_LIST,
+            Get("/videos", part=VIDEO_PARTS, id=VIDEO_IDS),
+            Pages(video_of, Once(size="", size_max=50), "items"),
+            needs=_KEY,
+        ),
+        listing(
+            "video/comments",
+            "A video's comments, each with the first of its replies.",
+            COMMENT_LIST,
+            Get(
+                "/commentThreads",
+                part="snippet,replies",
+                textFormat="plainText",
+                videoId=VIDEO_URL,
+                order=made(_spelled({"top": "relevance", "newest": "time"}), ORDER),
+            ),
+            Pages(thread_of, _COMMENTS, "items"),
+            needs=_KEY,
+        ),
+        listing(
+            "video/comment/replies",
+            "The replies to a comment.",
+            COMMENT_LIST,
+            Get("/comments", part="snippet", textFormat="plainText", parentId=COMMENT),
+            Pages(comment_of, _COMMENTS, "items"),
+            needs=_KEY,
+        ),
+        _videos("playlist", "A playlist's videos.", reads.playlist, PLAYLIST, *ITEMS.params(), description=_FEW),
+        _videos(
+            "search",
+            "Videos by query.",
+            reads.search,
+            *(QUERY, UPLOADED, SORT_BY, REGION, EXTRAS, *FOUND.params()),
+            needs=_KEY,
+        ),
+        _videos(
+            "search/hashtag",
+            "Videos by a hashtag.",
+            reads.hashtag,
+            *(HASHTAG, KIND, *FOUND.params()),
+            needs=_KEY,
+        ),
+        listing(
+            "trending",
+            "The videos that are seen the most now in a country.",
+            POST_LIST,
+            Get("/videos", part=VIDEO_PARTS, chart="mostPopular", regionCode=REGION),
+            Pages(video_of, ITEMS, "items"),
+            needs=_KEY,
+        ),
+    ),
+)

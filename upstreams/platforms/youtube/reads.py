@@ -1,0 +1,270 @@
+"""YouTube's reads of more than one call: lists name videos, 50 of which one call tells; without a key there are feeds.
+
+A channel's lists are playlists whose ids are its own behind other first letters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from upstreams.content import FEED
+from upstreams.model.archetypes import Record
+from upstreams.model.calls import Get, Pages, made
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.maps import Rows
+from upstreams.model.paging import ByToken, Whole
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Answer, Page, Single, Steps
+from upstreams.platforms.youtube.records import (
+    channel_feed_of,
+    channel_of,
+    embed_of,
+    entry_of,
+    found_of,
+    item_of,
+    video_of,
+)
+
+_HOSTS = r"(?:(?:m|music)\.)?youtube(?:-nocookie)?\.com"
+CHANNEL_ID = Param(
+    "channelId",
+    "The channel's id.",
+    "UC_x5XG1OV2P6uZZ5FSM9Ttw",
+    forms=(rf"{_HOSTS}/channel/([\w-]+)(?:/.*)?",),
+    pattern=r"[\w-]{6,40}",
+    problem="must be a channel's id, such as UC_x5XG1OV2P6uZZ5FSM9Ttw",
+)
+HANDLE = Param(
+    "handle",
+    "The channel's handle; needs the operator's key.",
+    "GoogleDevelopers",
+    strip="@",
+    fold=True,
+    forms=(rf"{_HOSTS}/@([^/]+)(?:/.*)?",),
+    pattern=r"[^\s/?#@,]{1,60}",
+    problem="must be a handle, such as GoogleDevelopers",
+)
+CHANNEL_URL = Param(
+    "url",
+    "The channel's address.",
+    "https://youtube.com/channel/UC_x5XG1OV2P6uZZ5FSM9Ttw",
+    type="url",
+    forms=(rf"{_HOSTS}/channel/([\w-]+)(?:/.*)?", rf"{_HOSTS}/(@[^/]+)(?:/.*)?", rf"{_HOSTS}/(user/[\w-]+)(?:/.*)?"),
+    pattern=r"UC[\w-]{6,40}|@[^\s/?#@,]{1,60}|user/[\w-]{1,60}",
+    problem="must be the address of a channel, such as https://www.youtube.com/@GoogleDevelopers",
+)
+_VIDEO_ID = r"[\w-]{6,16}"
+_VIDEO_FORMS = (
+    rf"{_HOSTS}/watch/?\?(?:[^#]*&)?v=([\w-]+)(?:[&#].*)?",
+    rf"{_HOSTS}/(?:shorts|live|embed|v|e)/([\w-]+)(?:/.*)?",
+    r"youtu\.be/([\w-]+)(?:/.*)?",
+)
+VIDEO_URL = Param(
+    "url",
+    "The video's address, or its id.",
+    "https://www.youtube.com/watch?v=D-lhorsDlUQ",
+    type="url",
+    required=True,
+    forms=_VIDEO_FORMS,
+    pattern=_VIDEO_ID,
+    problem="must be the address of a video, such as https://www.youtube.com/watch?v=D-lhorsDlUQ",
+)
+VIDEO_IDS = Param(
+    "ids",
+    "Up to 50 videos' ids, with commas between.",
+    "D-lhorsDlUQ,hDeuSfo_Ys0",
+    required=True,
+    length_max=1_000,
+    pattern=rf"{_VIDEO_ID}(?:,{_VIDEO_ID}){{0,49}}",
+    problem="must be up to 50 ids with commas between, such as D-lhorsDlUQ,hDeuSfo_Ys0",
+)
+LANGUAGE = Param(
+    "language",
+    "The language of title and description, where the video has them in it; needs the operator's key.",
+    "de",
+    pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
+    problem="must be a language, such as de or pt-BR",
+)
+PLAYLIST = Param(
+    "playlist_id",
+    "The playlist's id, or its address.",
+    "PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
+    required=True,
+    forms=(rf"{_HOSTS}/[a-z]+/?\?(?:[^#]*&)?list=([\w-]+)(?:[&#].*)?",),
+    pattern=r"[\w-]{6,60}",
+    problem="must be a playlist's id, such as PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
+)
+QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+HASHTAG = Param(
+    "hashtag",
+    "The hashtag.",
+    "python",
+    required=True,
+    strip="#",
+    fold=True,
+    forms=(rf"{_HOSTS}/hashtag/([^/]+)(?:/.*)?",),
+    pattern=r"[^\s/?#]+",
+    problem="must be one word, such as python",
+)
+REGION = Param(
+    "region",
+    "The country whose view it is, by its two letters.",
+    "de",
+    fold=True,
+    pattern="[a-z]{2}",
+    problem="must be the two letters of a country, such as de",
+)
+UPLOADED = Param(
+    "uploadDate",
+    "Only those since then, in days of UTC.",
+    "this_week",
+    choices=("today", "this_week", "this_month", "this_year"),
+)
+SORT_BY = Param("sortBy", "Order of the videos.", "popular", default="relevance", choices=("relevance", "popular"))
+KIND = Param(
+    "type", "All videos, or those of less than four minutes.", "shorts", default="all", choices=("all", "shorts")
+)
+EXTRAS = Param("includeExtras", "Whether to read counts and durations too.", "false", type="boolean", default=True)
+ONE_CHANNEL = (("channelId", "handle", "url"),)
+_BACK = {"this_week": 6, "this_month": 29, "this_year": 364}
+"""Days before today; whole ones, so that every page is of the same search."""
+
+ITEMS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, total="pageInfo.totalResults")
+FOUND = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, empty_ends=True)
+_LISTED, _SEARCHED = Pages(item_of, ITEMS, "items"), Pages(found_of, FOUND, "items")
+_ENTRIES, _COUNTED = Pages(entry_of, Whole(size_max=50), "items"), "pageInfo.totalResults"
+_VIDEOS, _CHANNELS = Rows(video_of, "items", (_COUNTED,)), Rows(channel_of, "items", (_COUNTED,))
+
+
+def _id_of(channel_id: str | None, address: str | None) -> str | None:
+    return channel_id or (address if address and not address.startswith(("@", "user/")) else None)
+
+
+def _handle_of(handle: str | None, address: str | None) -> str | None:
+    return handle or (address[1:] if address and address.startswith("@") else None)
+
+
+def _user_of(address: str | None) -> str | None:
+    return address.removeprefix("user/") if address and address.startswith("user/") else None
+
+
+VIDEO_PARTS = "snippet,statistics,contentDetails"
+_CHANNEL = Get(
+    "/channels",
+    part="snippet,statistics",
+    id=made(_id_of, CHANNEL_ID, CHANNEL_URL),
+    forHandle=made(_handle_of, HANDLE, CHANNEL_URL),
+    forUsername=made(_user_of, CHANNEL_URL),
+).via(accepts=_CHANNELS)
+_VIDEO = Get("/videos", part=VIDEO_PARTS, id=VIDEO_URL, hl=LANGUAGE).via(accepts=_VIDEOS)
+_FACTS = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
+_PLAYLIST = Get("/playlistItems", part="snippet,contentDetails")
+_SEARCH = Get("/search", part="snippet", type="video")
+_FEED = Get("/feeds/videos.xml").via("web", accepts=FEED)
+_OEMBED = Get("/oembed", format="json").via("web", accepts=embed_of)
+
+
+def _has_key(args: Args) -> bool:
+    return "key" in args.credentials
+
+
+def _known_id(args: Args) -> str:
+    """The channel's id, of a request that names it. Raises InvalidArgument: only a key's owner can look it up."""
+    address = args.text_or_none("url")
+    found = _id_of(args.text_or_none("channelId"), address)
+    if found is None:
+        name = "url" if address else "handle"
+        raise InvalidArgument(name, "can be looked up only with the operator's YouTube key; send the channelId")
+    return found
+
+
+def channel(args: Args) -> Steps:
+    """One channel; without a key as its feed tells it."""
+    if _has_key(args):
+        answer = yield _CHANNEL.at(args)
+        return Single(_first(_CHANNELS, args, answer))
+    answer = yield _FEED.at(args, channel_id=_known_id(args))
+    return Single(channel_feed_of.read(answer.body))
+
+
+def video(args: Args) -> Steps:
+    """One video; without a key as oEmbed tells it."""
+    if _has_key(args):
+        answer = yield _VIDEO.at(args)
+        return Single(_first(_VIDEOS, args, answer))
+    if "language" in args.values:
+        raise InvalidArgument("language", "can be chosen only with the operator's YouTube key")
+    answer = yield _OEMBED.at(args, url=f"https://www.youtube.com/watch?v={args.text('url')}")
+    return Single(embed_of.read(answer.body, args.values))
+
+
+def _first(rows: Rows, args: Args, answer: Answer) -> Record:
+    """The one that was asked for; of an unknown one comes an empty list, or no list at all."""
+    is_none = rows.members(answer.body)[_COUNTED] == 0
+    found = [] if is_none else rows.records(answer.body, 0, 1, args.values)
+    if not found:
+        raise NotFound("YouTube has no such thing.")
+    return found[0]
+
+
+def of_channel(latest: str, popular: str, args: Args) -> Steps:
+    """A channel's list, whose playlist's id begins with these letters."""
+    begin = popular if args.text("sort") == "popular" else latest
+    if _has_key(args) and "channelId" not in args.values:
+        answer = yield _CHANNEL.at(args)
+        channel_id = _first(_CHANNELS, args, answer)["id"]
+        if not isinstance(channel_id, str):
+            raise UnexpectedBody("a channel came without its id")
+    else:
+        channel_id = _known_id(args)
+    return (yield from _listed(begin + channel_id.removeprefix("UC"), args))
+
+
+def playlist(args: Args) -> Steps:
+    """A playlist's videos."""
+    return (yield from _listed(args.text("playlist_id"), args))
+
+
+def _listed(playlist_id: str, args: Args) -> Steps:
+    if _has_key(args):
+        answer = yield _PLAYLIST.at(args, _LISTED, playlistId=playlist_id)
+        return (yield from _with_facts(_LISTED.page(args, answer), args))
+    answer = yield _FEED.at(args, playlist_id=playlist_id)
+    return _ENTRIES.page(args, answer)
+
+
+def search(args: Args) -> Steps:
+    """Videos by query."""
+    order = "viewCount" if args.text("sortBy") == "popular" else "relevance"
+    since = _since(args)
+    answer = yield _SEARCH.at(
+        args, _SEARCHED, q=args.text("query"), order=order, publishedAfter=since, regionCode=args.text_or_none("region")
+    )
+    return (yield from _with_facts(_SEARCHED.page(args, answer), args))
+
+
+def hashtag(args: Args) -> Steps:
+    """Videos by a hashtag."""
+    length = "short" if args.text("type") == "shorts" else None
+    answer = yield _SEARCH.at(args, _SEARCHED, q=f"#{args.text('hashtag')}", order="relevance", videoDuration=length)
+    return (yield from _with_facts(_SEARCHED.page(args, answer), args))
+
+
+def _since(args: Args) -> str | None:
+    """The instant from which on a search is for, as ISO 8601."""
+    chosen = args.text_or_none("uploadDate")
+    if chosen is None:
+        return None
+    today = datetime.fromtimestamp(args.now_at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return (today - timedelta(days=_BACK.get(chosen, 0))).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _with_facts(page: Page, args: Args) -> Steps:
+    """The page with all that is known of its videos; those that were deleted or are private are left out."""
+    ids = [str(one["id"]) for one in page.records if one["id"] is not None]
+    if not ids or args.values.get("includeExtras") is False:
+        return page
+    answer = yield _FACTS.at(args, id=",".join(ids))
+    known = {one["id"]: one for one in _VIDEOS.records(answer.body, given=args.values)}
+    return replace(page, records=[known[one] for one in ids if one in known])
