@@ -141,7 +141,7 @@ def thread(row: Json) -> Json:
         **top,
         "parent_id": top["post_id"],
         "engagement": counted,
-        "replies": each("replies.comments", COMMENT)(row),
+        "replies": [COMMENT(one) for one in at(row, "replies.comments") or []],
     }
 
 

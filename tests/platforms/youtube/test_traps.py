@@ -6,11 +6,185 @@ from typing import Any
 
 import pytest
 
-from tests.platforms.case import check
-from tests.platforms.youtube.cases import CASES
+from tests.platforms.case import NOW_AT, check, drive, recorded
+from tests.platforms.drive import always, endpoint, told
+from tests.platforms.youtube.cases import CASES, CHANNEL, thread
+from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.youtube import PLATFORM
+
+KEY = {"key": "k3y"}
+CHANNEL_ID = "UC_x5XG1OV2P6uZZ5FSM9Ttw"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
     check(PLATFORM, case)
+
+
+def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """The last piece of each call's path and its query, and the result."""
+    calls: list[tuple[str, Any]] = []
+    waiting = iter(answers)
+
+    def upstream(place: str, call: Call) -> Answer:
+        calls.append((place.rpartition("/")[2], call.query))
+        return told(next(waiting))
+
+    return calls, drive(PLATFORM, resource, params, upstream, cursor=cursor, credentials=KEY)
+
+
+def refused(status: int, reason: str, resource: str = "video", date: str = "", **params: Any) -> UpstreamError:
+    """The refusal that an error with this reason is."""
+    error = {"code": status, "message": "No.", "errors": [{"reason": reason, "location": params.pop("location", "")}]}
+    with pytest.raises(UpstreamError) as refusal:
+        drive(
+            PLATFORM,
+            resource,
+            params or {"url": "abcdefghijk"},
+            always({"error": error}, status, date=date),
+            credentials=KEY,
+        )
+    return refusal.value
+
+
+def test_rows_of_other_recorded_lists_are_read_alike() -> None:
+    for row in recorded("youtube", "v3_channels__multi.json").body["items"]:
+        result = drive(PLATFORM, "channel", {"channelId": row["id"]}, always({"items": [row]}), credentials=KEY)
+        assert not isinstance(result, Page)
+        assert result.record == CHANNEL(row)
+    for file in ("v3_commentThreads__channel.json", "v3_commentThreads__channel_all.json"):
+        body = recorded("youtube", file).body
+        page = drive(PLATFORM, "video/comments", {"url": "abcdefghijk"}, always(body), credentials=KEY)
+        assert isinstance(page, Page)
+        assert page.records == [thread(row) for row in body["items"]]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://www.youtube.com/watch?v=D-lhorsDlUQ&t=5s",
+        "https://m.youtube.com/watch?app=m&v=D-lhorsDlUQ",
+        "youtu.be/D-lhorsDlUQ?si=x",
+        "https://youtube.com/shorts/D-lhorsDlUQ",
+        "https://www.youtube.com/live/D-lhorsDlUQ?x=1",
+        "https://www.youtube-nocookie.com/embed/D-lhorsDlUQ",
+        " D-lhorsDlUQ",
+    ],
+)
+def test_a_video_has_one_id_in_every_address(address: str) -> None:
+    assert endpoint(PLATFORM, "video").params[0].canonical(address) == "D-lhorsDlUQ"
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "value"),
+    [
+        (f"https://www.youtube.com/channel/{CHANNEL_ID}/videos", "id", CHANNEL_ID),
+        ("https://youtube.com/@GoogleDevelopers?x=1", "forHandle", "GoogleDevelopers"),
+        ("youtube.com/user/GoogleDevelopers", "forUsername", "GoogleDevelopers"),
+    ],
+)
+def test_a_channel_is_looked_up_by_what_its_address_tells(address: str, name: str, value: str) -> None:
+    calls, _ = calls_of("channel", {"items": [{"id": CHANNEL_ID}]}, url=address)
+    members = {one: found for one, found in calls[0][1].items() if found is not None}
+    assert members == {"part": "snippet,statistics", name: value}
+
+
+@pytest.mark.parametrize("body", [{"pageInfo": {"totalResults": 0}}, {"pageInfo": {"totalResults": 0}, "items": []}])
+def test_a_channel_that_is_not_there_comes_without_any_list(body: Any) -> None:
+    with pytest.raises(NotFound):
+        calls_of("channel", body, handle="nobody")
+
+
+def test_hidden_subscribers_are_not_none_at_all() -> None:
+    counts = {"subscriberCount": "0", "hiddenSubscriberCount": True, "videoCount": "0"}
+    _, result = calls_of("channel", {"items": [{"id": CHANNEL_ID, "statistics": counts}]}, channelId=CHANNEL_ID)
+    assert (result.record["followers"], result.record["posts_count"]) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("resource", "sort", "begin"),
+    [
+        ("channel/videos", "latest", "UU"),
+        ("channel/videos", "popular", "UULP"),
+        ("channel/shorts", "newest", "UUSH"),
+        ("channel/shorts", "popular", "UUPS"),
+    ],
+)
+def test_a_channels_lists_are_playlists_that_need_no_search(resource: str, sort: str, begin: str) -> None:
+    calls, _ = calls_of(resource, {"items": []}, channelId=CHANNEL_ID, sort=sort)
+    assert [(path, query["playlistId"]) for path, query in calls] == [("playlistItems", begin + CHANNEL_ID[2:])]
+    assert PLATFORM.pace is not None
+    assert (PLATFORM.pace.cost("/search"), PLATFORM.pace.cost("/playlistItems")) == (100, 1)
+
+
+def test_the_facts_of_fifty_videos_are_one_call_and_those_that_are_gone_are_left_out() -> None:
+    ids = [f"video_{number:05}" for number in range(50)]
+    listed = {"items": [{"contentDetails": {"videoId": one}} for one in ids], "nextPageToken": "P2"}
+    known = {"items": [{"id": one} for one in reversed(ids[1:])]}
+    calls, page = calls_of("playlist", listed, known, playlist_id="PLparsers", limit=50)
+    assert [path for path, _ in calls] == ["playlistItems", "videos"]
+    assert calls[1][1]["id"] == ",".join(ids)
+    assert [one["id"] for one in page.records] == ids[1:]
+    assert page.next == {"c": "P2"}
+
+
+@pytest.mark.parametrize(("chosen", "since"), [("today", "2025-01-01"), ("this_week", "2024-12-26")])
+def test_a_search_since_some_days_is_the_same_on_every_page(chosen: str, since: str) -> None:
+    assert NOW_AT == 1_735_689_600.0
+    calls, _ = calls_of("search", {"items": []}, query="parsers", uploadDate=chosen, sortBy="popular")
+    assert calls[0][1]["publishedAfter"] == f"{since}T00:00:00Z"
+    assert calls[0][1]["order"] == "viewCount"
+
+
+def test_without_a_key_only_an_id_leads_to_a_feed_and_languages_cannot_be_chosen() -> None:
+    for resource, params, name in (
+        ("channel", {"handle": "ada"}, "handle"),
+        ("channel/videos", {"url": "https://www.youtube.com/@ada"}, "url"),
+        ("video", {"url": "abcdefghijk", "language": "de"}, "language"),
+    ):
+        with pytest.raises(InvalidArgument) as refusal:
+            drive(PLATFORM, resource, params, always({}))
+        assert refusal.value.param == name
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(401, "account_private"), (403, "account_private"), (400, None), (404, None)]
+)
+def test_oembed_refuses_by_its_status_alone(status: int, reason: str | None) -> None:
+    with pytest.raises(NotFound) as refusal:
+        drive(PLATFORM, "video", {"url": "abcdefghijk"}, always("Unauthorized", status))
+    assert refusal.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("date", "wait_s"), [("Wed, 01 Jan 2025 07:59:00 GMT", 60), ("Wed, 01 Jan 2025 08:00:00 GMT", 86_400)]
+)
+def test_a_spent_quota_is_whole_again_after_midnight_of_the_pacific(date: str, wait_s: float) -> None:
+    refusal = refused(403, "quotaExceeded", date=date)
+    assert isinstance(refusal, UpstreamThrottled)
+    assert refusal.retry_after_s == wait_s
+
+
+def test_the_reason_tells_what_a_refusal_means() -> None:
+    assert isinstance(refused(403, "rateLimitExceeded"), UpstreamThrottled)
+    assert isinstance(refused(403, "commentsDisabled"), NotFound)
+    assert isinstance(refused(400, "invalidPageToken"), StaleCursor)
+    private = refused(403, "playlistItemsNotAccessible")
+    assert isinstance(private, NotFound)
+    assert private.reason == "account_private"
+    unknown = refused(400, "invalidValue", "trending", region="zz", location="regionCode")
+    assert isinstance(unknown, InvalidArgument)
+    assert unknown.param == "region"
+
+
+def test_what_is_wrong_with_the_key_or_with_us_is_a_failure() -> None:
+    for file in ("v3_error_permission.json", "v3_error__400_missing_filter.json"):
+        answer = recorded("youtube", file)
+        assert answer.status >= 400
+        assert PLATFORM.judge(answer._replace(source="api")) is None
+
+
+def test_the_key_is_sent_in_a_header() -> None:
+    assert PLATFORM.headers(KEY) == (("x-goog-api-key", "k3y"),)
+    assert PLATFORM.headers({}) == ()
