@@ -8,7 +8,7 @@ These belong to no endpoint: `innertube_*` and `transcript_*` (the site's own in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Any
 
@@ -261,23 +261,36 @@ def _counted(rows_of: list[Json]) -> Json:
     return {"pageInfo": {"totalResults": 40}, "nextPageToken": "CAUQAA", "items": rows_of}
 
 
-def _listed(resource: str, given: str, path: str, row: Callable[[str], Json], **more: Any) -> tuple[Case, ...]:
+def _cases(resource: str, params: Json, path: str, read: Any, *bodies: Any, **more: Any) -> Iterator[Case]:
+    """Cases of one call with a key; beside a list's body stands whether it goes on."""
+    for number, told in enumerate(bodies):
+        body, has_more = told if isinstance(told, tuple) else (told, None)
+        answers = {f"{_API}/{path}": body}
+        name = f"{resource} {path} {number}"
+        yield Case(name, resource, params, answers, read, has_more=has_more, credentials=_KEY, **more)
+
+
+def _listed(resource: str, given: str, path: str, row: Callable[[str], Json]) -> Iterator[Case]:
     """Two of a list of videos, whose facts come with a second call."""
-    return tuple(
-        Case(
-            f"{resource} by hand, {number}",
-            resource,
-            {given: value, **more},
-            {
-                f"{_API}/{path}": _counted([row(f"abcdefghij{number}")]),
-                f"{_API}/videos": {"pageInfo": {"totalResults": 1}, "items": [{**_VIDEO, "id": f"abcdefghij{number}"}]},
-            },
-            rows("items", VIDEO),
-            has_more=True,
-            credentials=_KEY,
+    for number, value in enumerate(("UCparsers", "UClexers")):
+        video_id = f"abcdefghij{number}"
+        facts = {"pageInfo": {"totalResults": 1}, "items": [{**_VIDEO, "id": video_id}]}
+        answers = {f"{_API}/{path}": _counted([row(video_id)]), f"{_API}/videos": facts}
+        name = f"{resource} by hand, {number}"
+        yield Case(name, resource, {given: value}, answers, rows("items", VIDEO), has_more=True, credentials=_KEY)
+
+
+def _fed(resource: str, name: str, read: Any, feeds: Any) -> Iterator[Case]:
+    """Cases of a feed, without a key."""
+    for number, (value, body) in enumerate(feeds):
+        yield Case(
+            f"{resource} fed {number}", resource, {name: value}, {_FEED: body}, feed(read), without_credentials=True
         )
-        for number, value in enumerate(("UCparsers", "UClexers"))
-    )
+
+
+def first(read: Callable[[Json], Json]) -> Any:
+    """The reading of the only row."""
+    return lambda body: read(body["items"][0])
 
 
 _ATOM = b"""<feed xmlns:yt="http://www.youtube.com/xml/schemas/2015" xmlns:media="http://search.yahoo.com/mrss/"
@@ -295,183 +308,76 @@ _FEEDS = (
     ("UCada0815", _ATOM),
 )
 
+_CHANNEL_ID, _MORE, _NO_MORE = "UC_x5XG1OV2P6uZZ5FSM9Ttw", True, False
+_BRIEF = {"includeExtras": "false"}
+_ENTRIES = rows("items", ENTRY)
+_UNKNOWN = "v3_channels__unknown_empty.json"
 CASES: tuple[Case, ...] = (
-    *(
-        Case(
-            "a channel",
-            "channel",
-            params,
-            {f"{_API}/channels": body},
-            lambda found: CHANNEL(found["items"][0]),
-            credentials=_KEY,
-        )
-        for params, body in (
-            ({"channelId": "UC_x5XG1OV2P6uZZ5FSM9Ttw"}, "v3_channel_full.json"),
-            ({"handle": "googledevelopers"}, "v3_channels__single.json"),
-            ({"channelId": "UCada0815"}, _CHANNEL_BODY),
-        )
-    ),
-    Case(
-        "no such channel",
-        "channel",
-        {"handle": "nobody"},
-        {f"{_API}/channels": "v3_channels__unknown_empty.json"},
-        refused=NotFound,
-        credentials=_KEY,
-    ),
+    *_cases("channel", {"channelId": _CHANNEL_ID}, "channels", first(CHANNEL), "v3_channel_full.json", _CHANNEL_BODY),
+    *_cases("channel", {"handle": "googledevelopers"}, "channels", first(CHANNEL), "v3_channels__single.json"),
+    *_cases("channel", {"handle": "nobody"}, "channels", None, _UNKNOWN, refused=NotFound),
     *_listed("channel/videos", "channelId", "playlistItems", _item),
     *_listed("channel/shorts", "channelId", "playlistItems", _item),
     *_listed("playlist", "playlist_id", "playlistItems", _item),
     *_listed("search", "query", "search", _hit),
     *_listed("search/hashtag", "hashtag", "search", _hit),
-    *(
-        Case(
-            f"a channel's videos as the list tells them, {file}",
-            "channel/videos",
-            {"channelId": "UC_x5XG1OV2P6uZZ5FSM9Ttw", "includeExtras": "false"},
-            {f"{_API}/playlistItems": file},
-            rows("items", ITEM),
-            has_more=has_more,
-            total=13,
-            credentials=_KEY,
-        )
-        for file, has_more in (("v3_playlistItems__p1.json", True), ("v3_playlistItems__p2.json", False))
+    *_cases(
+        "channel/videos",
+        {"channelId": _CHANNEL_ID, **_BRIEF},
+        "playlistItems",
+        rows("items", ITEM),
+        ("v3_playlistItems__p1.json", _MORE),
+        ("v3_playlistItems__p2.json", _NO_MORE),
+        total=13,
     ),
-    *(
-        Case(
-            f"a search as it tells videos, {file}",
-            "search",
-            {"query": "surfing", "includeExtras": "false"},
-            {f"{_API}/search": file},
-            rows("items", FOUND),
-            has_more=has_more,
-            credentials=_KEY,
-        )
-        for file, has_more in (
-            ("v3_search__keywords_p1.json", True),
-            ("v3_search__keywords_p2.json", True),
-            ("v3_search__empty_with_total.json", False),
-            ("v3_search__one_then_token.json", True),
-            ("v3_search__short_page_with_token.json", True),
-        )
+    *_cases(
+        "search",
+        {"query": "surfing", **_BRIEF},
+        "search",
+        rows("items", FOUND),
+        ("v3_search__keywords_p1.json", _MORE),
+        ("v3_search__keywords_p2.json", _MORE),
+        ("v3_search__empty_with_total.json", _NO_MORE),
+        ("v3_search__one_then_token.json", _MORE),
+        ("v3_search__short_page_with_token.json", _MORE),
     ),
-    *(
-        Case(
-            "a video",
-            "video",
-            {"url": video_id},
-            {f"{_API}/videos": body},
-            lambda found: VIDEO(found["items"][0]),
-            credentials=_KEY,
-        )
-        for video_id, body in (
-            ("D-lhorsDlUQ", "v3_videos__single.json"),
-            ("abcdefghijk", {"pageInfo": {"totalResults": 1}, "items": [_VIDEO]}),
-        )
-    ),
-    Case(
-        "no such video",
-        "video",
-        {"url": "invalid-id-"},
-        {f"{_API}/videos": "v3_videos__unknown_empty.json"},
-        refused=NotFound,
-        credentials=_KEY,
-    ),
-    Case(
-        "a spent quota",
-        "video",
-        {"url": "abcdefghijk"},
-        {f"{_API}/videos": "v3_error__403_quotaExceeded.json"},
-        refused=UpstreamThrottled,
-        credentials=_KEY,
-    ),
-    Case(
+    *_cases("video", {"url": "D-lhorsDlUQ"}, "videos", first(VIDEO), "v3_videos__single.json"),
+    *_cases("video", {"url": "abcdefghijk"}, "videos", first(VIDEO), {"items": [_VIDEO]}),
+    *_cases("video", {"url": "invalid-id-"}, "videos", None, "v3_videos__unknown_empty.json", refused=NotFound),
+    *_cases("video", {"url": "a_b_c_d"}, "videos", None, "v3_error__403_quotaExceeded.json", refused=UpstreamThrottled),
+    *_cases("videos", {"ids": "abcdefghijk,abcdefghijl"}, "videos", rows("items", VIDEO), {"items": [_VIDEO]}),
+    *_cases(
+        "trending",
+        {},
         "videos",
-        "videos",
-        {"ids": "abcdefghijk,abcdefghijl"},
-        {f"{_API}/videos": {"items": [_VIDEO]}},
         rows("items", VIDEO),
-        credentials=_KEY,
+        ("v3_videos__chart_p1.json", _MORE),
+        ("v3_videos__chart_p2.json", _NO_MORE),
+        (_counted([_VIDEO]), _MORE),
     ),
-    *(
-        Case(
-            f"videos that are seen a lot, {number}",
-            "trending",
-            {},
-            {f"{_API}/videos": body},
-            rows("items", VIDEO),
-            has_more=has_more,
-            credentials=_KEY,
-        )
-        for number, (body, has_more) in enumerate(
-            (("v3_videos__chart_p1.json", True), ("v3_videos__chart_p2.json", False), (_counted([_VIDEO]), True))
-        )
+    *_cases(
+        "video/comments",
+        {"url": "F1UP7wRCPH8", "limit": 100},
+        "commentThreads",
+        lambda found: [thread(row) for row in found["items"]],
+        ("v3_commentThreads__video_p1.json", _MORE),
+        ("v3_commentThreads__video_p2.json", _NO_MORE),
+        ("v3_commentThreads__video_100.json", _MORE),
+        ({"items": [_THREAD]}, _NO_MORE),
     ),
-    *(
-        Case(
-            f"comments, {number}",
-            "video/comments",
-            {"url": "F1UP7wRCPH8", "limit": 100},
-            {f"{_API}/commentThreads": body},
-            lambda found: [thread(row) for row in found["items"]],
-            has_more=has_more,
-            credentials=_KEY,
-        )
-        for number, (body, has_more) in enumerate(
-            (
-                ("v3_commentThreads__video_p1.json", True),
-                ("v3_commentThreads__video_p2.json", False),
-                ("v3_commentThreads__video_100.json", True),
-                ({"items": [_THREAD]}, False),
-            )
-        )
+    *_cases(
+        "video/comment/replies",
+        {"continuationToken": "Ugw5zYU6n9pmIgAZWvN4AaABAg"},
+        "comments",
+        rows("items", COMMENT),
+        ("v3_comments__parent_p1.json", _MORE),
+        ("v3_comments__parent_p2.json", _NO_MORE),
+        ({"items": [_REPLY]}, _NO_MORE),
     ),
-    *(
-        Case(
-            f"replies, {number}",
-            "video/comment/replies",
-            {"continuationToken": "Ugw5zYU6n9pmIgAZWvN4AaABAg"},
-            {f"{_API}/comments": body},
-            rows("items", COMMENT),
-            has_more=has_more,
-            credentials=_KEY,
-        )
-        for number, (body, has_more) in enumerate(
-            (
-                ("v3_comments__parent_p1.json", True),
-                ("v3_comments__parent_p2.json", False),
-                ({"items": [_REPLY]}, False),
-            )
-        )
-    ),
-    *(
-        Case(
-            "a channel's feed",
-            "channel",
-            {"channelId": channel_id},
-            {_FEED: body},
-            feed(HEAD),
-            without_credentials=True,
-        )
-        for channel_id, body in _FEEDS
-    ),
-    *(
-        Case(
-            f"the feed of a {resource}",
-            resource,
-            {name: value, "limit": 20},
-            {_FEED: body},
-            feed(rows("items", ENTRY)),
-            has_more=False,
-            without_credentials=True,
-        )
-        for resource, name in (
-            ("channel/videos", "channelId"),
-            ("channel/shorts", "channelId"),
-            ("playlist", "playlist_id"),
-        )
-        for value, body in _FEEDS[1:]
-    ),
+    *_fed("channel", "channelId", HEAD, _FEEDS),
+    *_fed("channel/videos", "channelId", _ENTRIES, _FEEDS[1:]),
+    *_fed("channel/shorts", "channelId", _ENTRIES, _FEEDS[1:]),
+    *_fed("playlist", "playlist_id", _ENTRIES, _FEEDS[1:]),
     Case(
         "no such feed",
         "channel",
