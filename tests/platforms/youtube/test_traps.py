@@ -137,6 +137,17 @@ def test_a_search_since_some_days_is_the_same_on_every_page(chosen: str, since: 
     assert calls[0][1]["order"] == "viewCount"
 
 
+def test_a_spent_quota_of_searches_holds_no_other_call() -> None:
+    sources: list[str] = []
+
+    def upstream(_place: str, call: Call) -> Answer:
+        sources.append(call.source)
+        return told({"items": [{"id": {"videoId": "abcdefghijk"}}] if call.source else [{"id": "abcdefghijk"}]})
+
+    drive(PLATFORM, "search/hashtag", {"hashtag": "python"}, upstream, credentials=KEY)
+    assert sources == ["search", ""]
+
+
 def test_without_a_key_only_an_id_leads_to_a_feed_and_languages_cannot_be_chosen() -> None:
     for resource, params, name in (
         ("channel", {"handle": "ada"}, "handle"),

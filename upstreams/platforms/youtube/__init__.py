@@ -155,7 +155,11 @@ def _spelled(known: dict[str, str]) -> Callable[[str | None], str | None]:
 PLATFORM = Platform(
     slug="youtube",
     title="YouTube",
-    sources={"api": "https://www.googleapis.com/youtube/v3", "web": "https://www.youtube.com"},
+    sources={
+        "api": "https://www.googleapis.com/youtube/v3",
+        "search": "https://www.googleapis.com/youtube/v3",  # searches have a quota of their own
+        "web": "https://www.youtube.com",
+    },
     docs_url="https://developers.google.com/youtube/v3/docs",
     social=True,
     headers=lambda known: (("x-goog-api-key", known["key"]),) if "key" in known else (),

@@ -160,7 +160,7 @@ _CHANNEL = Get(
 _VIDEO = Get("/videos", part=VIDEO_PARTS, id=VIDEO_URL, hl=LANGUAGE).via(accepts=_VIDEOS)
 _FACTS = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
 _PLAYLIST = Get("/playlistItems", part="snippet,contentDetails")
-_SEARCH = Get("/search", part="snippet", type="video")
+_SEARCH = Get("/search", part="snippet", type="video").via("search")
 _FEED = Get("/feeds/videos.xml").via("web", accepts=FEED)
 _OEMBED = Get("/oembed", format="json").via("web", accepts=embed_of)
 
