@@ -7,8 +7,9 @@ host, `{name*}` the rest of a path), and `body`, a template (see `filling`). The
 - `rows`: the path of the list in the body that is paged, "" where the body is that list; `of`, how many there are in
   all; and `paging`, the endpoint's own paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
 - `each`: a value of the request that holds several ids; the list has one row for each, which is `${each}` in it.
-- `text`: the lines of a body that is no JSON, `$rows` among them in the place of the rows, each of the lines `row`; its
-  content type is `type`.
+- `text`: the lines of a body that is no JSON, `$rows` among them in the place of the rows, each of the lines `row`, and
+  what the paging object tells by the name of its member, `$next` of `ByToken("before", "next")`; its content type is
+  `type`.
 - `headers` of the answer, also a template.
 - `missing`, `throttled`, `broken`: the answer where a value of the request holds that word or is 404, 429 or 500, with
   `status`, `body` and `headers`; or "empty". Those of the whole platform are in `failures`.
@@ -197,7 +198,8 @@ def _document(template: Template, filling: Filling, served: StandInPage) -> Sand
     places = range(served.start, served.stop) if "row" in template else range(0)
     within = replace(filling, escape=escape)
     rows = [line for row in within.rows([["$all", *template.get("row", ())]], places) for line in row]
-    whole = replace(within, page={"rows": "\n".join(rows)})
+    told = {name: "" if value is None else value for name, value in served.members.items()}
+    whole = replace(within, page={**told, "rows": "\n".join(rows)})
     lines = [whole.fill(line, str(number_of(line))) for line in template["text"]]
     headers = {"content-type": template.get("type", "text/html; charset=utf-8")}
     return SandboxReply("\n".join(lines), headers={**headers, **filling.fill(template.get("headers", {}), "headers")})
