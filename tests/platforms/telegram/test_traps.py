@@ -1,0 +1,143 @@
+"""Telegram's traps: everything comes with status 200, pages begin with the oldest, counts are written in three ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import drive
+from tests.platforms.drive import always, endpoint
+from tests.platforms.telegram.cases import CARD_BY_HAND, MESSAGE_BY_HAND, MORE, history
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
+from upstreams.model.steps import Page, Single
+from upstreams.platforms.telegram import PLATFORM
+
+NOBODY = '<div class="tgme_page"><div class="tgme_page_description">If you have Telegram</div></div>'
+OTHER = "<html><h1>Bad gateway</h1></html>"
+RESOURCES = [("profile", {"handle": "ada_news"}), ("profile/posts", {"handle": "ada_news"})]
+POST = ("post", {"url": "https://t.me/ada_news/41"})
+
+
+def told(body: str) -> dict[str, Any]:
+    """The message that an embedded page holds."""
+    result = drive(PLATFORM, *POST, always(body))
+    assert isinstance(result, Single)
+    return result.record
+
+
+def posts(body: bytes, **more: Any) -> Page:
+    result = drive(PLATFORM, "profile/posts", {"handle": "ada_news"}, always(body.decode()), **more)
+    assert isinstance(result, Page)
+    return result
+
+
+@pytest.mark.parametrize(("resource", "params"), [*RESOURCES, POST])
+def test_a_card_without_a_title_is_nobodys(resource: str, params: dict[str, str]) -> None:
+    with pytest.raises(NotFound) as refusal:
+        drive(PLATFORM, resource, params, always(NOBODY))
+    assert refusal.value.reason is None
+
+
+@pytest.mark.parametrize(("resource", "params"), [RESOURCES[1], POST])
+def test_a_card_in_place_of_posts_is_that_of_somebody_who_shows_none(resource: str, params: dict[str, str]) -> None:
+    with pytest.raises(NotFound) as refusal:
+        drive(PLATFORM, resource, params, always(CARD_BY_HAND))
+    assert refusal.value.reason == "account_private"
+
+
+@pytest.mark.parametrize(("resource", "params"), [*RESOURCES, POST])
+def test_another_page_is_a_failure_and_no_missing_account(resource: str, params: dict[str, str]) -> None:
+    with pytest.raises(UpstreamFailed):
+        drive(PLATFORM, resource, params, always(OTHER))
+
+
+def test_an_embedded_page_says_in_words_that_there_is_no_such_post() -> None:
+    with pytest.raises(NotFound, match="Post not found"):
+        drive(PLATFORM, *POST, always('<div class="tgme_widget_message_error">Post not found</div>'))
+
+
+def test_a_page_begins_with_the_oldest_and_a_list_with_the_newest() -> None:
+    page = posts(history(MESSAGE_BY_HAND, MESSAGE_BY_HAND.replace("/41", "/42"), more=MORE))
+    assert ([one["id"] for one in page.records], page.next) == (["42", "41"], {"c": "40"})
+
+
+def test_rounded_counts_are_told_to_be_so_and_others_are_not() -> None:
+    assert "round" in posts(history(MESSAGE_BY_HAND)).warnings[0]
+    exact = MESSAGE_BY_HAND.replace("1.2K", "120").replace("1.5K", "15").replace("2K", "20")
+    assert posts(history(exact)).warnings == ()
+
+
+def test_a_list_ends_without_a_link_to_older_posts_or_with_one_that_leads_nowhere() -> None:
+    assert posts(history(MESSAGE_BY_HAND)).next is None
+    assert posts(history(MESSAGE_BY_HAND, more=MORE), cursor={"c": "40"}).next is None
+    assert posts(history()) == posts(history(more=MORE))
+
+
+def test_the_time_of_a_video_is_not_that_of_its_post() -> None:
+    record = told(MESSAGE_BY_HAND)
+    assert (record["content"]["duration_seconds"], record["published_at"]) == (65, "2025-04-01T17:30:12Z")
+
+
+def test_reactions_are_counted_behind_their_signs_and_paid_ones_apart() -> None:
+    record = told(MESSAGE_BY_HAND)
+    assert (record["engagement"]["likes"], record["ext"]["stars"]) == (2_030, 1_500)
+    bare = told(MESSAGE_BY_HAND.replace("tgme_reaction", "other"))
+    assert (bare["engagement"]["likes"], bare["ext"]["stars"]) == (None, None)
+
+
+def test_a_signature_may_have_the_word_that_says_that_a_post_was_changed() -> None:
+    signed = MESSAGE_BY_HAND.replace("Ada L.", "edited by Ada").replace(",&nbsp;edited", ",")
+    assert (told(signed)["ext"]["signature"], told(signed)["ext"]["edited"]) == ("edited by Ada", False)
+    assert told(MESSAGE_BY_HAND)["ext"]["edited"] is True
+
+
+def test_the_words_that_a_message_answers_are_not_its_own() -> None:
+    quoted = (
+        '<div class="tgme_widget_message_text js-message_reply_text">Quoted</div><div class="tgme_widget_message_poll'
+    )
+    assert (
+        "Quoted" not in told(MESSAGE_BY_HAND.replace('<div class="tgme_widget_message_poll', quoted))["content"]["text"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "followers", "ext"),
+    [
+        ("12 345 subscribers", 12_345, ("channel", None, None)),
+        ("1 subscriber", 1, ("channel", None, None)),
+        ("no subscribers", 0, ("channel", None, None)),
+        ("97 957 members, 4 138 online", 97_957, ("group", None, 4_138)),
+        ("8 122 955 monthly users", None, ("bot", 8_122_955, None)),
+        ("@ada_news", None, (None, None, None)),
+    ],
+)
+def test_what_an_account_has_says_what_it_is(extra: str, followers: int | None, ext: tuple[object, ...]) -> None:
+    card = drive(PLATFORM, *RESOURCES[0], always(CARD_BY_HAND.replace("12 345 subscribers", extra)))
+    assert isinstance(card, Single)
+    found = card.record["ext"]
+    assert (card.record["followers"], (found["kind"], found["monthly_users"], found["online"])) == (followers, ext)
+
+
+@pytest.mark.parametrize(
+    ("resource", "spelled", "canonical"),
+    [
+        ("profile", "https://t.me/Durov", "durov"),
+        ("profile", "t.me/s/durov?before=40", "durov"),
+        ("profile", "https://telegram.me/durov/519", "durov"),
+        ("profile", "durov.t.me", "durov"),
+        ("profile", " @Durov ", "durov"),
+        ("post", "https://t.me/s/Durov/519?single", "durov/519"),
+    ],
+)
+def test_names_and_posts_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
+    assert endpoint(PLATFORM, resource).params[0].canonical(spelled) == canonical
+
+
+@pytest.mark.parametrize(
+    ("resource", "spelled"),
+    [("profile", "t.me/joinchat/AbCd"), ("profile", "t.me/+AbCd"), ("profile", "a/b"), ("post", "t.me/c/123456/7")],
+)
+def test_invitations_and_private_posts_are_no_names(resource: str, spelled: str) -> None:
+    with pytest.raises(InvalidArgument):
+        endpoint(PLATFORM, resource).params[0].canonical(spelled)

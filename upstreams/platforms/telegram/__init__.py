@@ -1,0 +1,37 @@
+"""Telegram: public channels and their posts, from the preview pages of t.me; accounts and groups by their cards."""
+
+from __future__ import annotations
+
+from upstreams.model.archetypes import AUTHOR, POST, POST_LIST
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.platforms.telegram import reads
+from upstreams.platforms.telegram.records import message_of, profile_of
+
+PLATFORM = Platform(
+    slug="telegram",
+    title="Telegram",
+    sources={"preview": "https://t.me"},
+    docs_url="https://core.telegram.org/widgets",
+    social=True,
+    endpoints=(
+        Endpoint(
+            "profile",
+            "One channel, group, bot or person.",
+            AUTHOR,
+            reads.profile,
+            (reads.HANDLE,),
+            record=profile_of,
+        ),
+        Endpoint(
+            "profile/posts",
+            "The posts of a public channel, newest first, 20 of them on a page.",
+            POST_LIST,
+            reads.profile_posts,
+            (reads.HANDLE,),
+            description="Channels alone have a public preview, and some switch it off.",
+            record=message_of,
+            never=("total",),
+        ),
+        Endpoint("post", "One post of a public channel.", POST, reads.post, (reads.POST_URL,), record=message_of),
+    ),
+)

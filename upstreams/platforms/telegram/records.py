@@ -1,0 +1,202 @@
+"""Telegram's pages as our records: the card of an account, and the messages of a channel's preview."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from upstreams.content.amounts import duration, short_count
+from upstreams.content.selection import attribute, every, markup, page, rows, words
+from upstreams.model import readers as read
+from upstreams.model.archetypes import author, byline, post
+from upstreams.model.fields import joined
+from upstreams.model.maps import record_map
+from upstreams.model.readers import of
+
+_STYLE_URL = re.compile(r"url\(\s*[\"']?(https?:[^\"')\s]+)")
+_EXTRA = re.compile(
+    r"(?P<count>no|\d[\d\s\u00a0]*) (?P<what>subscriber|member|monthly user)s?\b(?:, (?P<online>.*) online)?"
+)
+_KINDS = {"subscriber": "channel", "member": "group", "monthly user": "bot"}
+"""The people of an account -> the kind that it is of."""
+_EDITED = re.compile(r"(?:^|>)[^<>]*\bedited\b[^<>]*<a ")
+
+_ACCOUNT = {"card": attribute("class", ".tgme_page"), "title": words(".tgme_page_title > span")}
+_MESSAGES = rows(
+    ".tgme_widget_message[data-post]",
+    place=attribute("data-post"),
+    text=markup(".js-message_text"),
+    poll=words(".tgme_widget_message_poll_question"),
+    author_name=words(".tgme_widget_message_owner_name"),
+    author_url=attribute("href", "a.tgme_widget_message_owner_name"),
+    author_image=attribute("src", ".tgme_widget_message_user_photo img"),
+    photos=every(attribute("style"), ".tgme_widget_message_photo_wrap"),
+    videos=every(
+        attribute("src"),
+        "video.js-message_video, video.js-message_roundvideo, audio.js-message_voice",
+    ),
+    previews=every(
+        attribute("style"),
+        ".tgme_widget_message_photo_wrap, .tgme_widget_message_video_thumb, .tgme_widget_message_roundvideo_thumb, "
+        ".link_preview_image, .link_preview_right_image",
+    ),
+    duration=words(".js-message_video_duration, .js-message_roundvideo_duration, .js-message_voice_duration"),
+    views=words(".tgme_widget_message_views"),
+    reactions=every(markup(), ".tgme_reaction:not(.tgme_reaction_paid)"),
+    stars=markup(".tgme_reaction_paid"),
+    published_at=attribute("datetime", ".tgme_widget_message_date time[datetime]"),
+    signature=words(".tgme_widget_message_from_author"),
+    forwarded_from=words(".tgme_widget_message_forwarded_from_name"),
+    meta=markup(".tgme_widget_message_meta"),
+    document=words(".tgme_widget_message_document_title"),
+    link=attribute("href", "a.tgme_widget_message_link_preview"),
+    location=attribute("href", "a.tgme_widget_message_location_wrap"),
+)
+CARD = page(
+    **_ACCOUNT,
+    extras=every(words(), ".tgme_page_extra"),
+    description=markup(".tgme_page_description"),
+    image=attribute("src", "img.tgme_page_photo_image"),
+    verified=attribute("class", ".tgme_page_title .verified-icon"),
+    preview=attribute("href", "a.tgme_page_context_link"),
+)
+"""An account's card."""
+HISTORY = page(
+    **_ACCOUNT,
+    history=attribute("class", ".tgme_channel_history"),
+    older=attribute("data-before", ".tme_messages_more"),
+    items=_MESSAGES,
+)
+"""A page of a channel's preview, or the card that it leads to where there is none."""
+WIDGET = page(**_ACCOUNT, error=words(".tgme_widget_message_error"), items=_MESSAGES)
+"""A message as other sites embed it."""
+
+
+def _extra(extras: Any) -> dict[str, str]:
+    """The parts of the line that tells how many an account has."""
+    found = (_EXTRA.fullmatch(one.strip()) for one in extras or ())
+    return next((one.groupdict() for one in found if one), {})
+
+
+def _has(*whats: str) -> read.Reader:
+    """The number of these that an account has; it is written out in full."""
+
+    def count(extras: Any) -> int | None:
+        found = _extra(extras)
+        if found.get("what") not in whats:
+            return None
+        return 0 if found["count"] == "no" else short_count(found["count"])
+
+    return of(count, "extras")
+
+
+def _kind(extras: Any) -> str | None:
+    return _KINDS.get(_extra(extras).get("what", ""))
+
+
+def _online(extras: Any) -> int | None:
+    return short_count(_extra(extras).get("online"))
+
+
+def _is_there(found: Any) -> bool:
+    return found is not None
+
+
+def _address(*pieces: str | None) -> str | None:
+    return f"https://t.me/{'/'.join(piece for piece in pieces if piece)}" if all(pieces) else None
+
+
+def _channel(place: str | None) -> str | None:
+    return (place or "").partition("/")[0] or None
+
+
+def _folded(place: str | None) -> str | None:
+    """The channel as profiles know it: nothing but its name is told."""
+    return place and place.partition("/")[0].lower()
+
+
+def _number(place: str | None) -> str | None:
+    return (place or "").partition("/")[2] or None
+
+
+def _pictures(styles: Any) -> Iterator[str]:
+    return (found[1] for style in styles or () if (found := _STYLE_URL.search(style)))
+
+
+def _media(styles: Any, videos: Any) -> list[str]:
+    """The addresses of pictures and then of videos and sounds."""
+    return list(dict.fromkeys((*_pictures(styles), *(videos or ()))))
+
+
+def _first_picture(styles: Any) -> str | None:
+    return next(_pictures(styles), None)
+
+
+def _behind(inner: str) -> int | None:
+    """The count behind a reaction's sign, which is markup."""
+    return short_count(inner.rpartition(">")[2])
+
+
+def _stars(inner: str | None) -> int | None:
+    return None if inner is None else _behind(inner)
+
+
+def _sum(reactions: Any) -> int | None:
+    """The reactions of all kinds; a post without any may have them switched off."""
+    told = [count for inner in reactions or () if (count := _behind(inner)) is not None]
+    return sum(told) if told else None
+
+
+def _edited(meta: str | None) -> bool | None:
+    return None if meta is None else _EDITED.search(meta) is not None
+
+
+profile_of = record_map(
+    author,
+    id=read.given("handle"),
+    username=read.given("handle"),
+    display_name=read.text("title"),
+    avatar_url=read.text("image"),
+    bio=read.html("description"),
+    verified=of(_is_there, "verified"),
+    followers=_has("subscriber", "member"),
+    url=of(_address, read.given("handle")),
+    ext={
+        "kind": of(_kind, "extras"),
+        "monthly_users": _has("monthly user"),
+        "online": of(_online, "extras"),
+        "has_preview": of(_is_there, "preview"),
+    },
+)
+"""An account by its card."""
+message_of = record_map(
+    post,
+    id=of(_number, read.text("place")),
+    url=of(_address, read.text("place")),
+    text=of(joined, read.text("poll"), read.html("text")),
+    author=record_map(
+        byline,
+        id=of(_folded, read.text("place")),
+        username=of(_channel, read.text("place")),
+        display_name=read.text("author_name"),
+        avatar_url=read.text("author_image"),
+        url=read.text("author_url"),
+    ).here(),
+    media_urls=of(_media, "photos", "videos"),
+    thumbnail_url=of(_first_picture, "previews"),
+    duration_seconds=of(duration, "duration"),
+    views=of(short_count, "views"),
+    likes=of(_sum, "reactions"),
+    published_at=read.instant("published_at"),
+    ext={
+        "stars": of(_stars, "stars"),
+        "signature": read.text("signature"),
+        "forwarded_from": read.text("forwarded_from"),
+        "edited": of(_edited, read.text("meta")),
+        "document": read.text("document"),
+        "link_url": read.text("link"),
+        "location_url": read.text("location"),
+    },
+)
+"""A message of a channel."""
