@@ -120,7 +120,7 @@ def _read_charged(tx: Tx, request_ids: Sequence[str]) -> set[str]:
 def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:
     """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
-    Usually all of them are open, counted by their keys, and remembered by their closers. Then how many there are is
+    Usually each is named once, open, counted by its key, and remembered by its closer. Then how many there are is
     enough: each row read makes the thread wait for the interpreter's lock once more.
     """
     closing, all_remembered = [], True
@@ -131,7 +131,8 @@ def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Cha
                 all_remembered = False
             else:
                 rows.open[request.request_id] = request.charge
-    rows.is_plain = all_remembered and tx.all_in(COUNT_OPEN, closing)[0][0] == len(closing)
+    is_once = len(set(closing)) == len(closing)
+    rows.is_plain = all_remembered and is_once and tx.all_in(COUNT_OPEN, closing)[0][0] == len(closing)
     if not rows.is_plain:
         found = tx.all_in(READ_OPEN, closing)
         rows.uncounted = {row[1] for row in found if not row[0]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def test_the_range_of_a_metered_call_ends_with_the_most_that_it_may_reserve(
     params = (collected(items_max, 1),)
     collect = Collect(per_page, spare)
     endpoint = Endpoint("x", "X.", AUTHOR_LIST, _read, params, tier=tier[0], collect=collect)
-    site: Any = None  # only who is asked needs one
+    site: Any = SimpleNamespace(has_hosts=False)  # only who is asked needs more of one
     most = plan_walk(site, endpoint, Args({"limit": items_max})).reach.pages_max
     price = price_of(endpoint)
     assert price.credits == tier[1]
