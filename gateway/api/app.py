@@ -33,6 +33,7 @@ _REFUSED = (402, 429)
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
 _OVERHEAD = (b"x-sluice-overhead-ms",)
+_USUAL_NAMES = _CONTENT + _ID + _OVERHEAD + WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,19 +194,25 @@ class Api:
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
         """Return the seconds that the request took here, without its waits for upstreams and events."""
-        return max(0.0, self._clock() - request.started - reply.upstream_s - request.held_s)
+        spent_s = self._clock() - request.started - reply.upstream_s - request.held_s
+        return spent_s if spent_s > 0.0 else 0.0
 
     def _fields(self, request: Request, reply: Reply, overhead_s: float) -> Fields:
-        names = _ID
-        values: tuple[bytes, ...] = ((reply.request_id or request.id).encode(),)
-        if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
-            names, values = _CONTENT + names, (reply.content_type, *values)
-        if request.caller is not None:
-            names += _OVERHEAD
-            values += (b"%.2f" % (overhead_s * 1000),)
-            if request.caller.window is not None:
-                names += WINDOW
-                values += window_values(request.caller.window)
+        caller, id_ = request.caller, (reply.request_id or request.id).encode()
+        values: tuple[bytes, ...]
+        if caller is not None and caller.window is not None and reply.status not in BODILESS:  # hot: nearly always
+            names = _USUAL_NAMES
+            values = (reply.content_type, id_, b"%.2f" % (overhead_s * 1000), *window_values(caller.window))
+        else:
+            names, values = _ID, (id_,)
+            if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
+                names, values = _CONTENT + names, (reply.content_type, *values)
+            if caller is not None:
+                names += _OVERHEAD
+                values += (b"%.2f" % (overhead_s * 1000),)
+                if caller.window is not None:
+                    names += WINDOW
+                    values += window_values(caller.window)
         if self._cors is not None and b"origin" in request.headers:
             more = self._cors.fields(request.headers[b"origin"])
             names, values = names + more[0], values + more[1]

@@ -18,8 +18,7 @@ from limits.idempotency import StoredReply
 _JSON = b"application/json"
 _CREDITS: tuple[bytes, ...] = (b"x-credits-used", b"x-credits-remaining")
 _CACHE = (b"x-cache", b"cache-control")
-_PRIVATE: Fields = (b"cache-control",), (b"private",)
-_REPLAY: Fields = (b"x-idempotent-replay",), (b"true",)
+_REPLAY: Fields = (b"x-idempotent-replay", b"cache-control"), (b"true", b"private")
 _RETRY_AFTER = (b"retry-after",)
 _COPIED_BYTES = 16_384
 """A fragment up to this size is copied into each answer: for so little that costs less than to send it in parts."""
@@ -85,7 +84,7 @@ class Replies:
             balance=result.balance,
             cached=reply.cached,
         )
-        headers = joined(joined(_credit_headers(0, result.balance), _REPLAY), _PRIVATE)
+        headers = joined(_credit_headers(0, result.balance), _REPLAY)
         code = "OK" if reply.status < 400 else envelope.error_name(stored)
         return Reply(reply.status, body, headers, code, request_id=reply.owner)
 
