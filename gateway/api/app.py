@@ -32,8 +32,8 @@ _REFUSED = (402, 429)
 """For want of credits, or by a limit of the key."""
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
-_OVERHEAD = (b"x-sluice-overhead-ms",)
-_USUAL_NAMES = _CONTENT + _ID + _OVERHEAD + WINDOW
+_OF_CALLERS = (*_ID, b"x-sluice-overhead-ms")
+_OF_WINDOWS = _OF_CALLERS + WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,21 +198,14 @@ class Api:
         return spent_s if spent_s > 0.0 else 0.0
 
     def _fields(self, request: Request, reply: Reply, overhead_s: float) -> Fields:
-        caller, id_ = request.caller, (reply.request_id or request.id).encode()
-        values: tuple[bytes, ...]
-        if caller is not None and caller.window is not None and reply.status not in BODILESS:  # hot: nearly always
-            names = _USUAL_NAMES
-            values = (reply.content_type, id_, b"%.2f" % (overhead_s * 1000), *window_values(caller.window))
-        else:
-            names, values = _ID, (id_,)
-            if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
-                names, values = _CONTENT + names, (reply.content_type, *values)
-            if caller is not None:
-                names += _OVERHEAD
-                values += (b"%.2f" % (overhead_s * 1000),)
-                if caller.window is not None:
-                    names += WINDOW
-                    values += window_values(caller.window)
+        names, caller = _ID, request.caller
+        values: tuple[bytes, ...] = ((reply.request_id or request.id).encode(),)
+        if caller is not None:
+            names, values = _OF_CALLERS, (*values, b"%.2f" % (overhead_s * 1000))
+            if caller.window is not None:
+                names, values = _OF_WINDOWS, values + window_values(caller.window)
+        if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
+            names, values = _CONTENT + names, (reply.content_type, *values)
         if self._cors is not None and b"origin" in request.headers:
             more = self._cors.fields(request.headers[b"origin"])
             names, values = names + more[0], values + more[1]
