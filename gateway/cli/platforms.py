@@ -136,7 +136,7 @@ def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
     from upstreams.sandbox.drift import members_gone
     from upstreams.sandbox.rehearse import rehearsed
 
-    _, invented = rehearsed(listing.site.platform, listing.endpoint, time.time())
+    _, invented = rehearsed(listing.site.platform, listing.endpoint, time.time(), credentials=listing.site.credentials)
     try:
         return members_gone(invented, [orjson.loads(body) for body in bodies])
     except orjson.JSONDecodeError:

@@ -95,7 +95,7 @@ class Guides:
 
     def _true_example(self, listing: Listing) -> dict[str, Any]:
         others = {slug: site.platform for slug, site in listing.site.others.items()}
-        result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT, others)
+        result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT, others, listing.site.credentials)
         shaped = shape(listing.endpoint.archetype, result, lambda state: self._signer.seal(b"example", state))
         share_out(shaped.data.get("legs", ()), credits_for(listing.endpoint.tier))
         if shaped.pagination is None:

@@ -10,12 +10,13 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.params import Args, Value
+from upstreams.model.params import Args, Credentials, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single, pairs_of
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
 from upstreams.sandbox.stand_ins import load_routes
 
 _NONE: Mapping[str, Platform] = {}
+_NO_CREDENTIALS: Credentials = {}
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
@@ -26,21 +27,31 @@ def example_values(endpoint: Endpoint) -> dict[str, Value]:
 
 
 def rehearse(
-    platform: Platform, endpoint: Endpoint, now_at: float, others: Mapping[str, Platform] = _NONE
+    platform: Platform,
+    endpoint: Endpoint,
+    now_at: float,
+    others: Mapping[str, Platform] = _NONE,
+    credentials: Credentials = _NO_CREDENTIALS,
 ) -> Page | Single:
     """Return the endpoint's result for its example parameters; `others` are the platforms that it may have parts of.
+
+    Some reads ask another source where there are `credentials`; which they are does not matter here.
 
     Raises:
         UpstreamError: the stand-in does not know the example.
     """
-    return rehearsed(platform, endpoint, now_at, others)[0]
+    return rehearsed(platform, endpoint, now_at, others, credentials)[0]
 
 
 def rehearsed(
-    platform: Platform, endpoint: Endpoint, now_at: float, others: Mapping[str, Platform] = _NONE
+    platform: Platform,
+    endpoint: Endpoint,
+    now_at: float,
+    others: Mapping[str, Platform] = _NONE,
+    credentials: Credentials = _NO_CREDENTIALS,
 ) -> tuple[Page | Single, list[Any]]:
     """As `rehearse`, with the body of each call that was answered well."""
-    rehearsal = _Rehearsal(platform, now_at, others)
+    rehearsal = _Rehearsal(platform, now_at, others, credentials)
     return rehearsal.result(endpoint, example_values(endpoint)), rehearsal.bodies
 
 
@@ -60,8 +71,11 @@ def _read(call: Call, reply: SandboxReply) -> Any:
 class _Rehearsal:
     """Runs reads of one platform, each call answered by its stand-in at once."""
 
-    def __init__(self, platform: Platform, now_at: float, others: Mapping[str, Platform]) -> None:
+    def __init__(
+        self, platform: Platform, now_at: float, others: Mapping[str, Platform], credentials: Credentials
+    ) -> None:
         self._others = others
+        self._credentials = credentials
         self._platform = platform
         self._now_at = now_at
         self._routes = load_routes()
@@ -69,7 +83,7 @@ class _Rehearsal:
 
     def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
         """Return the result of a read."""
-        steps = endpoint.read(Args(values, now_at=self._now_at))
+        steps = endpoint.read(Args(values, None, self._credentials, self._now_at))
         ask = partial(self._ask, values)
         wanted = next(steps)
         try:
@@ -85,7 +99,7 @@ class _Rehearsal:
         if isinstance(wanted, Part):
             platform = self._others[wanted.platform] if wanted.platform else self._platform
             endpoint = next(one for one in platform.endpoints if one.resource == wanted.resource)
-            result = _Rehearsal(platform, self._now_at, self._others).result(
+            result = _Rehearsal(platform, self._now_at, self._others, _NO_CREDENTIALS).result(
                 endpoint, endpoint.canonical(wanted.values)
             )
             return Fetched(result, source=next(iter(platform.sources)))
