@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from upstreams.model.errors import InvalidArgument
 
@@ -105,7 +105,8 @@ def _read_as(forms: tuple[str, ...], value: str) -> str | None:
     if found is None or _DROPPED.search(value):
         return None
     path = _UNRESERVED.sub(lambda code: chr(int(code[1], 16)), value[found.end() :])
-    plain = found[1].lower() + re.sub("^//+", "/", path)
+    begin = _QUERY.split(path, maxsplit=1)[0]
+    plain = found[1].lower() + re.sub("//+", "/", begin) + path[len(begin) :]
     spelled = (plain,) if "." in found[1] else (value, plain)
     for text in (*(_QUERY.split(one)[0].rstrip("/") for one in spelled), *spelled):
         for form in forms:
@@ -238,21 +239,3 @@ class Args:
         place, _, value = found.partition("/")
         place = replace(host, name=address).canonical(place)
         return replace(self, values={**self.values, name: value, host.name: place}), place
-
-
-def path_of_url(param: str, url: str, hosts: tuple[str, ...]) -> list[str]:
-    """The path segments, percent-decoded, of a public address on one of `hosts`; the scheme may be missing.
-
-    Raises:
-        InvalidArgument: the address is on another host or cannot be read.
-    """
-    if _DROPPED.search(url):  # `urlsplit` would leave them out, and read another address
-        raise InvalidArgument(param, "must be a web address, without tabs and line ends in it")
-    try:
-        parts = urlsplit(url if "://" in url else f"https://{url}")
-        host = (parts.hostname or "").removeprefix("www.")
-    except ValueError as exc:  # brackets without an address in them
-        raise InvalidArgument(param, "must be a web address") from exc
-    if host not in hosts:
-        raise InvalidArgument(param, f"must be an address on {' or '.join(hosts)}")
-    return [unquote(part) for part in parts.path.split("/") if part]

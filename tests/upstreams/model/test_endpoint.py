@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.model.errors import InvalidArgument, NotFound
-from upstreams.model.params import Args, limit, path_of_url
+from upstreams.model.params import Args, Param, limit
 from upstreams.model.refusals import by_status
 from upstreams.model.steps import Answer, Call, Missing, segment
+
+ADDRESS = Param(
+    "url", "An address.", "example.org/a/b", forms=(r"example\.org/([^/]+)/([^/]+)",), pattern=r"[^/:@]+/[^/:@]+"
+)
 
 
 def answer(status: int = 200, link: str | None = None) -> Answer:
@@ -123,7 +127,7 @@ def test_a_segment_never_leaves_its_place_in_the_path(text: str) -> None:
     ],
 )
 def test_an_address_gives_the_decoded_segments_of_its_path(url: str) -> None:
-    assert path_of_url("url", url, ("example.org",)) == ["a", "b c"]
+    assert ADDRESS.canonical(url).split("/") == ["a", "b c"]
 
 
 @pytest.mark.parametrize(
@@ -141,14 +145,14 @@ def test_an_address_gives_the_decoded_segments_of_its_path(url: str) -> None:
 )
 def test_an_address_elsewhere_or_unreadable_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
-        path_of_url("url", url, ("example.org",))
+        ADDRESS.canonical(url)
     assert refusal.value.param == "url"
 
 
 @given(st.text())
 def test_any_text_as_address_is_read_or_refused(text: str) -> None:
     try:
-        found = path_of_url("url", text, (urlsplit("https://example.org").hostname or "",))
+        found = ADDRESS.canonical(text)
     except InvalidArgument:
         return
-    assert all(found)
+    assert all(found.split("/"))
