@@ -32,6 +32,7 @@ from upstreams.model.errors import UnexpectedBody, UpstreamError, UpstreamThrott
 from upstreams.model.maps import RecordMap
 from upstreams.model.params import Args, Credentials, Param, Value
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
+from upstreams.model.roles import Role, casting
 from upstreams.model.steps import Answer, Call, Steps
 
 Tier = Literal["standard", "advanced", "premium"]
@@ -90,11 +91,20 @@ class Endpoint:
     """Fields of its records that it never fills, with dots: `engagement.views`. A map's own are known without it."""
     record: RecordMap | None = None
     """The map of its records, where one reads them."""
+    role: Role | None = None
+    """The role that it plays, where its archetype and its resource do not say it (`upstreams.model.roles`)."""
     cache_ttl_s: int = 0
     """That of its kind, where it is not given."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """The parameters of which one names what it is about."""
+        if self.one_of:
+            return self.one_of[0]
+        return next(((param.name,) for param in self.params if param.required), ())
 
     @property
     def unfilled(self) -> frozenset[str]:
@@ -132,6 +142,7 @@ class Options(TypedDict, total=False):
     needs: tuple[str, ...]
     fallbacks: tuple[Fallback, ...]
     never: tuple[str, ...]
+    role: Role | None
 
 
 def _kind_of(endpoint: Endpoint) -> Kind:
@@ -222,6 +233,11 @@ class Platform:
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
             object.__setattr__(self, "endpoints", tuple(endpoints))
+
+    def playing(self, role: Role) -> Endpoint | None:
+        """The endpoint that plays a role here."""
+        resource = casting(self.endpoints).get(role)
+        return next((one for one in self.endpoints if one.resource == resource), None)
 
     def host_of(self, source: str) -> str | None:
         """The name of the parameter that stands in a source's address; None where its host is fixed."""

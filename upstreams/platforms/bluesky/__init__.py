@@ -100,6 +100,7 @@ PLATFORM = Platform(
             Pages(feed_post_of, ByToken("cursor", size_default=50), "feed"),
             one_of=_ONE_ACTOR,
             collect=500,
+            role="profile_posts",
             fallbacks=_DIRECT,
         ),
         Endpoint("post", "One post.", POST, post, (POST_URL,), record=post_of, fallbacks=_DIRECT),

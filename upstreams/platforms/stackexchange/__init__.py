@@ -116,6 +116,7 @@ PLATFORM = Platform(
             COMMENT_LIST,
             _get("/questions/{id}/answers", id=QUESTION_ID, sort="votes", order="desc"),
             _COMMENTS,
+            role="comments",
         ),
         listing(
             "question/comments",

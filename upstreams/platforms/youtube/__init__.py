@@ -145,6 +145,7 @@ def _videos(
         description=description,
         record=video_of,
         never=never,
+        role="profile_posts" if resource == "channel/videos" else None,
     )
 
 
@@ -175,6 +176,7 @@ PLATFORM = Platform(
             one_of=ONE_CHANNEL,
             description="Without the operator's key it tells id, name, address and age alone.",
             record=channel_of,
+            role="profile",
         ),
         _of_channel(
             "channel/videos",

@@ -1,0 +1,86 @@
+"""Each role's contract, over all platforms: a composite that is declared over roles may rely on it (decisions 18)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.roles import CONTRACTS, Role
+from upstreams.platforms import load_platforms
+
+PLAYED = """
+app_store      app=app-info app_reviews=app-reviews
+bluesky        profile profile_posts=user/posts post comments=post/comments search
+discourse      profile profile_posts=profile/posts post comments=post/comments search
+github         profile post=issue comments=issue/comments search repository=repo
+gitlab         profile post=issue comments=issue/comments repository=repo
+hackernews     profile post=story comments=story/comments search
+lemmy          profile profile_posts=profile/posts post comments=post/comments search
+mastodon       profile profile_posts=profile/posts post comments=post/comments search
+peertube       profile profile_posts=profile/posts post=video comments=video/comments search
+stackexchange  profile profile_posts=profile/posts post=question comments=question/answers search
+steam          app app_reviews=app/reviews
+telegram       profile profile_posts=profile/posts post
+youtube        profile=channel profile_posts=channel/videos post=video comments=video/comments search
+"""
+"""The role and, where that is named otherwise, the resource. A platform that came later has no row until it needs one:
+the contracts below hold for it anyway."""
+
+PLATFORMS = load_platforms()
+PLAYERS = [
+    (platform, role, endpoint)
+    for platform in PLATFORMS
+    for role in CONTRACTS
+    if (endpoint := platform.playing(role)) is not None
+]
+
+
+def _names(endpoint: Endpoint) -> set[str]:
+    return {param.name for param in endpoint.params}
+
+
+def _spelled(endpoint: Endpoint, names: tuple[str, ...]) -> dict[str, object]:
+    return {one.name: (one.forms, one.example_value) for one in endpoint.params if one.name in names}
+
+
+@pytest.mark.parametrize("row", PLAYED.strip().splitlines(), ids=lambda row: row.split()[0])
+def test_the_known_platforms_play_what_the_table_says(row: str) -> None:
+    slug, *told = row.split()
+    platform = next(one for one in PLATFORMS if one.slug == slug)
+    expected = {role: resource or role for role, _, resource in (one.partition("=") for one in told)}
+    assert {role: one.resource for role in CONTRACTS if (one := platform.playing(role))} == expected
+
+
+@pytest.mark.parametrize(
+    ("platform", "role", "endpoint"), PLAYERS, ids=[f"{one.slug}-{role}" for one, role, _ in PLAYERS]
+)
+def test_whoever_plays_a_role_keeps_its_contract(platform: Platform, role: Role, endpoint: Endpoint) -> None:
+    contract = CONTRACTS[role]
+    assert endpoint.archetype.name == contract.archetype
+    assert set(contract.takes) <= _names(endpoint)
+    whole = contract.of and platform.playing(contract.of)
+    if whole is not None:
+        assert _spelled(endpoint, whole.named_by) == _spelled(whole, whole.named_by), "what names it is read alike"
+    if role != "search":
+        assert endpoint.named_by, "it is about something that the caller names"
+    due = {param.name for param in endpoint.params if param.required}
+    assert due <= {*endpoint.named_by, *contract.takes}, "it takes nothing else that has to be there"
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.slug)
+def test_a_role_that_follows_is_not_declared_and_none_is_declared_twice(platform: Platform) -> None:
+    declared = [one for one in platform.endpoints if one.role is not None]
+    assert len({one.role for one in declared}) == len(declared)
+    for endpoint in declared:
+        assert endpoint.role is not None
+        silent = tuple(replace(one, role=None) if one is endpoint else one for one in platform.endpoints)
+        assert replace(platform, common=(), endpoints=silent).playing(endpoint.role) != replace(endpoint, role=None)
+
+
+@pytest.mark.parametrize("role", [role for role, one in CONTRACTS.items() if not one.resource])
+def test_a_role_that_any_resource_plays_has_one_candidate_on_each_platform(role: Role) -> None:
+    for platform in PLATFORMS:
+        fitting = [one.resource for one in platform.endpoints if one.archetype.name == CONTRACTS[role].archetype]
+        assert len(fitting) <= 1 or any(one.role == role for one in platform.endpoints), (platform.slug, fitting)
