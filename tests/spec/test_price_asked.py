@@ -107,6 +107,22 @@ async def test_a_dry_run_validates_like_the_call(target: str, tmp_path: Path) ->
         assert node.upstream.requests == []
 
 
+async def test_a_dry_run_refuses_an_idempotency_key_that_the_call_would(tmp_path: Path) -> None:
+    headers = {"idempotency-key": "two words"}
+    async with open_test_node(tmp_path) as node:
+        assert_refused(await node.get(f"{VELOCITY}&dry_run=1", headers=headers), "INVALID_REQUEST", 400)
+        body = {
+            "recipe": "github/profile",
+            "params": {"handle": "octocat"},
+            "cadence": "daily",
+            "track": {"metrics": ["author.followers"]},
+        }
+        made = await node.client.post(
+            f"{node.url}/v1/monitors?dry_run=1", json=body, headers={"x-api-key": node.key, **headers}
+        )
+        assert (made.status_code, made.json()["error"]["details"]["param"]) == (400, "Idempotency-Key")
+
+
 async def test_an_unlimited_account_is_never_short_and_still_entered_in_the_ledger(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account = (await node.operate("account.create", name="own", credits=2, unlimited=True))["id"]

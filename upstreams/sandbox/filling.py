@@ -17,6 +17,7 @@ from email.utils import format_datetime
 from functools import partial
 from random import Random
 from typing import Any, Final
+from urllib.parse import quote
 from zlib import crc32
 
 from upstreams.model.values import instant
@@ -26,6 +27,8 @@ _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
 """Names of members that are invented too; others may begin with a dollar of their own."""
 _ALL: Final = "$all"
+_IN_ADDRESS: Final = "/:@!$&'()*+,;=?%"
+"""Characters of values that stand in an address as they are."""
 _OPTIONAL_IN = 4
 """One object in so many lacks an optional member; the first of a list never does."""
 _YEARS_S = 5 * 365 * 86_400
@@ -138,12 +141,13 @@ class Filling:
         whole = _PLACEHOLDER.fullmatch(template)
         if whole is not None and self.escape is str:
             return self._value(whole, path)
-        return _PLACEHOLDER.sub(partial(self._written, path), template)
+        is_address = template.startswith("https://")
+        return _PLACEHOLDER.sub(partial(self._written, path, is_address=is_address), template)
 
-    def _written(self, path: str, match: re.Match[str]) -> str:
+    def _written(self, path: str, match: re.Match[str], *, is_address: bool) -> str:
         value = self._value(match, f"{path}/{match.start()}")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return text if match["kind"] == "rows" else self.escape(text)
+        return text if match["kind"] == "rows" else self.escape(quote(text, safe=_IN_ADDRESS) if is_address else text)
 
     def _value(self, match: re.Match[str], path: str) -> Any:
         if match["name"] is not None:

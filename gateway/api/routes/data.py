@@ -62,6 +62,7 @@ class DataEndpoint:
         values, key, part, is_plain = self._readings.get(request.query_string) or self._read(request.query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
+        idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
             if values.get("dry_run"):
                 return await self._dry_run(request, caller, call)
@@ -71,7 +72,6 @@ class DataEndpoint:
         accept = request.headers.get(b"accept")
         if accept is not None and accept not in USUAL and self._is_list:
             part = negotiated(request, accept, part, named="format" in values)
-        idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if idempotency is not None:
             _refuse_stream(request)
             call.claim = claim_of(call, idempotency)

@@ -12,6 +12,7 @@ from gateway.api.monitor_records import run_record
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.windows import WINDOW, window_of
+from gateway.calls.idempotency import idempotency_key
 from gateway.docs.account import monitors as docs
 from gateway.http.bodies import NoFields, read_json
 from gateway.http.errors import InvalidParam
@@ -76,6 +77,7 @@ class MonitorRoutes:
         sent = await read_json(request, CreateBody)
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
+            idempotency_key(request.headers.get(b"idempotency-key"))  # refused as it would be
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
         made = await self._changes.make(

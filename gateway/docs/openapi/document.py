@@ -99,6 +99,8 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
         "x-credit-tier": operation.listing.endpoint.tier if operation.listing else "free",
         "x-credit-label": price.label,
     }
+    if operation.one_of:
+        item["x-one-of"] = [list(group) for group in operation.one_of]
     if body := inputs.body(operation):
         item["requestBody"] = body
     if doc is not None and doc.is_public:

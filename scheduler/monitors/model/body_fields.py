@@ -8,30 +8,48 @@ from msgspec import Meta
 
 _OPS: Final = ["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt"]
 _RULE: Final = {
+    "title": "AlertRule",
     "type": "object",
     "properties": {
         "metric": {"type": "string", "description": "A path to a number of the recipe's `data`."},
-        "op": {"type": "string", "enum": _OPS},
-        "value": {"type": "number"},
+        "op": {"type": "string", "enum": _OPS, "description": "How the number is compared."},
+        "value": {"type": "number", "description": "The number that it is compared with."},
     },
     "required": ["metric", "op", "value"],
+    "additionalProperties": False,
 }
 _TRACK: Final = {
+    "title": "TrackedNumbers",
     "type": ["object", "null"],
     "properties": {
-        "metrics": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 20},
-        "row_key": {"type": "string", "description": "The path inside a row to its id."},
-        "max_rows": {"type": "integer", "minimum": 1, "maximum": 200, "default": 100},
+        "metrics": {
+            "type": "array",
+            "description": "Paths to numbers of the recipe's `data`.",
+            "items": {"type": "string", "minLength": 1},
+            "minItems": 1,
+            "maxItems": 20,
+        },
+        "row_key": {"type": ["string", "null"], "description": "The path inside a row to its id."},
+        "max_rows": {
+            "type": ["integer", "null"],
+            "description": "The most rows that a run keeps numbers of.",
+            "minimum": 1,
+            "maximum": 200,
+            "default": 100,
+        },
     },
     "required": ["metrics"],
+    "additionalProperties": False,
 }
 _CRON: Final = {
+    "title": "CronCadence",
     "type": "object",
     "properties": {
         "cron": {"type": "string", "description": "Five fields."},
-        "timezone": {"type": "string", "description": "An IANA name; UTC where it is left out."},
+        "timezone": {"type": ["string", "null"], "description": "An IANA name; UTC where it is left out."},
     },
     "required": ["cron"],
+    "additionalProperties": False,
 }
 _CADENCE: Final = {"anyOf": [{"type": "string", "enum": ["hourly", "daily", "weekly"]}, _CRON]}
 

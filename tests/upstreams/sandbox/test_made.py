@@ -19,6 +19,7 @@ MADE: Mapping[str, Any] = {
     "failures": {"missing": {"status": 410, "body": {"error": "gone: ${id}"}}},
     "calls": [
         {"call": "GET a.example/one/{id}", "body": {"id": "${id}", "number": "${id:int}", "name": "$name"}},
+        {"call": "GET a.example/page/{id}", "body": {"url": "https://a.example/${id}", "title": "on ${id}"}},
         {"call": "GET a.example/search", "when": {"type": "b"}, "body": {"kind": "b"}},
         {"call": "GET a.example/search", "when": {"type": None}, "body": {"kind": "any"}},
         {"call": "POST a.example/graphql", "when": {"operation": "post"}, "body": {"id": "${variables.id}"}},
@@ -46,6 +47,11 @@ def test_values_of_the_request_stand_in_the_answer() -> None:
     body = ask("a.example", "/one/7").body
     assert (body["id"], body["number"]) == ("7", 7)
     assert body == ask("a.example", "/one/7").body != ask("a.example", "/one/8").body
+
+
+def test_what_stands_in_an_address_is_escaped_there() -> None:
+    body = ask("a.example", "/page/a%20%C3%BC").body
+    assert body == {"url": "https://a.example/a%20%C3%BC", "title": "on a ü"}
 
 
 def test_a_mirror_answers_as_its_host_does() -> None:

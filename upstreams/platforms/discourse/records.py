@@ -9,6 +9,7 @@ from upstreams.model.archetypes import author, byline, comment, post
 from upstreams.model.fields import joined
 from upstreams.model.maps import RecordMap, record_map
 from upstreams.model.readers import Reader, of
+from upstreams.model.steps import segment
 
 _LIKE = 2
 """The number of the kind of action that a like is."""
@@ -33,7 +34,7 @@ def _picture(template: str | None, host: str | None) -> str | None:
 
 
 def _profile(host: str | None, username: str | None) -> str | None:
-    return username and f"https://{host}/u/{username}"
+    return username and f"https://{host}/u/{segment(username)}"
 
 
 def _topic(host: str | None, slug: str | None, number: str | None) -> str | None:

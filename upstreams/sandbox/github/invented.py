@@ -6,6 +6,7 @@ from base64 import encodebytes
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
+from urllib.parse import quote
 
 from upstreams.sandbox.invent import paragraph, person, seeded, sentence, unix_time
 
@@ -41,7 +42,7 @@ def account(login: str) -> Invented:
         "avatar_url": f"https://avatars.githubusercontent.com/u/{number}?v=4",
         "gravatar_id": "",
         "url": f"https://{HOST}/users/{login}",
-        "html_url": f"https://github.com/{login}",
+        "html_url": f"https://github.com/{quote(login)}",
         "type": "User",
         "site_admin": False,
     }
@@ -84,7 +85,7 @@ def repo(full_name: str) -> Invented:
         "full_name": full_name,
         "private": False,
         "owner": account(owner),
-        "html_url": f"https://github.com/{full_name}",
+        "html_url": f"https://github.com/{quote(full_name)}",
         "description": rng.choice([sentence(rng), None]),
         "fork": rng.random() < 0.2,
         "url": f"https://{HOST}/repos/{full_name}",
@@ -125,7 +126,7 @@ def readme(full_name: str) -> Invented:
         "sha": sha,
         "size": len(text),
         "url": f"https://{HOST}/repos/{full_name}/contents/README.md?ref=main",
-        "html_url": f"https://github.com/{full_name}/blob/main/README.md",
+        "html_url": f"https://github.com/{quote(full_name)}/blob/main/README.md",
         "type": "file",
         "content": encodebytes(text).decode(),
         "encoding": "base64",
@@ -143,7 +144,7 @@ def release(full_name: str, place: int) -> Invented:
     ]
     return {
         "id": rng.randrange(10**9),
-        "html_url": f"https://github.com/{full_name}/releases/tag/{tag}",
+        "html_url": f"https://github.com/{quote(full_name)}/releases/tag/{tag}",
         "author": account(full_name.partition("/")[0]),
         "tag_name": tag,
         "target_commitish": "main",
@@ -162,7 +163,7 @@ def issue(full_name: str, number: int) -> Invented:
     rng = seeded("github", "issue", full_name, number)
     state = "open" if number % 2 else "closed"
     kind = "pull" if number % 10 > 6 else "issues"
-    page = f"https://github.com/{full_name}/{kind}/{number}"
+    page = f"https://github.com/{quote(full_name)}/{kind}/{number}"
     created = _iso(rng)
     closed = _later(rng, created)
     made: Invented = {
@@ -205,7 +206,7 @@ def comment(full_name: str, number: int, place: int) -> Invented:
         "id": id_,
         "node_id": f"IC_{id_:x}",
         "url": f"https://{HOST}/repos/{full_name}/issues/comments/{id_}",
-        "html_url": f"https://github.com/{full_name}/issues/{number}#issuecomment-{id_}",
+        "html_url": f"https://github.com/{quote(full_name)}/issues/{number}#issuecomment-{id_}",
         "user": None if rng.random() < 0.1 else account(person(rng).replace(" ", "-").lower()),
         "created_at": created,
         "updated_at": created,

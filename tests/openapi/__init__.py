@@ -1,0 +1,1 @@
+"""The OpenAPI document as strangers use it: Schemathesis tests a node by it, generators make clients of it."""

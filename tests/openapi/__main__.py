@@ -1,0 +1,30 @@
+"""`python -m tests.openapi --examples 100`: Schemathesis over the whole document for longer than a test run allows."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.openapi.conformance import PHASES, run_schemathesis
+from tests.openapi.described_node import open_described_node
+
+
+def main() -> int:
+    """Run it, and tell what it came to."""
+    parser = argparse.ArgumentParser(prog="python -m tests.openapi", description=__doc__)
+    parser.add_argument("--examples", type=int, default=100, help="the most random requests an operation")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--phases", default=",".join(PHASES))
+    chosen = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, open_described_node(Path(folder)) as node:
+        phases = chosen.phases.split(",")
+        found = run_schemathesis(node, Path(folder), phases=phases, examples=chosen.examples, seed=chosen.seed)
+    print(found.output)
+    print(f"{found.cases} requests in {time.monotonic() - began:.0f} s; exit code {found.exit_code}")
+    return found.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Runs Schemathesis over the whole document against a node, and reads what it found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from tests.openapi.described_node import DescribedNode
+from tests.processes.children import open_child
+
+PROGRAM: Final = str(Path(sys.executable).with_name("schemathesis"))
+PHASES: Final = ("examples", "coverage", "fuzzing", "stateful")
+RUN_S: Final = 7_200
+WAIT_S: Final = 60
+"""Longer than the API lets a request wait: 25 s for events."""
+CHECKS: Final = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
+    "use_after_free",
+    "ensure_resource_availability",
+)
+"""All but `positive_data_acceptance`: an invented cursor or address has the right form and is refused nevertheless."""
+CONFIG: Final = """\
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 402, 404, 405, 409, 410, 413, 414, 422, 426, 429]
+"""
+"""Beside the statuses that it knows as refusals: a URI may be too long, a cursor expired, a plain GET no WebSocket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conformance:
+    """The end of a run."""
+
+    exit_code: int
+    output: str
+    report: dict[str, Any]
+
+    @property
+    def cases(self) -> int:
+        """Requests that were made and judged."""
+        return int(self.report["test_cases"]["generated"])
+
+    @property
+    def untested(self) -> int:
+        """Operations of the document of which nothing was sent."""
+        operations = self.report["operations"]
+        return int(operations["total"]) - int(operations["tested"])
+
+    def refused_examples(self) -> set[str]:
+        """Operations of whose examples none was answered with a success."""
+        rates = {
+            name: phases["examples"] for name, phases in self.report["valid_rates"].items() if "examples" in phases
+        }
+        return {name for name, rate in rates.items() if any(rate.values()) and not rate["accepted"]}
+
+
+def run_schemathesis(
+    node: DescribedNode, folder: Path, *, phases: Sequence[str], examples: int, seed: int, more: Sequence[str] = ()
+) -> Conformance:
+    """Test a node by its document; `more` are further options, such as those that choose operations."""
+    document, config, report = folder / "schema.json", folder / "schemathesis.toml", folder / "report.json"
+    document.write_bytes(orjson.dumps(sendable(orjson.loads(node.document.read_bytes()))))
+    config.write_text(CONFIG)
+    command = [PROGRAM, "--config-file", str(config), "--no-color", "run", str(document), "--url", node.url]
+    command += ["--header", f"x-api-key: {node.key}", "--checks", ",".join(CHECKS), "--phases", ",".join(phases)]
+    command += ["--max-examples", str(examples), "--seed", str(seed), "--generation-database", "none", "--no-shrink"]
+    command += ["--continue-on-failure", "--warnings", "off"]
+    command += ["--request-timeout", str(WAIT_S), "--max-response-time", str(WAIT_S)]
+    command += ["--report", "json", "--report-json-path", str(report), *more]
+    log = folder / "schemathesis.log"
+    with (
+        log.open("wb") as output,
+        open_child(command, folder=folder, environ=dict(os.environ), out=output, err=subprocess.STDOUT) as child,
+    ):
+        exit_code = child.wait(RUN_S)
+    return Conformance(exit_code, log.read_text(), orjson.loads(report.read_bytes()))
+
+
+def sendable(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with two changes that only concern how requests are made of it.
+
+    `limit` has no maximum: a larger one is no fault, but counts as the maximum. Only what an operation needs has an
+    example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist.
+    """
+    for operation in operations(document):
+        needed = {group[0] for group in operation.get("x-one-of", ())}
+        operation["parameters"] = [_inlined(one, document) for one in operation["parameters"]]
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "limit":
+                parameter["schema"].pop("maximum", None)
+            if not parameter.get("required") and parameter["name"] not in needed:
+                parameter.pop("example", None)
+                parameter["schema"].pop("examples", None)
+    return document
+
+
+def operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every operation of a document."""
+    for item in document["paths"].values():
+        yield from item.values()
+
+
+def _inlined(parameter: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in parameter:
+        parameter = document["components"]["parameters"][parameter["$ref"].rpartition("/")[2]]
+    return {**parameter, "schema": dict(parameter["schema"])}

@@ -1,0 +1,22 @@
+"""A node answers as its document says, whatever is sent to it; `python -m tests.openapi` asks for longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from tests.openapi.conformance import run_schemathesis
+from tests.openapi.described_node import open_described_node
+
+
+def test_a_node_answers_as_its_document_says_and_each_example_with_a_success(tmp_path: Path) -> None:
+    """Goal: no status, type, header or body that the document has not, and no 500. Method: Schemathesis, briefly."""
+    with open_described_node(tmp_path) as node:
+        found = run_schemathesis(node, tmp_path, phases=("examples", "fuzzing"), examples=2, seed=1)
+        paths = orjson.loads(node.document.read_bytes())["paths"]
+    assert found.exit_code == 0, found.output[-20_000:]
+    assert found.report["complete"]
+    assert found.untested == 0
+    of_data = {f"GET {path}" for path, item in paths.items() if item.get("get", {}).get("x-credit-cost")}
+    assert found.refused_examples() & of_data == set()
