@@ -148,7 +148,7 @@ class _Way:
             rng=self.rng,
             now=clock,
             aside=self.aside,
-            pace=platform.pace,
+            pace=platform.pace and platform.pace.of(name),
             hidden=platform.hidden_error,
             goes_anywhere=goes_anywhere,
         )

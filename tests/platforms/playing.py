@@ -19,7 +19,7 @@ from upstreams.model.calls import Pages
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UpstreamError
 from upstreams.model.params import Args
-from upstreams.model.steps import Answer, Call, Page
+from upstreams.model.steps import Answer, Call, Form, Page
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import SandboxRequest, query_of
 
@@ -47,6 +47,11 @@ class Exchange:
     """The record of the list's last row."""
     sought: frozenset[str] = frozenset()
     """The paths of members that were looked for and are not there."""
+
+    @property
+    def place(self) -> str:
+        """Method, host and path as they were asked for."""
+        return f"{self.request.method} {self.request.host}{self.request.path}"
 
 
 def play(platform: Platform, case: Case) -> list[Exchange]:
@@ -99,11 +104,10 @@ def _exchange(
     base = urlsplit(platform.sources[call.source or next(iter(platform.sources))])
     fixed = fixed_segments(platform.slug) | set(base.path.split("/"))
     own = {text: name for text, name in known.items() if text not in fixed}
+    is_feed = isinstance(call.accepts, Form) and call.accepts.media_types == FEED.media_types
     pattern = f"{call.method} {base.netloc}{_path(f'/{path}', own)}"
     request = SandboxRequest(host, f"/{path}", query_of(target.query), json=sent_by(call), method=call.method)
-    return Exchange(
-        case.resource, pattern, request, answer.status, answer.headers, None, case.params, call.accepts is FEED
-    )
+    return Exchange(case.resource, pattern, request, answer.status, answer.headers, None, case.params, is_feed)
 
 
 @cache

@@ -20,6 +20,7 @@ from tests.platforms.made_calls import calls_of
 from tests.platforms.playing import Exchange, play
 from tests.platforms.templates import ALL, literals_of
 from upstreams.model.endpoint import Platform
+from upstreams.sandbox.site import expression
 
 FOLDER = Path(__file__).resolve().parents[2] / "upstreams" / "sandbox" / "made"
 _KEPT = ("when", "of", "each", "headers", "missing", "throttled", "broken")
@@ -72,8 +73,10 @@ def _paths(template: Any, path: str = "") -> Iterator[str]:
 def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json:
     """The template file; what was written by hand into the one before stays."""
     calls: dict[str, list[Exchange]] = {}
+    documents = {call["call"]: _route(call) for call in before.get("calls", ()) if "text" in call}
     for exchange in exchanges:
-        calls.setdefault(exchange.pattern, []).append(exchange)
+        wider = (call for call, place in documents.items() if place.fullmatch(exchange.place))
+        calls.setdefault(next(wider, exchange.pattern), []).append(exchange)
     literals = literals_of(f"upstreams.platforms.{platform.slug}")
     made = [call for pattern, found in calls.items() for call in calls_of(pattern, found, literals)]
     known = {_identity(call): call for call in before.get("calls", ())}
@@ -82,6 +85,13 @@ def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json
     head = {name: value for name, value in before.items() if name != "calls"}
     aliases = _aliases(platform)
     return {**({"aliases": aliases} if aliases else {}), "failures": {}, **head, "calls": [*merged, *by_hand]}
+
+
+def _route(call: Json) -> re.Pattern[str]:
+    """The places that a call answers, of which one that is written by hand may take more than its cases name."""
+    method, _, place = call["call"].partition(" ")
+    host, _, path = place.partition("/")
+    return re.compile(f"{method} {re.escape(host)}{expression(f'/{path}').pattern}")
 
 
 def _identity(call: Json) -> tuple[str, str]:

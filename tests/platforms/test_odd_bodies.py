@@ -35,8 +35,8 @@ from upstreams.sandbox.rehearse import example_values
 Record = dict[str, Any]
 PLATFORMS = load_platforms()
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
-COUNTED = {"discourse": "comments", "youtube": "duration_seconds"}
-"""By the platform, the field that is one less than what it counts, or that is computed of a text."""
+COUNTED = {"discourse": "comments", "podcasts": "duration_seconds", "youtube": "duration_seconds"}
+"""By the platform, the field that is one less than what it counts, or that is computed of a text or of milliseconds."""
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 ODD = settings(max_examples=100, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
 """No example is made smaller: it has three changes at most, and a node of tests does not live for long."""
@@ -158,7 +158,10 @@ def test_rows_are_found_in_the_lists_of_every_platform(bench: OddBench) -> None:
 def check_numbers(question: Question, answer: Answered, odd: Changed, wanted: list[Change]) -> None:
     """No number is there that nobody sent: each is as it was, or one that a change brought, or none at all."""
     data = answer.json["data"]
-    known = numbers_in([odd.body, *(orjson.loads(one.body) for one in question.told.values() if is_json(one))])
+    told = question.told.values()
+    known = numbers_in([odd.body, *(orjson.loads(one.body) for one in told if is_json(one))])
+    if not all(map(is_json, told)):  # a feed's numbers are in its text, and lengths are written as clocks
+        known |= {value for _, value in counts_in(question.data)}
     derived = COUNTED.get(question.target.split("/")[2])
     assert {value for path, value in counts_in(data) if path[-1] != derived} <= known
     if not odd.shifts and lengths(data) == lengths(question.data):

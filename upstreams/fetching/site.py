@@ -73,7 +73,7 @@ class Site:
         """The same calls with the hosts that their request names, each of which was checked.
 
         Raises:
-            InvalidArgument: one cannot be called.
+            InvalidArgument, UpstreamFailed: one cannot be called; see `_refused`.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
@@ -91,21 +91,26 @@ class Site:
         try:
             return replace(wanted, host=source.checked(host))
         except TargetRefused as exc:
-            raise InvalidArgument(_culprit(source.param, host, args), str(exc)) from exc
+            raise _refused(source, host, args, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
         """As `call`, with the host that the request names.
 
         Raises:
-            InvalidArgument: that host cannot be called.
+            InvalidArgument, UpstreamFailed: that host cannot be called; see `_refused`.
         """
-        call = self._named(call, args)
+        try:
+            call = self._named(call, args)
+        except UpstreamFailed as failure:
+            if not call.optional:
+                raise
+            return Missing(str(failure), self.source_name(call.source), failure=failure)
         try:
             return await self.call(call, deadline_at, waits=waits)
         except TargetRefused as exc:
             source = self.sources[self.source_name(call.source)]
             assert isinstance(source, NamedSource), "only a host that a caller names is refused"
-            raise InvalidArgument(_culprit(source.param, call.host, args), str(exc)) from exc
+            raise _refused(source, call.host, args, exc) from exc
 
     def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
@@ -158,13 +163,16 @@ class Site:
         return answer._replace(took_s=trio.current_time() - started)
 
 
-def _culprit(param: str, host: str, args: Args) -> str:
-    """The parameter that names a host: its own, or one with an address there."""
-    if param in args.values:
-        return param
-    return next(
-        (name for name, value in args.values.items() if isinstance(value, str) and host in value.lower()), param
-    )
+def _refused(source: NamedSource, host: str, args: Args, refusal: TargetRefused) -> UpstreamError:
+    """The refusal of a host by the parameter that names it: its own, or one with an address there.
+
+    Where none does, an answer has named it, and the caller's values are good.
+    """
+    names = (name for name, value in args.values.items() if isinstance(value, str) and host in value.lower())
+    culprit = source.param if source.param in args.values else next(names, None)
+    if culprit is None:
+        return UpstreamFailed(source.name, f"an answer leads to a host that is not called: {refusal}")
+    return InvalidArgument(culprit, str(refusal))
 
 
 def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:

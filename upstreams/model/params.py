@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from upstreams.model.errors import InvalidArgument
 
@@ -52,6 +52,8 @@ class Param:
     problem: str = ""
     """Says what a value must be, where the pattern would say it badly."""
     is_host: bool = False
+    is_address: bool = False
+    """Whether it is a whole address, which is called as it is written: host, path and query, without its scheme."""
 
     @property
     def example_value(self) -> Value:
@@ -65,6 +67,8 @@ class Param:
             InvalidArgument: it cannot be one.
         """
         value = text.strip()
+        if self.is_address:
+            return self._whole(value)
         if self.forms and not value.isalnum():  # no address is
             value = self._read(value)
         if self.strip:
@@ -79,6 +83,13 @@ class Param:
         if self.pattern and _compiled(self.pattern).fullmatch(value) is None:
             raise InvalidArgument(self.name, self.problem or f"must be such as {self.example}")
         return value
+
+    def _whole(self, value: str) -> str:
+        """The address without its scheme and fragment, its codes in one form; path and query are as they are else."""
+        found = _ADDRESS.fullmatch(value)
+        if found is None:
+            raise InvalidArgument(self.name, f"must be a whole address, such as {self.example}")
+        return found[1].lower() + _coded(found[2] or "/") + _coded(found[3] or "")
 
     def _read(self, value: str) -> str:
         """The value that an address holds, which may be one again: a canonical value is its own canonical form."""
@@ -97,6 +108,23 @@ _UNRESERVED = re.compile(r"%(2[dDeE]|3\d|4[1-9a-fA-F]|5[\daAfF]|6[1-9a-fA-F]|7[\
 _SCHEME = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE
 )
+
+_ADDRESS = re.compile(
+    r"(?:feed:)?(?:(?:https?|feed)://)?([^/?#@:\\\s]+)(?::(?:443|80))?(?![^/?#])(/[^?#\\\s\0-\x1f\x7f]*)?(\?[^#\\\s\0-\x1f\x7f]*)?(?:#.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_CODE = re.compile(r"%([0-9A-Fa-f]{2})?")
+_AS_THEY_ARE = "/?%:@!$&'()*+,;=[]~"
+
+
+def _coded(piece: str) -> str:
+    """A path or a query with codes where it needs some, in capitals, and none of letters and digits."""
+
+    def one(code: re.Match[str]) -> str:
+        letter = chr(int(code[1], 16)) if code[1] else ""
+        return letter if _UNRESERVED.fullmatch(code[0]) else code[0].upper() if letter else "%25"
+
+    return _CODE.sub(one, quote(piece, safe=_AS_THEY_ARE, errors="replace"))
 
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:
@@ -138,6 +166,11 @@ def Host(name: str, *, default: str | None = None, example: str = "", descriptio
         problem=f"must be the name of a public host, such as {example or default or 'example.org'}",
         is_host=True,
     )
+
+
+def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 - reads as a declaration
+    """A whole address that the caller names; a read takes it apart with `Args.located` and makes an `AddressCall`."""
+    return Param(name, description, example, type="url", length_max=2_000, is_address=True)
 
 
 def forms_at_host(mark: str) -> tuple[str, ...]:

@@ -15,18 +15,21 @@ from urllib.parse import unquote
 from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args
-from upstreams.model.steps import Call, Wanted
+from upstreams.model.steps import AddressCall, Call, Wanted
 
 _DECODED_TIMES = 3
 _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 
 
 def leads_straight(wanted: Wanted) -> bool:
-    """Whether no call among these has a path with an empty segment, or one that is `.` or `..` in any writing."""
+    """Whether no call among these has a path with an empty segment, or one that is `.` or `..` in any writing.
+
+    An empty segment of an address that was named whole leads nowhere else.
+    """
     if not isinstance(wanted, Call):
         return not isinstance(wanted, tuple) or all(map(leads_straight, wanted))
     path = wanted.path
-    if "//" in path or path[-1:] == "/":
+    if ("//" in path or path[-1:] == "/") and not isinstance(wanted, AddressCall):
         return False
     # Nearly all paths have none of these, and then nothing is decoded.
     is_plain = "%" not in path and "/." not in path and "\\" not in path and path.isascii()
@@ -38,7 +41,8 @@ def detours(wanted: Wanted) -> int:
     if isinstance(wanted, tuple):
         return sum(map(detours, wanted))
     segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []
-    return sum(1 for segment in segments if not segment or has_dots(segment))
+    is_whole = isinstance(wanted, AddressCall)
+    return sum(1 for segment in segments if has_dots(segment) or not (segment or is_whole))
 
 
 def climbs(wanted: Wanted) -> bool:

@@ -173,12 +173,18 @@ class Remaining:
 class Pace:
     """The calls that a platform takes in `per_s` seconds, kept before it complains; each node keeps its own.
 
-    `costs` are those of methods that count for more, by the begin of their path below the source's address.
+    `costs` are those of methods that count for more, by the begin of their path below the source's address. `sources`
+    are the names of those that it is of, where it is not of all.
     """
 
     calls: float
     per_s: float
     costs: Mapping[str, float] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+
+    def of(self, source: str) -> Pace | None:
+        """The pace of a source; None where it has none."""
+        return self if source in self.sources or not self.sources else None
 
     def cost(self, path: str) -> float:
         """The number that a call of a path counts for; the longest begin that is declared holds."""

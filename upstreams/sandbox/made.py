@@ -71,10 +71,12 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
         when = template.get("when", {})
         rest, rows = _parted(template)
         call = _Call(f"{slug}/{place}", rest, made.get("failures", {}), paging_of(template), rows)
-        yield route(host, f"/{path}", call.answer, takes=partial(_takes, method, when))
+        takes = partial(_takes, method, when)
+        own = replace(route(host, f"/{path}", call.answer, takes=takes), conditions=len(when))
+        yield own
         for one in hosts.get(host, ()):
             answer = partial(_answer_at, one, host, call)
-            yield route(one, f"/{path}", answer, takes=partial(_takes, method, when))
+            yield replace(own, host=one, answer=answer)
 
 
 def _answer_at(alias: str, host: str, call: _Call, request: SandboxRequest) -> SandboxReply:

@@ -74,6 +74,8 @@ class SandboxRoute:
     takes: Callable[[SandboxRequest], bool]
     letters: int
     """Letters of host and path that must be there: of several routes the one with the most is taken."""
+    conditions: int = 0
+    """Values of the request that must be there: of routes alike in letters the one with the most is taken."""
 
 
 def _always(_request: SandboxRequest) -> bool:
@@ -90,15 +92,15 @@ def route(
 
     `takes` says whether a request to such a path is meant.
     """
-    return SandboxRoute(host, _expression(pattern), answer, takes, len(_GROUP.sub("", host + pattern)))
+    return SandboxRoute(host, expression(pattern), answer, takes, len(_GROUP.sub("", host + pattern)))
 
 
 Routes = Mapping[str, tuple[SandboxRoute, ...]]
 _GROUP = re.compile(r"\{(\w+)(\*?)\}")
 
 
-def _expression(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression."""
+def expression(pattern: str) -> re.Pattern[str]:
+    """A pattern as `route` takes it, as a regular expression."""
     pieces = _GROUP.split(pattern)
     pieces[::3] = map(re.escape, pieces[::3])
     groups = (f"(?P<{name}>{'.+' if rest else '[^/]+'})" for name, rest in zip(pieces[1::3], pieces[2::3], strict=True))
@@ -127,7 +129,7 @@ def query_of(text: str) -> dict[str, str]:
 def by_host(routes: Iterable[SandboxRoute]) -> Routes:
     """The routes by host, those of each in the order in which they are tried."""
     found: dict[str, list[SandboxRoute]] = {}
-    for one in sorted(routes, key=lambda one: -one.letters):
+    for one in sorted(routes, key=lambda one: (-one.letters, -one.conditions)):
         found.setdefault(one.host, []).append(one)
     return {host: tuple(of_host) for host, of_host in found.items()}
 
@@ -147,5 +149,5 @@ def _candidates(routes: Routes, host: str) -> Iterator[tuple[SandboxRoute, dict[
     """The routes of a host, and behind them those of hosts in general, with the parts of the host that they name."""
     yield from ((one, {}) for one in routes.get(host, ()))
     for pattern in sorted((one for one in routes if "{" in one), key=lambda one: -len(one.partition("}")[2])):
-        if (match := _expression(pattern).fullmatch(host)) is not None:
+        if (match := expression(pattern).fullmatch(host)) is not None:
             yield from ((one, match.groupdict()) for one in routes[pattern])

@@ -190,6 +190,28 @@ async def test_a_host_that_has_proven_itself_is_not_doubted_for_one_page() -> No
             await scene.get("good.example.com")
 
 
+async def test_a_host_that_an_answer_names_and_that_is_not_public_is_no_callers_fault() -> None:
+    """An optional call there fails as any other."""
+    for call, refused in (
+        (Call("/b", host="printer.local"), True),
+        (Call("/b", host="10.0.0.1", optional=True), False),
+    ):
+
+        def steps(_args: Args, call: Call = call) -> Steps:
+            yield Call("/a", source="own")
+            return Single({"id": str((yield call))})
+
+        scene = Scene(endpoint=replace(_read(Call("/a")), read=steps))
+        planned = plan(scene.site, scene.endpoint, Args({}, credentials={"key": SECRET}))
+        if refused:
+            with pytest.raises(UpstreamFailed, match="an answer leads to a host that is not called"):
+                await fetch(planned, trio.current_time() + LONG_S)
+        else:
+            result = (await fetch(planned, trio.current_time() + LONG_S)).result
+            assert isinstance(result, Single)
+            assert "Missing" in str(result.record)
+
+
 @pytest.mark.parametrize("accepts", [FEED, TEXT])
 async def test_where_no_json_is_due_a_page_says_nothing_of_the_software(accepts: Accepts) -> None:
     scene = Scene(NO_PAGE, endpoint=_read(Call("/feed", accepts=accepts)))

@@ -7,10 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Args, Host, Param
+from upstreams.model.params import Address, Args, Host, Param
 from upstreams.platforms import load_platforms
 
 INSTANCE = Host("instance", default="mastodon.social")
+FEED = Address("url", "A feed.", "https://feeds.example.org/a.xml")
 HANDLE = Param("handle", "A name.", "ada", strip="@", fold=True, forms=(r"site\.test/@?([^/]+)(?:/.*)?",))
 VIDEO = Param(
     "id",
@@ -76,7 +77,7 @@ def test_what_cannot_be_a_value_is_refused_by_its_name(param: Param, text: str, 
     assert problem in refusal.value.problem
 
 
-@pytest.mark.parametrize("param", [HANDLE, VIDEO, INSTANCE, *dict.fromkeys(TEXTS)], ids=lambda param: param.name)
+@pytest.mark.parametrize("param", [HANDLE, VIDEO, INSTANCE, FEED, *dict.fromkeys(TEXTS)], ids=lambda param: param.name)
 @given(text=st.text() | st.text(alphabet="ab@/.:?#%-_~ AB0=&"))
 @example(text="@@a")
 @example(text="did:did:a")

@@ -19,7 +19,7 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, UpstreamFailed
 from upstreams.model.params import Args, Param
 from upstreams.model.paths import has_dots, leads_straight
-from upstreams.model.steps import Call, Page, Part, Single, Steps, segment
+from upstreams.model.steps import Call, Page, Part, Single, Steps, address_call, segment
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin
 from upstreams.transport.pooled import header_lines, request_bytes
 
@@ -220,3 +220,12 @@ def test_no_redirect_leads_to_another_host_or_writes_a_second_request(location: 
 
     trio.run(run)
     assert all(call.origin == HERE and not has_dots(call.target.partition("?")[0]) for call in asked)
+
+
+@pytest.mark.parametrize(
+    ("target", "is_straight"), [("", True), ("a/", True), ("a//b/?c=/../", True), ("a/%2e./b", False)]
+)
+def test_of_an_address_that_was_named_whole_only_dots_lead_elsewhere(target: str, is_straight: bool) -> None:
+    call = address_call("feeds.example.org", target, source="feed", accepts="json")
+    assert leads_straight(call) is is_straight
+    assert call.target("") == f"/{target}"

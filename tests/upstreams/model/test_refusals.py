@@ -194,6 +194,11 @@ def test_a_bucket_lets_as_many_go_as_its_pace_says_and_tells_the_rest_when() -> 
     assert bucket.wait_s("/x", 100.0) > 0
 
 
+def test_a_pace_may_be_of_some_sources_alone() -> None:
+    everywhere, there = Pace(2, per_s=1), Pace(2, per_s=1, sources=("there",))
+    assert [everywhere.of("here"), there.of("there"), there.of("here")] == [everywhere, there, None]
+
+
 @given(st.lists(st.floats(0, 3), max_size=60))
 def test_no_window_has_more_calls_than_the_pace(gaps: list[float]) -> None:
     bucket, now, sent = Bucket(Pace(5, per_s=2), 0.0), 0.0, []

@@ -87,6 +87,14 @@ def test_of_platforms_that_take_any_host_the_one_is_asked_whose_host_it_is() -> 
         assert answer(routes, SandboxRequest(host, "/api/7", {})).body == {"of": of}
 
 
+def test_of_platforms_that_share_a_host_the_one_is_asked_whose_values_the_request_has() -> None:
+    first = {"calls": [{"call": "GET shared.example/search", "body": {"of": "first"}}]}
+    own = {"call": "GET shared.example/search", "when": {"media": "sound"}, "body": {"of": "second"}}
+    routes = by_host((*routes_of("first", first), *routes_of("second", {"calls": [own]})))
+    for media, of in (("sound", "second"), ("text", "first")):
+        assert answer(routes, SandboxRequest("shared.example", "/search", {"media": media})).body == {"of": of}
+
+
 @pytest.mark.parametrize(
     ("subject", "status", "body"),
     [

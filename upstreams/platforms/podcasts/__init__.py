@@ -1,0 +1,108 @@
+"""Podcasts: shows and episodes, from Apple's directory and from the feeds of whichever hosts publish them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from upstreams.model.archetypes import COLLECTION, COLLECTION_LIST, POST_LIST
+from upstreams.model.calls import Get, Pages, listing
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamThrottled
+from upstreams.model.paging import Once, Whole
+from upstreams.model.params import Param
+from upstreams.model.refusals import Pace, Refusals
+from upstreams.model.steps import Answer
+from upstreams.platforms.podcasts import reads
+from upstreams.platforms.podcasts.reads import COUNTRY, FEED_URL, SHOW_ID
+from upstreams.platforms.podcasts.records import (
+    chart_episode_of,
+    chart_show_of,
+    episode_of,
+    found_episode_of,
+    show_of,
+)
+
+QUERY = Param("query", "What to search for.", "economics", required=True)
+_KEYS: Mapping[str, str] = {"country": "country", "term": "query", "limit": "limit"}
+"""The key that a refusal names -> our parameter."""
+_ONE_OF = (("id", "url"),)
+_FOUND, _CHARTED = Once(size_max=200), Whole(size_max=100)
+
+
+def _judge(answer: Answer) -> UpstreamError | None:
+    """Apple asks to slow down by 403 and 503; from a feed's host these say what they say everywhere."""
+    if answer.source != "feed":
+        return UpstreamThrottled(answer.source) if answer.status in (403, 503) else None
+    is_private = answer.status in (401, 403)
+    return NotFound("The feed's host does not show it to everybody.", reason="account_private") if is_private else None
+
+
+PLATFORM = Platform(
+    slug="podcasts",
+    title="Podcasts",
+    sources={
+        "directory": "https://itunes.apple.com",
+        "charts": "https://rss.marketingtools.apple.com/api/v2",
+        "feed": "https://{feed_host}",
+    },
+    docs_url="https://performance-partners.apple.com/search-api",
+    refusals=Refusals(
+        other=_judge, code="errorMessage", message="errorMessage", hidden=True, bad={200: _KEYS, 400: _KEYS}
+    ),
+    pace=Pace(20, per_s=60, sources=("directory",)),
+    endpoints=(
+        listing(
+            "search",
+            "Shows by query.",
+            COLLECTION_LIST,
+            Get("/search", term=QUERY, country=COUNTRY, media="podcast", entity="podcast"),
+            Pages(show_of, _FOUND, "results"),
+            kind="search",
+        ),
+        listing(
+            "search/episodes",
+            "Episodes by query.",
+            POST_LIST,
+            Get("/search", term=QUERY, country=COUNTRY, media="podcast", entity="podcastEpisode"),
+            Pages(found_episode_of, _FOUND, "results"),
+        ),
+        Endpoint(
+            "show",
+            "One show.",
+            COLLECTION,
+            reads.show,
+            (SHOW_ID, FEED_URL, COUNTRY),
+            one_of=_ONE_OF,
+            kind="profile",
+            description="By number Apple's directory and the feed tell it, by the feed's address the feed alone.",
+            never=("followers", "owner.username", "owner.avatar_url", "owner.verified"),
+        ),
+        Endpoint(
+            "episodes",
+            "A show's episodes, in the order of its feed.",
+            POST_LIST,
+            reads.episodes,
+            (SHOW_ID, FEED_URL, COUNTRY, *reads.EPISODES.paging.params()),
+            one_of=_ONE_OF,
+            description="Of a show without a feed for everybody the last 200 come, as Apple's directory tells them.",
+            record=episode_of,
+            never=("total",),
+        ),
+        listing(
+            "charts",
+            "The shows that are heard the most in a country.",
+            COLLECTION_LIST,
+            Get("/{country}/podcasts/top/100/podcasts.json", country=COUNTRY).via("charts"),
+            Pages(chart_show_of, _CHARTED, "feed.results"),
+            kind="analytics",
+        ),
+        listing(
+            "charts/episodes",
+            "The episodes that are heard the most in a country.",
+            POST_LIST,
+            Get("/{country}/podcasts/top/100/podcast-episodes.json", country=COUNTRY).via("charts"),
+            Pages(chart_episode_of, _CHARTED, "feed.results"),
+            kind="analytics",
+        ),
+    ),
+)
