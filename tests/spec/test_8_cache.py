@@ -17,10 +17,10 @@ NO_CACHE = {"cache-control": "no-cache"}
 TTL_S = {
     120: {"app-search", "top", "new", "best", "ask", "show", "jobs"},
     300: {"app-reviews", "app/reviews"},
-    900: {"app-info", "app"},
-    1_800: {"app-list"},
+    900: {"app-info", "app", "podcasts/show"},
+    1_800: {"app-list", "charts", "charts/episodes"},
 }
-"""Resources whose time neither their first word nor their archetype says."""
+"""Resources, some with their platform, whose time neither their first word nor their archetype says."""
 TTL_S_OF = {"Author": 900, "CommentList": 300, "Analytics": 1_800, "Series": 1_800}
 
 
@@ -29,8 +29,8 @@ def due_s(row: Row) -> int:
     resource, archetype = row.endpoint.resource, row.endpoint.archetype.name
     if archetype != "CommentList" and resource.startswith("search"):
         return 120
-    by_name = next((ttl_s for ttl_s, names in TTL_S.items() if resource in names), 600)
-    return TTL_S_OF.get(archetype, by_name)
+    by_name = {name: ttl_s for ttl_s, names in TTL_S.items() for name in names}
+    return TTL_S_OF.get(archetype, by_name.get(row.id, by_name.get(resource, 600)))
 
 
 @every_endpoint
