@@ -9,7 +9,7 @@ then the ledger is verified.
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -105,14 +105,15 @@ async def measure(growth: GrowthSetting) -> GrowthFigures:
 
 async def load_of(store: Store, accounts: int) -> Load:
     """A load on so many new accounts, each with a key."""
-    make_id, balances = id_maker(time.time, Random(0)), Balances(store)
-    made = Accounts(store, balances, now=time.time, make_id=make_id)
-    keys = Keys(store, Cipher(b"k" * 32), now=time.time, make_id=make_id)
-    owners = []
-    for _ in range(accounts):
-        account = await made.create("Bench", credits=CREDITS)
-        owners.append((account.id, (await keys.create(account.id)).id))
-    return Load(Charges(store, balances, now=time.time, node="bench"), owners)
+    made = Accounts(store, Balances(store), now=time.time, make_id=id_maker(time.time, Random(0)))
+    return await load_on(store, [(await made.create("Bench", credits=CREDITS)).id for _ in range(accounts)])
+
+
+async def load_on(store: Store, account_ids: Sequence[str]) -> Load:
+    """A load on accounts, each of which gets a key."""
+    keys = Keys(store, Cipher(b"k" * 32), now=time.time, make_id=id_maker(time.time, Random(2)))
+    owners = [(account_id, (await keys.create(account_id)).id) for account_id in account_ids]
+    return Load(Charges(store, Balances(store), now=time.time, node="bench"), owners)
 
 
 async def _bytes(store: Store, url: str) -> int:
