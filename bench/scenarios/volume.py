@@ -9,7 +9,7 @@ import resource
 import sqlite3
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, fields
 from functools import partial
@@ -25,7 +25,7 @@ from bench.core.tasks import run_side_by_side
 from bench.scenarios.growth import CREDITS, Load, load_on
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
-from billing.journal import HOUR_MICROS, REQUEST
+from billing.journal import REQUEST
 from billing.ledger.transactions import Ledger
 from billing.ledger.verification import verify
 from gateway.config.ids import id_maker
@@ -41,6 +41,7 @@ PAGE = 50
 LOADED = 1_000
 """The accounts that are charged while it is measured."""
 BEGAN_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
 ROWS_AN_HOUR = 1_000_000
 ROWS_AT_ONCE = 1_000_000
 TRAFFIC_PAUSE_S = 0.05
@@ -52,7 +53,7 @@ FILL = f"""
 WITH RECURSIVE counted (number) AS (SELECT :first UNION ALL SELECT number + 1 FROM counted WHERE number + 1 < :end),
 missed AS (
     SELECT number, number / :accounts AS turn, number % :accounts + 1 AS account,
-        :began_ms + number * 3600000 / {ROWS_AN_HOUR} AS ms FROM counted
+        :began_ms + number * {HOUR_MS} / {ROWS_AN_HOUR} AS ms FROM counted
 )
 INSERT INTO journal (id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place)
 SELECT CAST(p1.bytes || p2.bytes || p3.bytes || zeroblob(6) || p4.bytes || p5.bytes AS BLOB), {REQUEST}, account,
@@ -61,18 +62,14 @@ FROM missed JOIN pairs AS p1 ON p1.number = ms >> 32 JOIN pairs AS p2 ON p2.numb
 JOIN pairs AS p3 ON p3.number = ms & 65535 JOIN pairs AS p4 ON p4.number = missed.number >> 16
 JOIN pairs AS p5 ON p5.number = missed.number & 65535
 """
+# Of the numbers from one to the other, those whose rows are the account's.
 FILL_USAGE = """
 INSERT INTO usage (account, hour, endpoint, key, calls, credits, refunds, failures)
-SELECT account, taken_at / ?, endpoint, 0, COUNT(*), SUM(taken), 0, 0 FROM journal
-WHERE endpoint IS NOT NULL GROUP BY 1, 2, 3
+SELECT number, :hour, :endpoint, 0, calls, calls, 0, 0 FROM (
+    SELECT number, (:end - number + :accounts) / :accounts - (:first - number + :accounts) / :accounts AS calls
+    FROM accounts
+) AS counted WHERE calls > 0
 """
-BATCHES = 200
-BATCH = 64
-READS = 200
-PAGE = 50
-BEGAN_MS = 1_700_000_000_000
-ROWS_AN_HOUR = 1_000_000
-CACHE_KIB = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +251,20 @@ def fill(file: Path, each: int, accounts: int, *, began_ms: int = BEGAN_MS) -> N
             end = min(first + ROWS_AT_ONCE, each * accounts)
             database.execute(FILL, {**known, "first": first, "end": end})
         database.execute(index)
-        database.execute(FILL_USAGE, (HOUR_MICROS,))
+        for hour, first, end in _hours(each * accounts, began_ms):
+            database.execute(FILL_USAGE, {**known, "hour": hour, "first": first, "end": end})
         database.execute(
             "UPDATE accounts SET balance = balance - ?, place = place + ?, version = version + 1", (each, each)
         )
+
+
+def _hours(rows: int, began_ms: int) -> Iterator[tuple[int, int, int]]:
+    """Each hour with its first number and the one behind its last."""
+    first, hour = 0, began_ms // HOUR_MS
+    while first < rows:
+        end = min(rows, -((began_ms - (hour + 1) * HOUR_MS) * ROWS_AN_HOUR // HOUR_MS))
+        yield hour, first, end
+        first, hour = end, hour + 1
 
 
 def _median(turns: Sequence[StoreFigures]) -> StoreFigures:
