@@ -102,7 +102,7 @@ class VolumeFigures:
     filled_per_s: float
     file_bytes: int
     verified_per_s: float
-    """Of the proof's own CPU."""
+    """Rows a second of the proof's own CPU."""
     verify_s: float
     verify_grew_bytes: int
     """The rise of the process's peak of resident memory meanwhile."""
@@ -116,7 +116,7 @@ class Ground:
     """One open store, its accounts, and the load that is put on some of them."""
 
     def __init__(self, store: Store, owners: list[str], load: Load, each: int) -> None:
-        """Of `each` rows an account."""
+        """Each of the owners has `each` rows."""
         self.store = store
         self.load = load
         self._owners = owners

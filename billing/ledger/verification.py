@@ -5,7 +5,7 @@ their totals are held against accounts, open charges and usage. The only thing t
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -145,11 +145,18 @@ class Sums:
     used: int = 0
 
 
-def verify(tx: Tx) -> list[Violation]:
-    """Every place where the ledger breaks an invariant; none proves it."""
+def _unheard(_rows: int) -> None:
+    """Tell nobody, by default."""
+
+
+def verify(tx: Tx, *, progress: Callable[[int], None] = _unheard) -> list[Violation]:
+    """Every place where the ledger breaks an invariant; none proves it.
+
+    `progress` is told, on the same thread, how many rows of the journal have been added up, after each piece of them.
+    """
     found = [violation for rule in RULES for violation in _violations(tx, rule)]
     sums = defaultdict[int, Sums](Sums)
-    found += _add_journal(tx, sums)
+    found += _add_journal(tx, sums, progress)
     _add_the_rest(tx, sums)
     found += _closed_and_open(tx)
     accounts = {row[0]: row[1:] for row in tx.all(ACCOUNTS)}
@@ -175,10 +182,11 @@ def _pieces(tx: Tx) -> Iterator[tuple[bytes, bytes]]:
         after = end[0]
 
 
-def _add_journal(tx: Tx, sums: defaultdict[int, Sums]) -> Iterator[Violation]:
+def _add_journal(tx: Tx, sums: defaultdict[int, Sums], progress: Callable[[int], None]) -> Iterator[Violation]:
     owners = {row[0]: row[1] for row in tx.all(KEY_OWNERS)}
     astray: set[tuple[int, int]] = set()
-    for after, until in _pieces(tx):
+    for number, (after, until) in enumerate(_pieces(tx)):
+        progress(number * PIECE)
         odd = 0
         for account, key, spent, issued, postings, links, strange, place in tx.all(SUMS, (after, until)):
             one = sums[account]

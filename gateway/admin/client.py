@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
+import orjson
 import trio
 
 from gateway.admin import proof
 
 PROOF_WITHIN_S = 10.0
+_LOOK_S = 5.0
+"""Between two looks at how far an operation has come."""
 _PROOF_BYTES_MAX = 4_096
 _HEAD_BYTES_MAX = 32_768
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -67,6 +70,10 @@ class AdminAnswer:
     body: bytes
 
 
+Ask = Callable[[AdminQuestion], Awaitable[AdminAnswer]]
+"""Asks a node that is known already."""
+
+
 async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:
     """Ask for what everybody may know.
 
@@ -91,6 +98,50 @@ async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Adm
         proved = proof.request_proof(token, handshake, method=question.method, path=question.path, body=question.body)
         authorization = proof.SCHEME + f"{handshake.node_nonce}:{proved}".encode()
         return await line.ask(question, authorization=authorization, is_last=True)
+
+
+async def ask_watched(
+    ask: Ask, question: AdminQuestion, progress: AdminQuestion, *, say_rows: Callable[[int], None], patience_s: float
+) -> AdminAnswer:
+    """The answer, however long it takes while the answers to `progress` tell of more and more rows.
+
+    Raises:
+        trio.TooSlowError: no more rows were told of for `patience_s`.
+        AdminUnreached, AdminUnproved, AdminSilent: as `ask` raised them.
+    """
+    ended: list[AdminAnswer | AdminUnreached | AdminUnproved | AdminSilent] = []
+
+    async def ask_first() -> None:
+        try:
+            ended.append(await ask(question))
+        except (AdminUnreached, AdminUnproved, AdminSilent) as exc:
+            ended.append(exc)
+        nursery.cancel_scope.cancel()
+
+    with trio.fail_after(patience_s) as patience:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_first)
+            most = -1
+            while True:
+                await trio.sleep(_LOOK_S)
+                rows = await _rows(ask, progress)
+                if rows is not None and rows > most:
+                    most, patience.deadline = rows, trio.current_time() + patience_s
+                    say_rows(rows)
+    (answer,) = ended
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def _rows(ask: Ask, question: AdminQuestion) -> int | None:
+    """The rows that an operation has done so far; None where that cannot be heard."""
+    try:
+        answer = await ask(question)
+    except (AdminUnreached, AdminUnproved, AdminSilent):
+        return None
+    rows = orjson.loads(answer.body).get("rows") if answer.status == 200 else None
+    return rows if isinstance(rows, int) else None
 
 
 async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:

@@ -1,4 +1,4 @@
-"""The operations on the ledger's archive: archive what is old enough, prove it, and read it back."""
+"""The operations on the ledger and its archive: prove them, archive what is old enough, and read it back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from billing.archive.archiver import Archived, Archiver, ArchiveTaken
 from billing.archive.export import ExportMoved, export_page
 from billing.archive.files import ArchiveBroken
 from billing.archive.verification import next_day, verify_chain, verify_day
-from billing.ledger.verification import Violation
-from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
+from billing.ledger.verification import Violation, verify
+from gateway.admin.operations import Nothing, Operation, OperationId, OperationRefused, Operations
 from storage.store import Store
 
 STEP_S: Final = 10.0
@@ -23,6 +23,12 @@ STEP_S: Final = 10.0
 ROWS_A_PAGE: Final = 1_000
 
 Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class ProofName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Arguments of `ledger.verify` and `ledger.progress`: by which name one hears how far the proof has come."""
+
+    proof: OperationId | None = None
 
 
 class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -40,18 +46,35 @@ class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LedgerOperations:
-    """The operations over a store's archive; `archiver` is None where no folder is named."""
+    """The operations over a store's ledger and archive; `archiver` is None where no folder is named."""
 
     def __init__(self, store: Store, archiver: Archiver | None, *, now: Callable[[], float]) -> None:
         self._store = store
         self._archiver = archiver
         self._now = now
+        self._proved_rows: dict[str, int] = {}
 
     def add_to(self, operations: Operations) -> None:
         """Offer them."""
+        operations.add("ledger.verify", Operation(ProofName, self._prove))
+        operations.add("ledger.progress", Operation(ProofName, self._progress))
         operations.add("ledger.archive", Operation(Nothing, self._archive))
         operations.add("archive.verify", Operation(ArchiveDay, self._verify))
         operations.add("ledger.export", Operation(ExportArguments, self._export))
+
+    async def _prove(self, args: ProofName) -> dict[str, Any]:
+        """Every violation of the ledger, however long that takes; meanwhile `ledger.progress` tells of it."""
+        name = args.proof or ""
+        try:
+            found = await self._store.read(partial(verify, progress=partial(self._proved_rows.__setitem__, name)))
+        finally:
+            self._proved_rows.pop(name, None)
+        return {"ok": not found, "violations": [asdict(one) for one in found]}
+
+    async def _progress(self, args: ProofName) -> dict[str, int | None]:
+        """How many rows the proof of this name has added up; None where there is none under way."""
+        await trio.lowlevel.checkpoint()
+        return {"rows": self._proved_rows.get(args.proof or "")}
 
     async def _archive(self, _args: Nothing) -> dict[str, Any]:
         run = self._named().run(self._now(), until=trio.current_time() + STEP_S)

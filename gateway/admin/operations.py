@@ -17,7 +17,6 @@ from billing.errors import BillingError, TermsInvalid
 from billing.keys.keys import UNCHANGED, Keys, Unchanged
 from billing.keys.records import KeyRecord
 from billing.ledger.transactions import Ledger
-from billing.ledger.verification import verify
 from events.instants import iso, no_instant, unix
 from gateway.admin.operation_records import OperationIdTaken, OperationRecord, OperationRepeated, recording
 from storage.store import Store, T
@@ -148,7 +147,6 @@ class Operations:
             "key.revoke": Operation(KeyRevoke, self._revoke_key),
             "key.reveal": Operation(KeyName, self._reveal_key),
             "key.update": Operation(KeyUpdate, self._update_key),
-            "ledger.verify": Operation(Nothing, self._verify),
         }
 
     def add(self, name: str, operation: Operation) -> None:
@@ -225,10 +223,6 @@ class Operations:
         limit = _limit(args.credit_limit)
         update = partial(self._keys.update, args.key, credit_limit=limit, reset_usage=args.reset_usage)
         return await self._once("key.update", args, update, _key)
-
-    async def _verify(self, _args: Nothing) -> Any:
-        violations = await self._store.read(verify)
-        return {"ok": not violations, "violations": [asdict(violation) for violation in violations]}
 
     async def _once(
         self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]

@@ -10,7 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -26,6 +26,7 @@ from gateway.admin.client import (
     AdminUnproved,
     AdminUnreached,
     ask_proved,
+    ask_watched,
 )
 from gateway.cli.run import Refusal, read_config, read_secrets, run
 from gateway.config import Config
@@ -64,6 +65,16 @@ def operate(config_path: str | None, operation: str, /, *, do_here: DoHere | Non
     """
     sender = _sender(config_path, do_here)
     return _repeat(sender, operation, arguments, hint="; it is harmless to repeat")
+
+
+def operate_watched(config_path: str | None, operation: str, progress: str, say_rows: Callable[[int], None], /) -> Any:
+    """As `operate`, for as long as it goes on: the operation `progress` tells of that, and `say_rows` is told.
+
+    Raises:
+        Refusal: it cannot be done, or does not go on.
+    """
+    sender = replace(_sender(config_path), watch=_Watch(progress, say_rows))
+    return _repeat(sender, operation, {"proof": f"proof_{secrets.token_hex(16)}"}, hint="; it is harmless to repeat")
 
 
 def change(config_path: str | None, operation: str, operation_id: str | None, /, **arguments: Any) -> Any:
@@ -120,12 +131,22 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
 
 
 @dataclass(frozen=True, slots=True)
+class _Watch:
+    """The operation that tells how far another has come, by the same arguments, and who is told."""
+
+    operation: str
+    say_rows: Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
 class _Sender:
     """Where operations are done, on one config."""
 
     config: Config
     secrets: Secrets
     do_here: DoHere
+    watch: _Watch | None = None
+    """Without one, the answer has to come in time."""
 
     def send(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         """Do it once; while somebody has the store whom one cannot ask, wait a while.
@@ -137,7 +158,7 @@ class _Sender:
         for pause_s in (*_TRIES_S, None):
             try:
                 if admin_url := _node_of(self.config):
-                    return _result(run(partial(_ask_node, admin_url, self.secrets.admin_token, question)))
+                    return _result(run(partial(_ask_node, admin_url, self.secrets.admin_token, question, self.watch)))
                 return run(partial(self.do_here, self.config, self.secrets, operation, arguments))
             except AdminUnreached as exc:
                 if pause_s is None:
@@ -205,10 +226,14 @@ def _encoded(arguments: Mapping[str, Any]) -> bytes:
         raise Refusal(f"an argument cannot be used: {exc}", exit_code=2) from exc
 
 
-async def _ask_node(admin_url: str, token: str, question: AdminQuestion) -> AdminAnswer:
+async def _ask_node(admin_url: str, token: str, question: AdminQuestion, watch: _Watch | None) -> AdminAnswer:
+    ask = partial(ask_proved, admin_url, token)
     try:
-        with trio.fail_after(_ANSWER_S):
-            return await ask_proved(admin_url, token, question)
+        if watch is None:
+            with trio.fail_after(_ANSWER_S):
+                return await ask(question)
+        progress = AdminQuestion("POST", f"/admin/{watch.operation}", question.body)
+        return await ask_watched(ask, question, progress, say_rows=watch.say_rows, patience_s=_ANSWER_S)
     except AdminSlow as exc:
         raise _NotSent(f"the running node does not answer at {admin_url}: {exc}") from exc
     except AdminUnproved as exc:

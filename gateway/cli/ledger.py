@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from gateway.cli.dispatch import operate
+from gateway.cli.dispatch import operate, operate_watched
 from gateway.cli.run import Refusal, config_option, json_option, say, show
 
 _DAY = click.DateTime(["%Y-%m-%d"])
@@ -26,7 +26,7 @@ def ledger() -> None:
 @json_option
 def ledger_verify(config_path: str | None, archives: bool, as_json: bool) -> None:
     """Prove the ledger's invariants. Exit 1 with every violation."""
-    result = operate(config_path, "ledger.verify")
+    result = operate_watched(config_path, "ledger.verify", "ledger.progress", _say_proved)
     if archives:
         result["violations"] += _archive_violations(config_path)
         result["ok"] = not result["violations"]
@@ -66,6 +66,10 @@ def ledger_export(config_path: str | None, first: datetime, last: datetime) -> N
         for row in page["rows"]:
             say(orjson.dumps(row).decode())
         after = page["next"]
+
+
+def _say_proved(rows: int) -> None:
+    click.echo(f"{rows:,} rows proved", err=True)
 
 
 def _archive_violations(config_path: str | None) -> list[Any]:
