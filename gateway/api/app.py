@@ -165,7 +165,10 @@ class Api:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
         pages = self._parts.description.pages
         if not await pages.knows(request.path):
-            raise Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
+            absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
+            if request.method in _READS and prefers(request.headers.get(b"accept"), b"text/html", b"application/json"):
+                return await pages.missing(await self._parts.replies.refusal(request, absent))
+            raise absent
         if request.method in _READS:
             return await pages.answer(request)
         if request.method == "OPTIONS":

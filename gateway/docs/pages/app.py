@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import trio
@@ -10,6 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from quart import Response, request
 from quart_trio import QuartTrio
 
+from gateway.docs.pages.endpoint import sample_markdown
+from gateway.docs.pages.library import DocPage
 from gateway.docs.pages.render import Rendered, Renderer
 from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, in_hours, search_words
 from gateway.http.request import Request
@@ -27,7 +30,14 @@ _SCOPE: Final = {
     "server": None,
     "extensions": {},
 }
-_TRIES: Final = ("github/profile", "hackernews/search")
+_MISSING: Final = "/missing"
+"""Known to the app alone: no address leads here."""
+_SAMPLE: Final = "github/profile"
+_CALLS: Final = ("try-it", "answer")
+"""The parts of an operation's page that stand beside the others."""
+_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
+    {"use": "Use the API", "run": "Run it", "account": "The account", "node": "The node"}
+)
 
 
 class HtmlPages:
@@ -48,6 +58,15 @@ class HtmlPages:
 
     async def make(self, page_request: Request) -> MadePage:
         """A page that there is."""
+        path = page_request.path
+        body = await self._body_of(path, page_request.query_string)
+        return MadePage(body, HTML, live=path in _LIVE)
+
+    async def missing(self) -> MadePage:
+        """The page for addresses that have none."""
+        return MadePage(await self._body_of(_MISSING, b""), HTML)
+
+    async def _body_of(self, path: str, query_string: bytes) -> bytes:
         parts: list[bytes] = []
 
         async def receive() -> Any:
@@ -57,10 +76,9 @@ class HtmlPages:
             await trio.lowlevel.checkpoint()
             parts.append(message.get("body", b""))
 
-        path = page_request.path
-        scope: Any = {**_SCOPE, "path": path, "raw_path": path.encode(), "query_string": page_request.query_string}
+        scope: Any = {**_SCOPE, "path": path, "raw_path": path.encode(), "query_string": query_string}
         await self._app(scope, receive, send)
-        return MadePage(b"".join(parts), HTML, live=path in _LIVE)
+        return b"".join(parts)
 
     def _routed(self) -> QuartTrio:
         app = QuartTrio("pages", static_folder=None)
@@ -70,21 +88,25 @@ class HtmlPages:
         app.add_url_rule("/docs/search", "search", self._results)
         app.add_url_rule("/docs/<path:name>", "page", self._page)
         app.add_url_rule("/status", "status", self._health)
+        app.add_url_rule(_MISSING, "missing", self._nowhere)
         return app
 
     async def _home(self) -> Response:
-        offered = self._library.reference.offered
-        tries = [one for one in offered if one.id in _TRIES] or offered[:1]
-        guides = await trio.to_thread.run_sync(lambda: [self._library.guide_of(one) for one in tries])
+        sample = await trio.to_thread.run_sync(self._sample)
         return await self._shown(
             "home.html",
             "/",
             "Sluice",
             stats=self._texts.numbers(),
             status=self._texts.status(),
-            tries=guides,
+            sample=sample,
             cards=self._cards(),
         )
+
+    def _sample(self) -> str:
+        offered = self._library.reference.offered
+        operation = next((one for one in offered if one.id == _SAMPLE), offered[0])
+        return self._renderer.render(sample_markdown(operation, self._library.guide_of(operation))).html
 
     async def _index(self) -> Response:
         return await self._shown("index.html", "/docs", "Documentation", cards=self._cards())
@@ -98,7 +120,20 @@ class HtmlPages:
     async def _page(self, name: str) -> Response:
         page = self._library.pages[f"/docs/{name}"]
         rendered = await trio.to_thread.run_sync(self._rendered, page.path)
-        return await self._shown("page.html", page.path, rendered.title, rendered=rendered, page=page)
+        is_operation = page.platform != "" and page.path != f"/docs/{page.platform}"
+        return await self._shown(
+            "page.html",
+            page.path,
+            rendered.title,
+            rendered=rendered,
+            page=page,
+            columns=rendered.around(_CALLS) if is_operation else None,
+            crumbs=self._crumbs(page),
+            around=self._around(page),
+        )
+
+    async def _nowhere(self) -> Response:
+        return await self._shown("missing.html", _MISSING, "Not found", twin=None, columns=None)
 
     async def _health(self) -> Response:
         sites = {slug: site.platform.title for slug, site in self._library.reference.catalog.sites.items()}
@@ -111,8 +146,9 @@ class HtmlPages:
         return self._renderer.render(self._library.markdown(path, ""))
 
     async def _shown(self, template: str, path: str, title: str, **values: Any) -> Response:
-        common = {"title": title, "path": path, "nav": self._nav(path)}
-        text = await trio.to_thread.run_sync(lambda: self._templates.get_template(template).render(**common, **values))
+        twin = "/index.md" if path == "/" else f"{path}.md"
+        common = {"title": title, "path": path, "twin": twin, "nav": self._nav(path), **values}
+        text = await trio.to_thread.run_sync(lambda: self._templates.get_template(template).render(common))
         return Response(text, content_type=HTML.decode())
 
     def _nav(self, path: str) -> Mapping[str, Any]:
@@ -127,6 +163,24 @@ class HtmlPages:
             "endpoints": library.endpoints_of(opened) if opened else [],
             "account": library.of_group("account"),
             "node": library.of_group("node"),
+        }
+
+    def _crumbs(self, page: DocPage) -> list[tuple[str, str]]:
+        """The names of what a page stands in, with their addresses where they are pages."""
+        if page.group != "platforms":
+            return [(_GROUPS[page.group], "")]
+        above = self._library.pages[f"/docs/{page.platform}"]
+        return [("Platforms", "")] if above is page else [(above.title, above.path)]
+
+    def _around(self, page: DocPage) -> Mapping[str, DocPage | None]:
+        """The guides before and behind a guide; none of a page that was made from declarations."""
+        guides = [*self._library.of_group("use"), *self._library.of_group("run")]
+        if page not in guides:
+            return {"before": None, "after": None}
+        place = guides.index(page)
+        return {
+            "before": guides[place - 1] if place else None,
+            "after": guides[place + 1] if place + 1 < len(guides) else None,
         }
 
     def _cards(self) -> list[Mapping[str, Any]]:

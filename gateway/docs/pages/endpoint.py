@@ -13,6 +13,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation
 
 _EXAMPLE_CHARACTERS: Final = 6_000
+_SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
 
 def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
@@ -83,7 +84,8 @@ def _meaning(param: Mapping[str, Any]) -> str:
         told.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")
     least, most = param.get("minimum"), param.get("maximum")
     if least is not None and most is not None:
-        told.append(f"{least:,} to {most:,}.")
+        bounds = f"{least:,} to {most:,}."
+        told += [] if bounds in param["description"] else [bounds]
     elif least is not None:
         told.append(f"At least {least:,}.")
     elif most is not None:
@@ -92,7 +94,8 @@ def _meaning(param: Mapping[str, Any]) -> str:
         told.append(f"Default `{_spelled(param['default'])}`.")
     if canonical := param.get("canonical"):
         told.append(_canonical(canonical))
-    told.append(f"Example `{param['example']}`.")
+    if "default" not in param or _spelled(param["default"]) != str(param["example"]):
+        told.append(f"Example `{param['example']}`.")
     return " ".join(told)
 
 
@@ -112,20 +115,58 @@ def _spelled(value: object) -> str:
 
 
 def _code(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
-    if operation.path.endswith("/ws"):
-        return
+    if not operation.path.endswith("/ws"):
+        yield "## Try it"
+        yield calls_markdown(operation, guide)
+
+
+def calls_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
+    """Its example as curl, Python and JavaScript."""
     request = guide["request"]
-    yield "## Try it"
-    yield _fence("sh", request["curl"].replace("'x-api-key: YOUR_KEY'", '"x-api-key: $KEY"'))
-    yield _fence("python", _python(operation, request))
-    yield _fence("js", _javascript(operation, request))
+    blocks = (("sh", _curl(request)), ("python", _python(operation, request)), ("js", _javascript(operation, request)))
+    return "\n\n".join(_fence(language, text) for language, text in blocks)
+
+
+def sample_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
+    """Its example with the beginning of each object of its answer, as the landing page shows it."""
+    cost = guide["credits"]["cost"]
+    answer = {
+        "success": True,
+        "data": _beginning(guide["response"]["example"]["data"]),
+        "credits_used": cost,
+        "credits_remaining": 1_000 - cost,
+        "cached": False,
+    }
+    text = orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
+    return f"{calls_markdown(operation, guide)}\n\nIts answer, in part:\n\n{_fence('json', text)}"
+
+
+def _beginning(value: object) -> object:
+    """The first fields of each object that hold something, and the first item of each list."""
+    if isinstance(value, list):
+        return [_beginning(item) for item in value[:1]]
+    if isinstance(value, dict):
+        filled = [(name, inner) for name, inner in value.items() if inner not in (None, [], {}) and _is_short(inner)]
+        return {name: _beginning(inner) for name, inner in filled[:_SAMPLE_FIELDS]}
+    return value
+
+
+def _is_short(value: object) -> bool:
+    return not isinstance(value, str) or len(value) <= _SAMPLE_CHARACTERS
+
+
+def _curl(request: Mapping[str, Any]) -> str:
+    """The command with the key that the shell has, its address on a line of its own."""
+    command: str = request["curl"].replace("'x-api-key: YOUR_KEY'", '"x-api-key: $KEY"')
+    options, _, address = command.rpartition(" ")
+    return f"{options} \\\n  {address}" if options != "curl" else command
 
 
 def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
     url, params = _split(request["url"])
     lines = [f'    "{url}",']
     if params:
-        lines.append(f"    params={params!r},".replace("'", '"'))
+        lines.append(f"    params={_literal(params)},")
     if request["body"]:
         lines.append(f"    json={request['body']!r},")
     if not _is_public(operation):
@@ -136,6 +177,7 @@ def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
 
 
 def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
+    url, params = _split(request["url"])
     options: list[str] = []
     if operation.method != "GET":
         options.append(f'  method: "{operation.method}",')
@@ -145,9 +187,17 @@ def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
         options.append(f"  body: JSON.stringify({orjson.dumps(request['body']).decode()}),")
     if headers:
         options.append(f"  headers: {{ {', '.join(headers)} }},")
+    before = f"const query = new URLSearchParams({_literal(params)});\n" if params else ""
+    address = f"`{url}?${{query}}`" if params else f'"{url}"'
     behind = ", {\n" + "\n".join(options) + "\n}" if options else ""
     shown = _shown(operation, "console.log((await answer.json()){})", "console.log(answer.status)")
-    return f'const answer = await fetch("{request["url"]}"{behind});\n{shown};'
+    return f"{before}const answer = await fetch({address}{behind});\n{shown};"
+
+
+def _literal(params: Mapping[str, str]) -> str:
+    """Names with their texts, as both Python and JavaScript write them."""
+    pairs = (f"{orjson.dumps(name).decode()}: {orjson.dumps(value).decode()}" for name, value in params.items())
+    return f"{{{', '.join(pairs)}}}"
 
 
 def _shown(operation: ApiOperation, of_json: str, otherwise: str) -> str:
@@ -200,12 +250,12 @@ def _errors(guide: Mapping[str, Any]) -> Iterator[str]:
         (
             f"[`{error['type']}`](/docs/errors#{error['type']})",
             str(error["status"]),
-            "yes" if error["retryable"] else "no",
+            "worth a retry" if error["retryable"] else "not worth a retry",
             ", ".join(f"`{reason['reason']}`" for reason in error["reasons"]) or "",
         )
         for error in guide["errors"]
     ]
-    yield _table(("Code", "Status", "Worth a retry", "Reasons"), rows)
+    yield _table(("Code", "Status", "Retry", "Reasons"), rows)
 
 
 def _related(operations: Sequence[ApiOperation]) -> Iterator[str]:

@@ -18,22 +18,22 @@ from gateway.docs.pages.tables import errors_markdown, platform_markdown
 
 Group = Literal["use", "run", "reference", "platforms", "account", "node"]
 _ROOT: Final = Path(__file__).parents[3]
-_GUIDES: Final[Mapping[str, tuple[str, Group]]] = MappingProxyType(
+_GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
     {
-        "api": ("Using the API", "use"),
-        "pagination": ("Pagination", "use"),
-        "idempotency": ("Idempotency", "use"),
-        "rate-limits": ("Rate limits", "use"),
-        "events": ("Events", "use"),
-        "monitors": ("Monitors", "use"),
-        "webhooks": ("Webhooks", "use"),
-        "operating": ("Running a node", "run"),
-        "many-nodes": ("Many nodes", "run"),
-        "performance": ("Performance", "run"),
-        "architecture": ("Architecture", "run"),
-        "contributing": ("Contributing", "run"),
-        "platforms": ("Adding a platform", "run"),
-        "testing": ("Testing", "run"),
+        "api": ("Using the API", "Keys, one envelope for all answers, what a call costs, and errors.", "use"),
+        "pagination": ("Pagination", "Cursors, walks over many pages, fields, and rows as CSV or NDJSON.", "use"),
+        "idempotency": ("Idempotency", "Send a request again without paying or doing it twice.", "use"),
+        "rate-limits": ("Rate limits", "How many requests a key may make, and how to wait.", "use"),
+        "events": ("Events", "All that happens to an account: long-poll, server-sent events, WebSocket.", "use"),
+        "monitors": ("Monitors", "Repeat a call on a cadence, keep its numbers, and be alerted.", "use"),
+        "webhooks": ("Webhooks", "What arrives, when it is sent again, and how to verify it.", "use"),
+        "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, stopping.", "run"),
+        "many-nodes": ("Many nodes", "Several nodes on one PostgreSQL and one Redis, step by step.", "run"),
+        "performance": ("Performance", "What a request costs, and why.", "run"),
+        "architecture": ("Architecture", "The rooms of each floor, and three ways through the code.", "run"),
+        "contributing": ("Contributing", "Which files to open, tests to run and rules to hold.", "run"),
+        "platforms": ("Adding a platform", "A declaration, its records, and its stand-in.", "run"),
+        "testing": ("Testing", "The tests, and a whole node simulated from a seed.", "run"),
     }
 )
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
@@ -89,19 +89,18 @@ class Library:
         return [page for page in self.pages.values() if page.platform == platform and page.path != f"/docs/{platform}"]
 
     def _written(self) -> Iterator[DocPage]:
-        for name, (title, group) in _GUIDES.items():
+        for name, (title, summary, group) in _GUIDES.items():
             file = _ROOT / "docs" / f"{name}.md"
             if file.is_file():
                 more = shapes_markdown if name == "events" else None
-                yield DocPage(f"/docs/{name}", title, _first_sentence(file), group, partial(_written, file, more))
+                yield DocPage(f"/docs/{name}", title, summary, group, partial(_written, file, more))
 
     def _tables(self) -> Iterator[DocPage]:
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
         changelog = _ROOT / "CHANGELOG.md"
         if changelog.is_file():
-            yield DocPage(
-                "/docs/changelog", "Changelog", _first_sentence(changelog), "run", partial(_written, changelog)
-            )
+            summary = "What users and operators notice, the newest first."
+            yield DocPage("/docs/changelog", "Changelog", summary, "run", partial(_written, changelog))
 
     def _platforms(self) -> Iterator[DocPage]:
         for slug, site in self.reference.catalog.sites.items():
@@ -132,20 +131,6 @@ class Library:
 def _written(file: Path, more: Callable[[], str] | None = None) -> str:
     text = file.read_text()
     return text if more is None else f"{text}\n{more()}"
-
-
-def _first_sentence(file: Path) -> str:
-    """The first sentence behind a document's heading, without its links."""
-    with file.open() as lines:
-        paragraph: list[str] = []
-        for line in lines:
-            if line.startswith("#") or (not line.strip() and not paragraph):
-                continue
-            if not line.strip():
-                break
-            paragraph.append(line.strip())
-    plain = _LINK.sub(r"\1", " ".join(paragraph)).replace("`", "").replace("*", "")
-    return re.split(r"(?<=\.)\s", plain)[0].rstrip(":")
 
 
 def relinked(text: str, pages: Mapping[str, DocPage], base_url: str, ending: str) -> str:

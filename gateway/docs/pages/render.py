@@ -1,35 +1,62 @@
-"""Markdown as HTML: headings with anchors, tables that scroll, and the outline of a page. Raw HTML is text."""
+"""Markdown as HTML: headings with anchors, tables that scroll, and a page in parts. Raw HTML is text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-_LANGUAGES = {
-    "sh": "Shell",
-    "bash": "Shell",
-    "console": "Shell",
-    "python": "Python",
-    "js": "JavaScript",
-    "javascript": "JavaScript",
-    "json": "JSON",
-    "toml": "TOML",
-}
+from gateway.docs.pages.code_blocks import CodeBlock, are_alike, figure, tabs
+
 _SCROLLED = '<div class="table" tabindex="0" role="group" aria-label="Table">'
+_LINED_UP = '<div class="table listed">'
+_LISTS = (("Name", "Type"), ("Code", "Status", "Retry"))
+"""How the heads of tables begin that are shown as lists; their roles are written out for that."""
+_ROLES = {
+    "table_open": "table",
+    "thead_open": "rowgroup",
+    "tbody_open": "rowgroup",
+    "tr_open": "row",
+    "th_open": "columnheader",
+    "td_open": "cell",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A page from one second-level heading to the next; the first has what stands before them, and no anchor."""
+
+    anchor: str
+    words: str
+    html: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A page's HTML, and its second-level headings with their anchors."""
+    """A page's title, and its parts in their order."""
 
     title: str
-    html: str
-    outline: Sequence[tuple[str, str]]
+    parts: Sequence[Part]
+
+    @property
+    def html(self) -> str:
+        """The whole page."""
+        return "".join(part.html for part in self.parts)
+
+    @property
+    def outline(self) -> Sequence[Part]:
+        """The parts that have a heading."""
+        return [part for part in self.parts if part.anchor]
+
+    def around(self, anchors: Sequence[str]) -> tuple[str, str, str]:
+        """The page as three: what stands before the parts of these anchors, those, and the rest."""
+        found = [place for place, part in enumerate(self.parts) if part.anchor in anchors]
+        begin, end = (found[0], found[-1] + 1) if found else (len(self.parts), len(self.parts))
+        html = [part.html for part in self.parts]
+        return "".join(html[:begin]), "".join(html[begin:end]), "".join(html[end:])
 
 
 class Renderer:
@@ -40,8 +67,9 @@ class Renderer:
 
     def render(self, text: str) -> Rendered:
         """A whole document."""
-        tokens = self._markdown.parse(text)
-        title, outline, taken = "", [], set[str]()
+        tokens = list(_with_figures(self._markdown.parse(text)))
+        title, taken = "", set[str]()
+        starts = [("", "", 0)]
         for place, token in enumerate(tokens):
             if token.type == "heading_open":
                 words = _plain(tokens[place + 1])
@@ -50,15 +78,43 @@ class Renderer:
                 if token.tag == "h1":
                     title = words
                 elif token.tag == "h2":
-                    outline.append((anchor, words))
+                    starts.append((anchor, words, place))
             elif token.type == "tr_open":
                 _anchor_row(tokens, place, taken)
-            elif token.type == "fence":
-                tokens[place] = Token("html_block", "", 0, content=_figure(token))
-        html = self._markdown.renderer.render(tokens, self._markdown.options, {})
+        ends = [place for _, _, place in starts[1:]] + [len(tokens)]
+        parts = [
+            Part(anchor, words, self._html(tokens[begin:end]))
+            for (anchor, words, begin), end in zip(starts, ends, strict=True)
+        ]
+        return Rendered(title, parts)
+
+    def _html(self, tokens: Sequence[Token]) -> str:
+        html: str = self._markdown.renderer.render(tokens, self._markdown.options, {})
         # No text can hold a tag: what looks like one is escaped.
-        html = html.replace("<table>", f"{_SCROLLED}<table>").replace("</table>", "</table></div>")
-        return Rendered(title, html, outline)
+        html = html.replace('<table role="table">', f'{_LINED_UP}<table role="table">')
+        return html.replace("<table>", f"{_SCROLLED}<table>").replace("</table>", "</table></div>")
+
+
+def _with_figures(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens with HTML for their code, and with roles in tables that are shown as lists."""
+    blocks: list[CodeBlock] = []
+    number = 0
+    is_list = False
+    for place, token in enumerate(tokens):
+        if token.type == "fence":
+            blocks.append(CodeBlock(token.info.strip().partition(" ")[0], token.content))
+            if place + 1 == len(tokens) or tokens[place + 1].type != "fence":
+                number += 1
+                html = tabs(blocks, number) if are_alike(blocks) else "".join(map(figure, blocks))
+                blocks = []
+                yield Token("html_block", "", 0, content=html)
+            continue
+        if token.type == "table_open":
+            head = [_plain(one) for one in tokens[place : place + 12] if one.type == "inline"]
+            is_list = any(tuple(head[: len(names)]) == names for names in _LISTS)
+        if is_list and token.type in _ROLES:
+            token.attrSet("role", _ROLES[token.type])
+        yield token
 
 
 def _plain(inline: Token) -> str:
@@ -86,10 +142,3 @@ def _anchor_row(tokens: Sequence[Token], place: int, taken: set[str]) -> None:
     if re.fullmatch(r"[\w.-]+", name) and name not in taken and not name.isupper():
         taken.add(name)
         tokens[place].attrSet("id", name)
-
-
-def _figure(token: Token) -> str:
-    """A block of code, with the name of its language."""
-    label = _LANGUAGES.get(token.info.split()[0]) if token.info.strip() else None
-    caption = f"<figcaption>{label}</figcaption>" if label else ""
-    return f'<figure class="code">{caption}<pre tabindex="0"><code>{escape(token.content)}</code></pre></figure>\n'

@@ -67,11 +67,11 @@ class PublicPages:
         self._status, self._past = status, past
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
+        self._missing: MadePage | None = None
         self._schemas: dict[str, Callable[[], Any]] = {}
         self._made: dict[str, MadePage] = {}
         self._live: dict[str, tuple[float, MadePage]] = {}
         self._loading, self._making = trio.Lock(), trio.Lock()
-        """Gives a page the address that its reader knows the node by."""
 
     async def knows(self, path: str) -> bool:
         """Whether there is such a page."""
@@ -86,6 +86,14 @@ class PublicPages:
         if reply.status == 304 or not made.content_type.startswith(b"text/html"):
             return reply
         return replace(reply, headers=joined(reply.headers, _GUARDED))
+
+    async def missing(self, refused: Reply) -> Reply:
+        """The refusal of a path without a page, as a page: one for all, made once."""
+        if self._missing is None:
+            async with self._making:
+                self._missing = await (await self._with_html()).missing()
+        fields = joined(refused.headers, joined(_GUARDED, ((b"vary",), (b"accept",))))
+        return replace(refused, body=self._missing.body, content_type=self._missing.content_type, headers=fields)
 
     def _kept(self, request: Request) -> MadePage | None:
         made = self._made.get(request.path)
@@ -113,9 +121,12 @@ class PublicPages:
         text = await texts.make(request)
         if text is not None:
             return text
+        return await (await self._with_html()).make(request)
+
+    async def _with_html(self) -> HtmlPages:
         if self._html is None:
-            self._html = await trio.to_thread.run_sync(self._load_html, texts)
-        return await self._html.make(request)
+            self._html = await trio.to_thread.run_sync(self._load_html, await self._loaded())
+        return self._html
 
     async def _loaded(self) -> Texts:
         async with self._loading:
