@@ -26,7 +26,7 @@ _ROLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """A page from one second-level heading to the next; the first has what stands before them, and no anchor."""
 
     anchor: str
@@ -39,7 +39,7 @@ class Rendered:
     """A page's title, and its parts in their order."""
 
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
 
     @property
     def html(self) -> str:
@@ -47,7 +47,7 @@ class Rendered:
         return "".join(part.html for part in self.parts)
 
     @property
-    def outline(self) -> Sequence[Part]:
+    def outline(self) -> Sequence[PagePart]:
         """The parts that have a heading."""
         return [part for part in self.parts if part.anchor]
 
@@ -83,7 +83,7 @@ class Renderer:
                 _anchor_row(tokens, place, taken)
         ends = [place for _, _, place in starts[1:]] + [len(tokens)]
         parts = [
-            Part(anchor, words, self._html(tokens[begin:end]))
+            PagePart(anchor, words, self._html(tokens[begin:end]))
             for (anchor, words, begin), end in zip(starts, ends, strict=True)
         ]
         return Rendered(title, parts)

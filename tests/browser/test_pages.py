@@ -1,0 +1,167 @@
+"""The pages as a person meets them: in light, in dark, on a phone, on paper, and without JavaScript."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.chromium import AXE, DARK, DESKTOP, PHONE, PLAIN, Look, needed, open_chromium, open_node, visiting
+from tests.processes.commands import open_commands
+from tests.processes.place import Place, Served
+
+PAGES = {
+    "landing": "/",
+    "docs": "/docs",
+    "guide": "/docs/api",
+    "events": "/docs/events",
+    "errors": "/docs/errors",
+    "platform": "/docs/hackernews",
+    "endpoint": "/docs/github/repo/issues",
+    "search": "/docs/search?q=comments",
+    "status": "/status",
+}
+LOOKS: dict[str, tuple[Look, list[str] | None]] = {
+    "light": (DESKTOP, None),
+    "dark": (DARK, ["color-contrast"]),
+    "phone": (PHONE, ["scrollable-region-focusable", "target-size", "meta-viewport"]),
+}
+"""How each page is looked at, and by which of axe's rules: by all of them once, then by those that may differ."""
+ALL_LOOKS = ("landing", "docs", "errors", "endpoint", "search", "status")
+"""The others are made of the same pieces, and looked at in light."""
+VISITS = [(look, page) for look in LOOKS for page in PAGES if look == "light" or page in ALL_LOOKS]
+PAGE_BYTES_MAX = 150_000
+_BLOCKING = """performance.getEntriesByType("resource")
+    .filter(one => one.renderBlockingStatus == "blocking").map(one => new URL(one.name).pathname)"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with open_commands() as runner, open_node(Place(tmp_path_factory.mktemp("browser"), runner)) as served:
+        yield served
+
+
+@pytest.mark.parametrize(("look", "page"), VISITS)
+def test_a_page_is_readable_small_and_by_itself(look: str, page: str, browser: Browser, node: Served) -> None:
+    """Goal: nothing serious for axe, nothing cut off, nothing from elsewhere, nothing that its policy refuses, and no
+    script that the first paint waits for. Method: axe, and the browser's own account of what it loaded."""
+    needed(AXE.is_file(), "axe-core")
+    how, rules = LOOKS[look]
+    with visiting(browser, how) as visit:
+        answer = visit.page.goto(node.url + PAGES[page])
+        assert answer is not None
+        assert answer.status == 200
+        assert len(answer.body()) < PAGE_BYTES_MAX
+        assert visit.page.evaluate(_BLOCKING) == ["/style.css"]
+        assert visit.page.evaluate("document.scripts.length") == 0
+        assert visit.violations(rules) == []
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == how.width, "it is wider than its window"
+        assert visit.complaints == []
+    assert {url for url in visit.requests if not url.startswith(f"{node.url}/")} == set()
+
+
+def test_what_is_hard_to_read_is_found(browser: Browser) -> None:
+    needed(AXE.is_file(), "axe-core")
+    with visiting(browser, DESKTOP) as visit:
+        visit.page.set_content('<title>Pale</title><h1 style="color: #ccc">Pale</h1>')
+        (found,) = visit.violations(["color-contrast"])
+    assert found.startswith("color-contrast (serious): ")
+
+
+def test_a_dark_page_is_dark(browser: Browser, node: Served) -> None:
+    colours = []
+    for look in (DESKTOP, DARK):
+        with visiting(browser, look) as visit:
+            visit.page.goto(node.url)
+            colours.append(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert colours == ["rgb(255, 255, 255)", "rgb(15, 20, 24)"]
+
+
+@pytest.mark.parametrize("path", [PAGES["landing"], PAGES["endpoint"]])
+def test_a_page_looks_the_same_without_javascript(path: str, browser: Browser, node: Served) -> None:
+    shots = []
+    for look in (DESKTOP, PLAIN):
+        with visiting(browser, look) as visit:
+            visit.page.goto(node.url + path)
+            shots.append(visit.page.screenshot())
+    assert shots[0] == shots[1]
+
+
+def test_a_search_needs_no_javascript(browser: Browser, node: Served) -> None:
+    with visiting(browser, PLAIN) as visit:
+        page = visit.page
+        page.goto(node.url)
+        page.get_by_role("searchbox").fill("comments hacker news")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/docs/search?q=comments+hacker+news")
+        page.get_by_role("link", name="Hacker News: story/comments").click()
+        page.wait_for_url("**/docs/hackernews/story/comments")
+        assert page.get_by_role("heading", level=1).inner_text() == "Hacker News: story/comments"
+
+
+def test_a_call_is_read_in_another_language_without_javascript(browser: Browser, node: Served) -> None:
+    with visiting(browser, PLAIN) as visit:
+        page = visit.page
+        page.goto(node.url + PAGES["endpoint"])
+        blocks = page.locator(".tabs pre")
+        assert [block.is_visible() for block in blocks.all()] == [True, False, False]
+        page.get_by_text("Python", exact=True).click()
+        assert [block.is_visible() for block in blocks.all()] == [False, True, False]
+        page.keyboard.press("ArrowRight")
+        assert [block.is_visible() for block in blocks.all()] == [False, False, True]
+
+
+def test_the_policy_refuses_what_a_page_never_has(browser: Browser, node: Served) -> None:
+    """Goal: the policy holds in a browser. Method: a script and a picture that something slipped into the page."""
+    slipped = """() => new Promise(resolve => {
+        const refused = [];
+        document.addEventListener("securitypolicyviolation", event => {
+            refused.push(event.effectiveDirective);
+            if (refused.length == 3) resolve([refused.sort(), window.slipped]);
+        });
+        const script = document.createElement("script");
+        script.textContent = "window.slipped = true";
+        document.body.append(script);
+        const picture = document.createElement("img");
+        picture.src = "http://127.0.0.1:9/elsewhere.png";
+        document.body.append(picture);
+        const frame = document.createElement("iframe");
+        frame.src = "http://127.0.0.1:9/elsewhere";
+        document.body.append(frame);
+    })"""
+    with visiting(browser, DESKTOP) as visit:
+        visit.page.goto(node.url)
+        assert visit.page.evaluate(slipped) == [["frame-src", "img-src", "script-src-elem"], None]
+
+
+def test_the_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        visit.page.goto(node.url + PAGES["guide"])
+        visit.page.keyboard.press("Tab")
+        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        visit.page.keyboard.press("Enter")
+        assert visit.page.evaluate("document.activeElement.id") == "main"
+
+
+def test_paper_has_the_text_and_every_language_and_no_menu(browser: Browser, node: Served) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        page.goto(node.url + PAGES["endpoint"])
+        page.emulate_media(media="print")
+        assert [block.is_visible() for block in page.locator(".tabs pre").all()] == [True, True, True]
+        assert not any(one.is_visible() for one in page.locator("nav, .search, .foot").all())
+        assert page.get_by_role("heading", level=1).is_visible()
+
+
+def test_an_address_without_a_page_says_so_and_searches(browser: Browser, node: Served) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        answer = visit.page.goto(f"{node.url}/docs/nowhere")
+        assert answer is not None
+        assert answer.status == 404
+        assert visit.page.get_by_role("heading", level=1).inner_text() == "There is no such page"
+        assert visit.page.get_by_role("searchbox", name="Words to search for").is_visible()
