@@ -18,6 +18,14 @@ class BillingEvents(Protocol):
         """The key has just been revoked; a second revocation publishes nothing."""
         ...
 
+    def account_suspended(self, tx: Tx, account_id: str) -> None:
+        """The account has just been suspended."""
+        ...
+
+    def account_resumed(self, tx: Tx, account_id: str) -> None:
+        """The account was suspended, and has just become active again."""
+        ...
+
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         """The credits of one account or more have just become low or exhausted."""
         ...
@@ -27,6 +35,12 @@ class Silence:
     """Publishes nothing."""
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
+        """Do nothing."""
+
+    def account_suspended(self, tx: Tx, account_id: str) -> None:
+        """Do nothing."""
+
+    def account_resumed(self, tx: Tx, account_id: str) -> None:
         """Do nothing."""
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:

@@ -29,9 +29,19 @@ class KeyBudgetReached(BillingError):
 class KeyUnusable(BillingError):
     """The key does not open anything (spec 5.2: 401)."""
 
-    def __init__(self, reason: Literal["malformed", "unknown", "revoked", "expired"]) -> None:
+    def __init__(self, reason: Literal["malformed", "unknown", "revoked", "expired", "suspended"]) -> None:
         super().__init__(f"the key is {reason}")
         self.reason = reason
+
+
+class AccountSuspended(KeyUnusable):
+    """The account is suspended: none of its keys opens anything and nothing of its own is begun, until it is resumed.
+
+    An account's own work, which has no key, is refused with it too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("suspended")
 
 
 class AccountUnknown(BillingError):
@@ -39,6 +49,14 @@ class AccountUnknown(BillingError):
 
     def __init__(self, account_id: str) -> None:
         super().__init__(f"there is no account {account_id}")
+        self.account_id = account_id
+
+
+class AccountDeleted(BillingError):
+    """The account was deleted: only its ledger is kept."""
+
+    def __init__(self, account_id: str) -> None:
+        super().__init__(f"the account {account_id} is deleted")
         self.account_id = account_id
 
 

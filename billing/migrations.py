@@ -1,5 +1,6 @@
 """The tables of accounts, keys, the journal, usage and open charges."""
 
+from billing.accounts.lifecycle import m0009_account_states
 from billing.old_entries import enter_old_entries, prove_old_entries, reopen_charges
 from storage.migrations import MigrationSet, Schema
 
@@ -76,7 +77,6 @@ INDEXES = (
     "CREATE INDEX ledger_of_account ON ledger_entries (account_id, id)",
     # One deduction, one settlement and one refund for a request: the database itself refuses a second closing.
     "CREATE UNIQUE INDEX ledger_of_request ON ledger_entries (request_id, kind) WHERE request_id IS NOT NULL",
-    # Holds all that the report of recent deductions needs, so that it stays fast on a busy account.
     "CREATE INDEX ledger_spending ON ledger_entries (account_id, created_at, amount) WHERE kind = 'settlement'",
 )
 
@@ -295,5 +295,6 @@ MIGRATIONS = MigrationSet(
         m0006_entries,
         m0007_open_charges,
         m0008_archives,
+        m0009_account_states,
     ),
 )

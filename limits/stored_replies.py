@@ -31,6 +31,9 @@ DROP_OLD = """
 DELETE FROM replies
 WHERE kept_at < ? AND id IN (SELECT id FROM replies WHERE kept_at < ? ORDER BY kept_at LIMIT ?)
 """
+DROP_OF_ACCOUNT = """
+DELETE FROM replies WHERE id IN (SELECT id FROM replies WHERE account_id = ? ORDER BY kept_at, id LIMIT ?)
+"""
 
 
 def reply_id(account_id: str, text: str) -> str:
@@ -51,6 +54,11 @@ def forget_old_replies(tx: Tx, now: float) -> int:
     """Drop some replies that no claim can name any more; how many, 0 when there are none left."""
     before = now - KEPT_S - TOUCH_S
     return tx.run(DROP_OLD, (before, before, FORGET_AT_ONCE))
+
+
+def forget_replies_of(tx: Tx, account_id: str) -> int:
+    """Drop some replies of an account, whose claims replay nothing any more; how many, 0 when none are left."""
+    return tx.run(DROP_OF_ACCOUNT, (account_id, FORGET_AT_ONCE))
 
 
 def add_replies(schema: Schema) -> None:

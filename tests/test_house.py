@@ -46,6 +46,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "bench.sweep": "one module a command of the suite",
         "billing.keys.text": "pure, and the one place that knows how a key is written",
         "events.migrations": "one set of migrations a package",
+        "gateway.admin.account_operations": "one module a family of operations",
         "gateway.calls.pricing": "a price in words, made of the declaration alone",
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
         "gateway.docs.account.credits": "one module a family of routes",

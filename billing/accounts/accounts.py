@@ -6,21 +6,24 @@ from functools import partial
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from billing.accounts.balances import Balances
-from billing.errors import AccountUnknown, TermsInvalid
+from billing.errors import AccountDeleted, AccountUnknown, TermsInvalid
 from billing.journal import BONUS, PURCHASE, add_rows, issue, micros
 from billing.names import Names
 from limits.gate import BalanceUpdate
 from storage.store import Row, Store, Tx, Write
 
 Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
+LifeState: TypeAlias = Literal["active", "suspended", "deleting", "deleted"]
+"""The state of an account; one that is `deleting` is gone for everybody, and its data is being removed."""
 
 WELCOME_CREDITS = 100
 PAGE_MAX = 1_000
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
-COLUMNS = "id, name, plan, unlimited, balance, held, created_at"
+MADE = "id, name, plan, unlimited, balance, held, created_at"
+COLUMNS = f"{MADE}, state"
 ADD = f"""
-INSERT INTO accounts ({COLUMNS}, pack, number, place) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)
+INSERT INTO accounts ({MADE}, pack, number, place) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)
 """  # noqa: S608 - constants
 NEXT_NUMBER = "SELECT COALESCE(MAX(number), 0) + 1 FROM accounts"
 NUMBERS_LOCK = "numbers of accounts"
@@ -35,6 +38,7 @@ GRANT = """
 UPDATE accounts SET balance = balance + ?, pack = ?, place = place + 1, version = version + 1 WHERE id = ?
 """
 READ_GRANTED = "SELECT number, place, version, balance FROM accounts WHERE id = ?"
+GONE: tuple[LifeState, ...] = ("deleting", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Account:
     balance: int
     held: int
     created_at: float
+    state: LifeState = "active"
 
 
 class Accounts:
@@ -91,7 +96,7 @@ class Accounts:
         """Enter a purchase; the balance after it. `write` stands in for the store's own.
 
         Raises:
-            AccountUnknown: there is no such account.
+            AccountUnknown, AccountDeleted: there is no such account any more.
             TermsInvalid: the amount is not positive, or beyond what can be.
         """
         if not 0 < amount <= GRANT_MAX:
@@ -99,7 +104,7 @@ class Accounts:
         return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
 
     async def change_plan(self, account_id: str, plan: Plan, *, write: Write | None = None) -> Account:
-        """The account with another plan, which counts from its next request. Raises AccountUnknown."""
+        """The account with another plan, which counts from its next request. Raises AccountUnknown, AccountDeleted."""
         return await (write or self._store.write)(partial(_change_plan, account_id, plan))
 
     async def list(self, *, after: str | None = None, limit: int = PAGE_MAX) -> list[Account]:
@@ -118,10 +123,10 @@ class Accounts:
         return account
 
     def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
+        read_kept_account(tx, account_id)
         tx.run(GRANT, (amount, amount, account_id))
         row = tx.one(READ_GRANTED, (account_id,))
-        if row is None:
-            raise AccountUnknown(account_id)
+        assert row is not None, "it is locked"
         number, place, version, balance = row
         current = BalanceUpdate(version, balance)
         self._enter(tx, account_id, _Issue(PURCHASE, amount, description, number, place), current)
@@ -160,7 +165,16 @@ def read_account(tx: Tx, account_id: str) -> Account:
     return _account(row)
 
 
+def read_kept_account(tx: Tx, account_id: str) -> Account:
+    """As `read_account`, for a change of an account that is there. Raises AccountUnknown, AccountDeleted."""
+    account = read_account(tx, account_id)
+    if account.state in GONE:
+        raise AccountDeleted(account_id)
+    return account
+
+
 def _change_plan(account_id: str, plan: Plan, tx: Tx) -> Account:
+    read_kept_account(tx, account_id)
     tx.run(CHANGE_PLAN, (plan, account_id))
     return read_account(tx, account_id)
 
@@ -173,5 +187,5 @@ def _list(after: str | None, limit: int, tx: Tx) -> list[Account]:
 
 
 def _account(row: Row) -> Account:
-    id_, name, plan, unlimited, balance, held, created_at = row
-    return Account(id_, name, plan, bool(unlimited), balance, held, created_at)
+    id_, name, plan, unlimited, balance, held, created_at, state = row
+    return Account(id_, name, plan, bool(unlimited), balance, held, created_at, state)

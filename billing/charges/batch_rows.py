@@ -83,6 +83,8 @@ class AccountState:
     """The number that stands for the account in the journal."""
     place: int = 0
     """The place of its last posting."""
+    state: str = "active"
+    """Nothing is taken from another one; what is open is closed all the same."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from storage.store import Tx, Value
 
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
-SELECT accounts.id, balance, held, unlimited, version, pack, number, place FROM {in} AS asked, accounts
+SELECT accounts.id, balance, held, unlimited, version, pack, number, place, state FROM {in} AS asked, accounts
 WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
 READ_KEYS = """
@@ -88,7 +88,7 @@ def read_rows(tx: Tx, requests: Sequence[Request], names: Names) -> BatchRows:
     notes = names.notes(tx, {request.description for request in closing if isinstance(request, CloseRequest)})
     rows = BatchRows(
         accounts={
-            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], row[6], row[7])
+            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], *row[6:])
             for row in tx.all_in(READ_ACCOUNTS, account_ids)
         },
         keys={row[0]: KeyState(*row[1:]) for row in tx.all_in(READ_KEYS, key_ids)},

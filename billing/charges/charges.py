@@ -53,7 +53,8 @@ class Charges:
         """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
 
         Raises:
-            KeyUnusable, InsufficientCredits, KeyBudgetReached, AccountUnknown, ChargeExists: nothing was deducted.
+            KeyUnusable, AccountUnknown, AccountDeleted, ChargeExists: nothing was deducted.
+            InsufficientCredits, KeyBudgetReached: nothing was deducted.
             StoreUnavailable: nothing was deducted, or `finish` refunds it.
         """
         assert request.credits >= 0

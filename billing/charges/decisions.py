@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from billing.charges.batch_rows import (
+    AccountState,
     BatchRows,
     Charge,
     ChargeRequest,
@@ -17,6 +18,8 @@ from billing.charges.batch_rows import (
     Request,
 )
 from billing.errors import (
+    AccountDeleted,
+    AccountSuspended,
     AccountUnknown,
     BillingError,
     ChargeExists,
@@ -57,10 +60,10 @@ def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> Charge
 
 
 def _refusal(rows: BatchRows, request: ChargeRequest, now: float) -> BillingError | None:
-    """Why the request may not be charged, in this order: key, balance, the key's budget (spec 5.2)."""
+    """Why the request may not be charged, in this order: account, key, balance, the key's budget (spec 5.2)."""
     account = rows.accounts.get(request.account_id)
-    if account is None:
-        return AccountUnknown(request.account_id)
+    if account is None or account.state != "active":
+        return _closed(request.account_id, account)
     if request.request_id in rows.charged or request.request_id in rows.open:
         return ChargeExists(request.request_id)
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
@@ -72,6 +75,13 @@ def _refusal(rows: BatchRows, request: ChargeRequest, now: float) -> BillingErro
     if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
         return KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
     return None
+
+
+def _closed(account_id: str, account: AccountState | None) -> BillingError:
+    """Why nothing is taken from an account that is not active."""
+    if account is None:
+        return AccountUnknown(account_id)
+    return AccountSuspended() if account.state == "suspended" else AccountDeleted(account_id)
 
 
 def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unknown", "revoked", "expired"] | None:

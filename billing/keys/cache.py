@@ -9,7 +9,7 @@ from limits.gate import NO_GENERATION
 
 ENTRIES_MAX = 50_000
 
-Refused: TypeAlias = Literal["unknown", "revoked"]
+Refused: TypeAlias = Literal["unknown", "revoked", "suspended"]
 _V = TypeVar("_V")
 
 
@@ -39,7 +39,8 @@ class KeyCache:
 
     Whoever changes a key forgets its digest after the commit. A look-up takes `look` before it reads the store: what it
     read is kept only if no key changed in between. Good ones are believed for `known_s`, or without it until they are
-    forgotten; bad ones stay bad.
+    forgotten; bad ones stay bad. Only a suspended account's may become good again: where other nodes change keys too,
+    such a finding is not kept.
     """
 
     def __init__(self, known_s: float | None = None) -> None:
@@ -72,7 +73,8 @@ class KeyCache:
             _put(self._active, digest, found)
         else:
             self._active.pop(digest, None)
-            _put(self._refused, digest, found)
+            if found != "suspended" or look.known_until is None:
+                _put(self._refused, digest, found)
 
     def forget(self, digest: str) -> None:
         """The key of this digest was changed."""

@@ -1,32 +1,24 @@
-"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2).
-
-Where other nodes remember keys too, each change begins a new generation of the key, before its commit and after it: a
-node that looks the key up in between does so again. While the shared state is away, the change is made all the same and
-published once it is back. Until then another node may answer from its memory for `KNOWN_S` after its look-up, at
-worst: but charge nothing, since every charge reads the key's own row.
-"""
+"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2). How changes reach other nodes: `changing.py`."""
 
 import enum
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import trio
 
-from billing.accounts.accounts import PAGE_MAX, read_account
+from billing.accounts.accounts import PAGE_MAX, read_kept_account
 from billing.billing_events import SILENT, BillingEvents
-from billing.errors import KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
+from billing.errors import AccountSuspended, KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.keys.cache import Key, KeyCache, Refused
-from billing.keys.records import KeyRecord, list_keys, read_key
+from billing.keys.changing import KeyChanges, TouchedKey
+from billing.keys.records import KEPT, KeyRecord, list_keys, read_key
 from billing.keys.sealing import Cipher
 from billing.keys.text import KeyText, digest
 from limits.gate import KNOWN_S, NO_GENERATION, Gate
-from storage.errors import StateUnavailable
 from storage.store import Store, Tx, Write
 
 ACTIVE_KEYS_MAX = 5
-PUBLISH_S = 1.0
 
 COUNT_ACTIVE = """
 SELECT COUNT(*) FROM keys WHERE account_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)
@@ -37,8 +29,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)
 """
 NEXT_NUMBER = "SELECT COALESCE(MAX(number), 0) + 1 FROM keys"
 NUMBERS_LOCK = "numbers of keys"
-FIND = "SELECT id, account_id, name, expires_at, revoked_at FROM keys WHERE hash = ?"
-READ_HASH = "SELECT hash FROM keys WHERE id = ?"
+FIND = """
+SELECT keys.id, account_id, keys.name, expires_at, revoked_at, state
+FROM keys JOIN accounts ON accounts.id = account_id WHERE hash = ?
+"""
+READ_TOUCHED = f"SELECT id, account_id, hash FROM keys WHERE id = ? AND {KEPT}"  # noqa: S608 - constants
+READ_SEALED = f"SELECT sealed FROM keys WHERE id = ? AND {KEPT}"  # noqa: S608 - constants
 READ_ENDS = """
 SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id = asked.value
 """
@@ -89,15 +85,15 @@ class Keys:
         self._now = now
         self._make_id = make_id
         self._text = KeyText(prefix)
-        self._shared = shared
         self._billing_events = billing_events
         self._cache = KeyCache(None if shared is None else KNOWN_S)
+        self.changes = KeyChanges(store, self._cache, shared)
 
     def find_nowait(self, presented: str) -> Key | None:
         """The key, or None when the store has to be asked (`find`).
 
         Raises:
-            KeyUnusable: malformed, unknown, revoked or expired.
+            KeyUnusable: malformed, unknown, revoked or expired, or its account is suspended.
         """
         digested = digest(presented)
         key = self._cache.active(digested)
@@ -105,14 +101,14 @@ class Keys:
             return key if key.expires_at is None else self._unexpired(key)
         self._text.check(presented)  # not before, since a key that is known has passed it
         if reason := self._cache.refused(digested):
-            raise KeyUnusable(reason)
+            raise _unusable(reason)
         return None
 
     async def find(self, presented: str, generation: bytes | None = None) -> Key:
         """The key, from memory or from the store; with a `generation` as it stands after the change that began it.
 
         Raises:
-            KeyUnusable: malformed, unknown, revoked or expired.
+            KeyUnusable: malformed, unknown, revoked or expired, or its account is suspended.
         """
         await trio.lowlevel.checkpoint()
         key = self.find_nowait(presented)
@@ -122,7 +118,7 @@ class Keys:
         found = await self._store.read(partial(_find, digested, generation or NO_GENERATION, look.known_until))
         self._cache.keep(digested, found, look)
         if not isinstance(found, Key):
-            raise KeyUnusable(found)
+            raise _unusable(found)
         return self._unexpired(found)
 
     async def create(
@@ -137,7 +133,7 @@ class Keys:
         """A new key of the account. `write` stands in for the store's own, here and where else it is taken.
 
         Raises:
-            AccountUnknown: there is no such account.
+            AccountUnknown, AccountDeleted: there is no such account any more.
             TooManyKeys: the account has five active ones.
             TermsInvalid: a limit below 0.
         """
@@ -205,7 +201,7 @@ class Keys:
             KeyUnknown: there is no such key.
             SealBroken: it was sealed with another secret.
         """
-        row = await self._store.read(lambda tx: tx.one("SELECT sealed FROM keys WHERE id = ?", (key_id,)))
+        row = await self._store.read(lambda tx: tx.one(READ_SEALED, (key_id,)))
         if row is None:
             raise KeyUnknown(key_id)
         return self._cipher.unseal(row[0], bound_to=key_id)
@@ -215,26 +211,11 @@ class Keys:
         self._cache.forget_all()
 
     async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
-        if self._shared is None:
-            return await self._commit(key_id, change, write)
-        account_id = (await self.get(key_id)).account_id
-        await _begin_generation(self._shared, account_id, key_id)
-        try:
-            return await self._commit(key_id, change, write)
-        finally:  # cancelled or failed, it may have happened
-            with trio.move_on_after(PUBLISH_S, shield=True):
-                await _begin_generation(self._shared, account_id, key_id)
-
-    async def _commit(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
         def run(tx: Tx) -> KeyRecord:
-            row = tx.one(READ_HASH, (key_id,))
-            if row is None:
-                raise KeyUnknown(key_id)
             change(tx)
-            tx.on_commit(partial(self._cache.forget, row[0]))
             return read_key(tx, key_id)
 
-        return await (write or self._store.write)(run)
+        return await self.changes.run(partial(_find_touched, key_id), run, write)
 
     def _add(
         self,
@@ -247,7 +228,7 @@ class Keys:
         expires_at: float | None,
     ) -> NewKey:
         now = self._now()
-        read_account(tx, account_id)
+        read_kept_account(tx, account_id)
         if tx.all(COUNT_ACTIVE, (account_id, now))[0][0] >= ACTIVE_KEYS_MAX:
             raise TooManyKeys(limit=ACTIVE_KEYS_MAX)
         sealed = self._cipher.seal(new.key, bound_to=new.id)
@@ -263,18 +244,25 @@ class Keys:
         return key
 
 
-async def _begin_generation(shared: Gate, account_id: str, key_id: str) -> None:
-    """Begin a new generation. The gate begins it later when it cannot now: no change of a key waits for that."""
-    with suppress(StateUnavailable):
-        await shared.change_key(account_id, key_id)
+def _find_touched(key_id: str, tx: Tx) -> list[TouchedKey]:
+    row = tx.one(READ_TOUCHED, (key_id,))
+    if row is None:
+        raise KeyUnknown(key_id)
+    return [TouchedKey(*row)]
 
 
 def _find(digested: str, generation: bytes, known_until: float | None, tx: Tx) -> Key | Refused:
     row = tx.one(FIND, (digested,))
     if row is None:
         return "unknown"
-    id_, account_id, name, expires_at, revoked_at = row
-    return "revoked" if revoked_at is not None else Key(id_, account_id, name, expires_at, generation, known_until)
+    id_, account_id, name, expires_at, revoked_at, state = row
+    if revoked_at is not None:
+        return "revoked"
+    return "suspended" if state != "active" else Key(id_, account_id, name, expires_at, generation, known_until)
+
+
+def _unusable(reason: Refused) -> KeyUnusable:
+    return AccountSuspended() if reason == "suspended" else KeyUnusable(reason)
 
 
 def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:

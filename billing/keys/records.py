@@ -6,7 +6,9 @@ from billing.errors import KeyUnknown
 from storage.store import Tx
 
 COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
-READ = f"SELECT {COLUMNS} FROM keys WHERE id = ?"  # noqa: S608 - constants
+KEPT = "sealed <> ''"
+"""A deleted account's keys are none: only their ids and counters are left, for the ledger."""
+READ = f"SELECT {COLUMNS} FROM keys WHERE id = ? AND {KEPT}"  # noqa: S608 - constants
 OF_ACCOUNT = "account_id = ?"
 AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"
 LIST = f"SELECT {COLUMNS} FROM keys WHERE {{where}} ORDER BY created_at, id LIMIT ?"  # noqa: S608 - constants
@@ -40,5 +42,5 @@ def list_keys(account_id: str | None, after: str | None, limit: int, tx: Tx) -> 
     if after is not None:
         read_key(tx, after)
     bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}
-    sql = LIST.format(where=" AND ".join(bounds) or "1 = 1")
+    sql = LIST.format(where=" AND ".join((KEPT, *bounds)))
     return [KeyRecord(*row) for row in tx.all(sql, (*bounds.values(), limit))]

@@ -36,6 +36,7 @@ ON CONFLICT (id) DO UPDATE SET types = excluded.types, subjects = excluded.subje
 DROP: Final = "DELETE FROM consumers WHERE id IN {in}"
 KEYS: Final = "SELECT DISTINCT key_id FROM consumers WHERE key_id > ? ORDER BY key_id LIMIT ?"
 DROP_OF_KEY: Final = "DELETE FROM consumers WHERE key_id = ?"
+DROP_OF_ACCOUNT: Final = "DELETE FROM consumers WHERE account_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,11 @@ def keys_with_consumers(tx: Tx, after: str, limit: int) -> list[str]:
 def forget_consumers(tx: Tx, key_id: str) -> int:
     """Drop all consumers of a key, `CONSUMERS_MAX` at most; how many."""
     return tx.run(DROP_OF_KEY, (key_id,))
+
+
+def forget_consumers_of(tx: Tx, account_id: str) -> int:
+    """Drop all consumers of an account, a few for each of its keys; how many."""
+    return tx.run(DROP_OF_ACCOUNT, (account_id,))
 
 
 def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumers]:

@@ -111,6 +111,12 @@ class KeyRevoked(Struct, frozen=True, kw_only=True):
     last4: str
 
 
+class AccountChange(Struct, frozen=True, kw_only=True):
+    """The account that was suspended or resumed."""
+
+    account_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One type of event. An `account_wide` one belongs to no key: every key of the account sees it."""
@@ -156,6 +162,8 @@ _ALL_KINDS = (
     Kind("credits.low", "20% of the last pack of credits are left.", CreditsLow, account_wide=True),
     Kind("credits.exhausted", "No credits are left.", CreditsExhausted, account_wide=True),
     Kind("key.revoked", "An API key was revoked.", KeyRevoked, account_wide=True),
+    Kind("account.suspended", "The operator suspended the account.", AccountChange, account_wide=True),
+    Kind("account.resumed", "The operator resumed the account.", AccountChange, account_wide=True),
 )
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in _ALL_KINDS})

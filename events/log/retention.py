@@ -1,4 +1,4 @@
-"""Removing what is older than the retention, whole days at a time (spec 8, decisions 13).
+"""Removing what is older than the retention, by whole days, and what a deleted account has (spec 8, decisions 13).
 
 A log's first position jumps in one small write: from then on nobody sees what lies before. The rows follow in chunks
 with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at once, and a sweep that died
@@ -34,6 +34,8 @@ UPDATE feeds SET first_pos = ?, first_at = COALESCE(
 WHERE account_id = ? AND first_pos < ?
 """
 PURGE: Final = "DELETE FROM events WHERE account_id = ? AND pos > ? AND pos <= ?"
+READ_ENDS: Final = "SELECT last_pos, purged_pos FROM feeds WHERE account_id = ?"
+FORGET: Final = "DELETE FROM feeds WHERE account_id = ? AND purged_pos = last_pos"
 PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged_pos < ?"
 
 
@@ -64,6 +66,24 @@ async def sweep(store: Store, now: float, days: int, *, chunk: int = CHUNK, paus
                 await trio.sleep(pause_s)
         after = dues[-1].account_id
     return removed
+
+
+async def clear(store: Store, account_id: str, *, chunk: int = CHUNK, pause_s: float = PAUSE_S) -> None:
+    """Remove an account's whole log, as `sweep` removes what is old, and then the log itself."""
+    while (ends := await store.read(lambda tx: tx.one(READ_ENDS, (account_id,)))) is not None:
+        last_pos, purged_pos = ends
+        await store.write(partial(jump, account_id, last_pos + 1))
+        for start in range(purged_pos, last_pos, chunk):
+            await store.write(partial(purge, account_id, start, min(start + chunk, last_pos)))
+            await trio.sleep(pause_s)
+        if await store.write(partial(_forget, account_id)):
+            return
+
+
+def _forget(account_id: str, tx: Tx) -> bool:
+    """Drop the log's own row; False: something was appended meanwhile."""
+    tx.lock([feed_lock(account_id)])
+    return tx.run(FORGET, (account_id,)) == 1
 
 
 def jump(account_id: str, first_pos: int, tx: Tx) -> None:

@@ -10,7 +10,8 @@ Awake, its task reads the store (`gateway/feed/polling.py`, `following.py`): it 
 of its time what there is, or waits again. What no arrow takes is noted and ends the next wait at once: `wake` until
 `arm`, `close` and `disconnect` for good. So nothing that happens between a read and its wait is missed. A page that is
 being fetched is waited for whatever else happens, but for the client's end; what comes meanwhile may not be on it.
-The end of the reader's key ends each of its waits as `close` does, as REVOKED.
+The end of the reader's key ends each of its waits as `close` does, as REVOKED; so does its account's suspension, as
+SUSPENDED.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from events.sleeper import Sleeper
 from limits.timers import Deadlines
 
 KEY_REVOKED: Final = "key.revoked"
+ACCOUNT_SUSPENDED: Final = "account.suspended"
 BeginRead = Callable[[Sleeper], None]
 
 
@@ -46,12 +48,17 @@ class WaitEnd(enum.Enum):
     GONE = "gone"
     CLOSING = "closing"
     REVOKED = "revoked"
+    SUSPENDED = "suspended"
+
+
+_BARS: Final = {KEY_REVOKED: WaitEnd.REVOKED, ACCOUNT_SUSPENDED: WaitEnd.SUSPENDED}
 
 
 class Waiter(Sleeper):
     """One reader of an account's log."""
 
     __slots__ = (
+        "_barred",
         "_begin_read",
         "_closing",
         "_deadlines",
@@ -59,7 +66,6 @@ class Waiter(Sleeper):
         "_filters",
         "_key_id",
         "_moved",
-        "_revoked",
         "_scope",
         "_seen_pos",
         "_state",
@@ -86,7 +92,7 @@ class Waiter(Sleeper):
         self._moved = False
         self._closing = False
         self._disconnected = False
-        self._revoked = False
+        self._barred: WaitEnd | None = None
 
     @property
     def is_parked(self) -> bool:
@@ -121,7 +127,7 @@ class Waiter(Sleeper):
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.found = None
-        if self._moved or self._closing or self._disconnected or self._revoked:
+        if self._moved or self._closing or self._disconnected or self._barred:
             await trio.lowlevel.cancel_shielded_checkpoint()
         elif gone is None:
             self._state = WaiterState.PARKED
@@ -144,9 +150,9 @@ class Waiter(Sleeper):
         return self._end()
 
     def observe(self, moved: Moved) -> None:
-        """Wake it if it may read this event and has not, or if its key ends."""
-        if moved.subject_id == self._key_id and moved.type == KEY_REVOKED:
-            self._revoked = True
+        """Wake it if it may read this event and has not, or if its key opens nothing from here on."""
+        if moved.type in _BARS and moved.subject_id in (self._key_id, self.account_id):
+            self._barred = _BARS[moved.type]
             self._end_wait()
             return
         if self._moved or moved.pos <= self._seen_pos:
@@ -208,8 +214,8 @@ class Waiter(Sleeper):
         """Why the wait that is over ended, by what counts most."""
         if self._disconnected:
             return WaitEnd.GONE
-        if self._revoked:
-            return WaitEnd.REVOKED
+        if self._barred is not None:
+            return self._barred
         if self.found is not None:
             return WaitEnd.MOVED
         if self._closing:

@@ -26,6 +26,7 @@ FORGET = """
 DELETE FROM operations
 WHERE at < ? AND id IN (SELECT id FROM operations WHERE at < ? ORDER BY at LIMIT ?)
 """
+FORGET_ACCOUNT = "DELETE FROM operations WHERE result LIKE ?"
 
 
 class OperationRepeated(Exception):
@@ -87,6 +88,11 @@ def _run_once(fn: Callable[[Tx], T], record: OperationRecord, now: Callable[[], 
 def forget_operations(tx: Tx, now: float) -> int:
     """Drop some records of long ago; how many, 0 when there are none left."""
     return tx.run(FORGET, (now - KEPT_S, now - KEPT_S, FORGET_AT_ONCE))
+
+
+def forget_operations_of(tx: Tx, account_id: str) -> int:
+    """Drop the records whose results name an account, and with it perhaps its name and its keys'; how many."""
+    return tx.run(FORGET_ACCOUNT, (f'%"{account_id}"%',))
 
 
 def m0001_operations(schema: Schema) -> None:

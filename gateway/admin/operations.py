@@ -171,7 +171,7 @@ class Operations:
         create = partial(
             self._accounts.create, args.name, plan=args.plan, credits=args.credits, unlimited=args.unlimited
         )
-        return await self._once("account.create", args, create, _account)
+        return await self.once("account.create", args, create, _account)
 
     async def _list_accounts(self, args: PageArguments) -> Any:
         found = await self._accounts.list(after=args.after, limit=args.limit)
@@ -184,7 +184,7 @@ class Operations:
         return {**asdict(account), **spent, "created_at": iso(account.created_at)}
 
     async def _change_plan(self, args: AccountPlan) -> Any:
-        return await self._once(
+        return await self.once(
             "account.plan", args, partial(self._accounts.change_plan, args.account, args.plan), _account
         )
 
@@ -198,7 +198,7 @@ class Operations:
 
     async def _grant(self, args: CreditsGrant) -> Any:
         grant = partial(self._accounts.grant, args.account, args.amount)
-        return await self._once("credits.grant", args, grant, partial(_granted, args.account))
+        return await self.once("credits.grant", args, grant, partial(_granted, args.account))
 
     async def _create_key(self, args: KeyCreate) -> Any:
         expires_at = _instant(args.expires_at)
@@ -207,14 +207,14 @@ class Operations:
         create = partial(
             self._keys.create, args.account, name=args.name, credit_limit=args.credit_limit, expires_at=expires_at
         )
-        made = await self._once("key.create", args, create, lambda new: {"id": new.id, "last4": new.last4})
+        made = await self.once("key.create", args, create, lambda new: {"id": new.id, "last4": new.last4})
         return {"id": made["id"], "key": await self._keys.reveal(made["id"]), "last4": made["last4"]}
 
     async def _list_keys(self, args: KeyList) -> Any:
         return [_key(record) for record in await self._keys.list(args.account, after=args.after, limit=args.limit)]
 
     async def _revoke_key(self, args: KeyRevoke) -> Any:
-        return await self._once("key.revoke", args, partial(self._keys.revoke, args.key), _key)
+        return await self.once("key.revoke", args, partial(self._keys.revoke, args.key), _key)
 
     async def _reveal_key(self, args: KeyName) -> Any:
         return {"id": args.key, "key": await self._keys.reveal(args.key)}
@@ -222,9 +222,9 @@ class Operations:
     async def _update_key(self, args: KeyUpdate) -> Any:
         limit = _limit(args.credit_limit)
         update = partial(self._keys.update, args.key, credit_limit=limit, reset_usage=args.reset_usage)
-        return await self._once("key.update", args, update, _key)
+        return await self.once("key.update", args, update, _key)
 
-    async def _once(
+    async def once(
         self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]
     ) -> Any:
         """Do a change by `do(write=...)`, once where it has an operation id; `shown` makes it ready for JSON."""

@@ -75,6 +75,42 @@ def account_plan(config_path: str | None, account_id: str, plan: str, operation_
     show(change(config_path, "account.plan", operation_id, account=account_id, plan=plan), as_json=as_json)
 
 
+@account.command("suspend")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@operation_id_option
+@json_option
+def account_suspend(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
+    """Refuse an account's keys and skip its Monitors until it is resumed. What is under way goes on."""
+    show(change(config_path, "account.suspend", operation_id, account=account_id), as_json=as_json)
+
+
+@account.command("resume")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@operation_id_option
+@json_option
+def account_resume(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
+    """Let a suspended account go on."""
+    show(change(config_path, "account.resume", operation_id, account=account_id), as_json=as_json)
+
+
+@account.command("delete")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option("--yes", is_flag=True, help="Delete it without asking first.")
+@operation_id_option
+@json_option
+def account_delete(**o: Any) -> None:
+    """End an account for good: its keys, Monitors, events and names go, its ledger stays."""
+    account_id = o["account_id"]
+    if not o["yes"]:
+        found = operate(o["config_path"], "account.show", account=account_id)
+        what = f"the account {account_id} ({found['name']}), with {found['balance']} credits"
+        click.confirm(f"Delete {what}? This cannot be undone.", abort=True, err=True)
+    show(change(o["config_path"], "account.delete", o["operation_id"], account=account_id), as_json=o["as_json"])
+
+
 @account.command("transactions")
 @config_option
 @click.argument("account_id", metavar="ACCOUNT")

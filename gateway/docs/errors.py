@@ -30,6 +30,7 @@ class Reason:
 
 _ALL: Final = (
     Reason("MISSING_API_KEY", "key_in_query", "The key stands in the address, where logs keep it: revoke it."),
+    Reason("INVALID_API_KEY", "account_suspended", "The operator has suspended the key's account."),
     Reason("INVALID_REQUEST", "key_in_query", "A second key stands in the address, where logs keep it: revoke it."),
     Reason("INVALID_REQUEST", "invalid_param", "A parameter, field or header is wrong; `param` names it."),
     Reason("INVALID_REQUEST", "invalid_utf8", "A value is not valid UTF-8."),
@@ -71,7 +72,7 @@ _ALWAYS: Final = ("INTERNAL_ERROR", "METHOD_NOT_ALLOWED", *_BAD)
 _WITH_KEY: Final = (
     "MISSING_API_KEY/key_in_query",
     "INVALID_REQUEST/key_in_query",
-    "INVALID_API_KEY",
+    "INVALID_API_KEY/account_suspended",
     "RATE_LIMITED",
     "CONCURRENCY_LIMIT",
     "SERVICE_UNAVAILABLE",

@@ -8,7 +8,7 @@ from typing import Final
 
 from billing.charges.low_balance import LowBalance
 from billing.keys.records import KeyRecord
-from events.log.kinds import CreditsExhausted, CreditsLow, KeyRevoked
+from events.log.kinds import AccountChange, CreditsExhausted, CreditsLow, KeyRevoked
 from events.log.log import EventLog, Fact, Subject
 from storage.store import Tx
 
@@ -29,9 +29,21 @@ class FeedOfBilling:
         data = KeyRevoked(key_id=key.id, last4=key.last4)
         self._feed.append(tx, [Fact(key.account_id, "key.revoked", Subject("key", key.id, key.name), data)])
 
+    def account_suspended(self, tx: Tx, account_id: str) -> None:
+        """Append `account.suspended`, which ends the account's polls and streams."""
+        self._feed.append(tx, [_change(account_id, "account.suspended")])
+
+    def account_resumed(self, tx: Tx, account_id: str) -> None:
+        """Append `account.resumed`."""
+        self._feed.append(tx, [_change(account_id, "account.resumed")])
+
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         """Append `credits.low` and `credits.exhausted`, at once for all accounts: their feeds are locked in order."""
         self._feed.append(tx, [_fact(low_balance) for low_balance in low_balances])
+
+
+def _change(account_id: str, type_: str) -> Fact:
+    return Fact(account_id, type_, Subject("account", account_id), AccountChange(account_id=account_id))
 
 
 def _fact(low_balance: LowBalance) -> Fact:

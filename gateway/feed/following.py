@@ -9,7 +9,7 @@ from typing import Protocol
 from billing.keys.cache import Key
 from events.waking.waiter import WaitEnd, Waiter
 from gateway.feed.pages import PageView
-from gateway.feed.polling import HELD, Polls, refuse_revoked
+from gateway.feed.polling import HELD, Polls, refuse_barred
 
 GLANCE_S = 0.001
 """How long to look, between two pages of many, whether the client is there and what it says."""
@@ -91,7 +91,7 @@ async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckK
         ended = await waiter.wait(until, sink.receive)
         if ended is WaitEnd.CLOSING:
             return Stopped.CLOSING
-        refuse_revoked(ended)
+        refuse_barred(ended)
         await check_key()
         if ended is not WaitEnd.GONE:
             return None

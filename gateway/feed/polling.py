@@ -3,7 +3,7 @@
 A poll is a waiter; `events/waking/waiter.py` draws its states. Awake, it goes on like this:
 
 hold --> read --(news, or the key holds too many)--> answer
-          ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED: 401)--> answer
+          ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer
           |                  |
           '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
 """
@@ -16,7 +16,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from billing.errors import KeyUnusable
+from billing.errors import AccountSuspended, KeyUnusable
 from events.log.pages import EventPage
 from events.waking.notifier import Hub
 from events.waking.waiter import WaitEnd
@@ -67,7 +67,7 @@ class Polls:
         page by cursor is fetched before its poll is woken, together with those of all others that the same event wakes.
 
         Raises:
-            KeyUnusable: the key was revoked meanwhile.
+            KeyUnusable: the key was revoked meanwhile, or its account suspended.
             StateUnavailable: the polls of the key cannot be counted.
             Refused, StorageError: as the reading raises.
         """
@@ -94,7 +94,7 @@ class Polls:
                 began = self.clock()
                 ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
-                refuse_revoked(ended)
+                refuse_barred(ended)
                 if ended is WaitEnd.CLOSING:
                     return Polled(view, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is WaitEnd.GONE or (ended is WaitEnd.TIME_UP and not waiter.is_behind):
@@ -112,10 +112,12 @@ class Polls:
             hub.leave(waiter)
 
 
-def refuse_revoked(ended: WaitEnd) -> None:
-    """Raise KeyUnusable where a wait ended with its reader's key."""
+def refuse_barred(ended: WaitEnd) -> None:
+    """Raise KeyUnusable where a wait ended with its reader's key, or with the suspension of its account."""
     if ended is WaitEnd.REVOKED:
         raise KeyUnusable("revoked")
+    if ended is WaitEnd.SUSPENDED:
+        raise AccountSuspended
 
 
 async def hung_up(receive: Receive) -> None:

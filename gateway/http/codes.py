@@ -23,7 +23,7 @@ CODES = {
     code.name: code
     for code in (
         Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
-        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired."),
+        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired, or suspended."),
         Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
         Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
         Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
+from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits, KeyBudgetReached, KeyUnusable
 from gateway.http.codes import CODES
 from gateway.server.http1.fields import NO_FIELDS, Fields
 from limits.errors import (
@@ -211,11 +211,19 @@ _UNUSABLE_KEY = Refused(
     "The API key is malformed, unknown, revoked or expired; send one that is active.",
     knows_balance=False,  # nobody hears of an account by a key that was revoked, though a stream began with it
 )
+_SUSPENDED = Refused(
+    "INVALID_API_KEY",
+    "The account of this API key is suspended; whoever runs this service can resume it.",
+    details={"reason": "account_suspended"},
+    knows_balance=False,
+)
 """One for all, since nothing in them differs and floods must cost little; they are answered with, never raised."""
 _FRESH_KEY = "send a key of its own with each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
+    AccountSuspended: lambda _: _SUSPENDED,
+    AccountDeleted: lambda _: _UNUSABLE_KEY,  # all of its keys are revoked
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),

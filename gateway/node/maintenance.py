@@ -16,6 +16,7 @@ from billing.archive.archiver import Archiver, ArchiveTaken
 from billing.archive.files import ArchiveBroken
 from billing.keys.keys import ended_keys
 from events.consumers.rows import forget_consumers, keys_with_consumers
+from gateway.admin.erasure import erase_all
 from gateway.admin.operation_records import forget_operations
 from gateway.config.settings import Config
 from gateway.node.stores import Stores
@@ -34,6 +35,7 @@ from storage.sweep_clock import SweepClock
 
 FINISH_EVERY_S = 1.0
 USAGE_EVERY_S = 5.0
+ERASE_EVERY_S = 60.0
 FORGET_EVERY_S = 600.0
 FORGET_PAUSE_S = 0.02
 KEYS_A_READ = 200
@@ -58,6 +60,7 @@ async def run_maintenance(
         nursery.start_soon(finish_charges, stores, log)
         nursery.start_soon(flush_usage, stores, log)
         nursery.start_soon(forget_old_claims, store, log, sweep_at)
+        nursery.start_soon(erase_deleted, store, log)
         nursery.start_soon(trim_shares, store, shares, log)
         sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
         nursery.start_soon(sweep, store, config.events.retention_days, log)
@@ -90,6 +93,17 @@ async def flush_usage(stores: Stores, log: Log) -> None:
             await stores.usage.flush()
         except StorageError as exc:
             log.event("warning", "usage_not_flushed", error=str(exc))
+
+
+async def erase_deleted(store: Store, log: Log) -> None:
+    """Remove what deleted accounts have left, where that was cut short or could not be done at once."""
+    while True:
+        await trio.sleep(ERASE_EVERY_S)
+        try:
+            if erased := await erase_all(store):
+                log.event("info", "accounts_erased", count=erased)
+        except StorageError as exc:
+            log.event("warning", "accounts_not_erased", error=str(exc))
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:

@@ -17,6 +17,7 @@ import storage.growth
 import storage.sweep_clock
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
+from billing.accounts.lifecycle import Lifecycle
 from billing.archive.archiver import Archiver
 from billing.charges.charges import Charges
 from billing.keys.keys import Keys, ended_keys
@@ -25,6 +26,7 @@ from billing.ledger.free_usage import FreeUsage
 from billing.ledger.transactions import Ledger
 from events.filters import Moved
 from events.log.log import EventLog
+from gateway.admin.account_operations import AccountOperations
 from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.config.secrets import Secrets
@@ -64,6 +66,7 @@ class Stores:
     balances: Balances
     accounts: Accounts
     keys: Keys
+    lifecycle: Lifecycle
     charges: Charges
     ledger: Ledger
     usage: FreeUsage
@@ -79,6 +82,7 @@ class Stores:
         """A fresh table of the operations over these stores."""
         operations = Operations(self.accounts, self.keys, self.store, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
+        AccountOperations(self.store, self.lifecycle).add_to(operations)
         LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
         return operations
 
@@ -128,13 +132,15 @@ async def open_stores(
         feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=ended)
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
+        keys = Keys(
+            store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events
+        )
         stores = Stores(
             store=store,
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),
-            keys=Keys(
-                store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events
-            ),
+            keys=keys,
+            lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
             charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
             ledger=Ledger(store, now=now),
             usage=FreeUsage(store, now=now),

@@ -9,6 +9,7 @@ import trio
 
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
+from billing.accounts.lifecycle import Lifecycle
 from billing.charges.batch_rows import ChargeRequest
 from billing.charges.charges import Charges
 from billing.charges.low_balance import LowBalance
@@ -31,9 +32,16 @@ class PublishedEvents:
     def __init__(self) -> None:
         self.keys: list[KeyRecord] = []
         self.low_balances: list[LowBalance] = []
+        self.accounts: list[tuple[str, str]] = []
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         tx.on_commit(partial(self.keys.append, key))
+
+    def account_suspended(self, tx: Tx, account_id: str) -> None:
+        tx.on_commit(partial(self.accounts.append, ("suspended", account_id)))
+
+    def account_resumed(self, tx: Tx, account_id: str) -> None:
+        tx.on_commit(partial(self.accounts.append, ("resumed", account_id)))
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         tx.on_commit(partial(self.low_balances.extend, low_balances))
@@ -56,6 +64,7 @@ class Desk:
         self.keys = Keys(
             store, Cipher(b"k" * 32), now=self.now, make_id=self.make_id, shared=shared, billing_events=self.published
         )
+        self.lifecycle = Lifecycle(store, self.keys.changes, now=self.now, billing_events=self.published)
         self.charges = Charges(store, self.balances, now=self.now, node="node-1", billing_events=self.published)
         self.ledger = Ledger(store, now=self.now)
 

@@ -17,6 +17,7 @@ import limits.idempotency
 import scheduler.migrations
 from billing.accounts.accounts import Accounts
 from billing.accounts.balances import Balances
+from billing.accounts.lifecycle import Lifecycle
 from billing.charges.charges import Charges
 from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
@@ -87,6 +88,7 @@ class Desk:
         )
         self.balances = Balances(kept)
         self.accounts = Accounts(kept, self.balances, now=self.now, make_id=self.make_id)
+        self.lifecycle = Lifecycle(kept, self.keys.changes, now=self.now, billing_events=FeedOfBilling(self.feed))
         self.charges = Charges(kept, self.balances, now=self.now, node=node, billing_events=FeedOfBilling(self.feed))
         self.ledger = Ledger(kept, now=self.now)
         self.recipes = ScriptedRecipes()

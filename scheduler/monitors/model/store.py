@@ -47,6 +47,7 @@ UPDATE monitors SET baseline_run_id = ?, rule_state = ?, runs_total = runs_total
 WHERE id = ?
 """
 HOOK = "SELECT host, url FROM webhooks WHERE monitor_id = ? AND status = 'active'"
+OF_ACCOUNT = "SELECT id FROM monitors WHERE account_id = ? ORDER BY created_at, id"
 REMOVE = "DELETE FROM monitors WHERE id = ? AND account_id = ?"
 
 
@@ -115,3 +116,8 @@ def hook_host(tx: Tx, monitor_id: str) -> str | None:
 def remove_monitor(tx: Tx, monitor_id: str, account_id: str) -> bool:
     """Forget a monitor of this account with its runs and deliveries; False: it has no such monitor."""
     return tx.run(REMOVE, (monitor_id, account_id)) == 1
+
+
+def monitors_of(tx: Tx, account_id: str) -> list[str]:
+    """The ids of all monitors of an account."""
+    return [row[0] for row in tx.all(OF_ACCOUNT, (account_id,))]

@@ -19,7 +19,7 @@ import trio
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
-from billing.errors import BillingError, ChargeUnknown, InsufficientCredits
+from billing.errors import AccountDeleted, AccountSuspended, BillingError, ChargeUnknown, InsufficientCredits
 from events.log.log import EventLog
 from scheduler.monitors.metrics.tracking import rows_asked
 from scheduler.monitors.model import store
@@ -37,6 +37,9 @@ RUN_S: Final = 60.0
 SETTLE_S: Final = 5.0
 ATTEMPTS_MAX: Final = 5
 NO_CREDITS: Final = "insufficient_credits"
+SUSPENDED: Final = "account_suspended"
+DELETED: Final = "account_deleted"
+"""A run of a deleted account is removed with all that is its."""
 GIVEN_UP: Final = f"given up: {ATTEMPTS_MAX} attempts were cut short"
 ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
@@ -106,6 +109,10 @@ class Runs:
             await self._end(lease, failed(str(exc)), None)
         except InsufficientCredits:
             await self._end(lease, skipped(NO_CREDITS), None)
+        except AccountSuspended:
+            await self._end(lease, skipped(SUSPENDED), None)
+        except AccountDeleted:
+            await self._end(lease, skipped(DELETED), None)
         else:
             await self._charged(lease, recipe, charge)
 

@@ -15,6 +15,7 @@ from scheduler.webhooks.records import PAUSED, REMOVED, AttemptRow, Delivery, Le
 from scheduler.webhooks.targets import hook_rows
 from storage.store import Item, Tx
 
+POSTPONED_S: Final = 30.0
 COLUMNS: Final = """
 deliveries.id, deliveries.run_id, deliveries.monitor_id, deliveries.account_id, deliveries.host, deliveries.status,
 deliveries.attempts, deliveries.next_at, deliveries.node, deliveries.lease_until, deliveries.created_at,
@@ -56,7 +57,11 @@ WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
 )
 SELECT next_at, host, account_id, id FROM walked
 """
-LOCK = "SELECT id, status, next_at FROM deliveries WHERE id IN {in} ORDER BY id {lock}"
+LOCK = """
+SELECT id, status, next_at, (SELECT state FROM accounts WHERE accounts.id = account_id) FROM deliveries
+WHERE id IN {in} ORDER BY id {lock}
+"""
+POSTPONE = "UPDATE deliveries SET next_at = ? WHERE id IN {in}"
 READ_BODIES = "SELECT id, body FROM deliveries WHERE id IN {in}"
 READ_MANY = f"SELECT {COLUMNS} FROM deliveries WHERE id IN {{in}}"  # noqa: S608 - made of constants
 LOCK_MANY = f"{READ_MANY} ORDER BY id {{lock}}"
@@ -134,9 +139,13 @@ def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: i
 
 
 def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:
-    """Take for `node` what is still to be had of these; what has no webhook to go to any more ends here, untried."""
-    rows = tx.all_in(LOCK, ids)
-    free = [id_ for id_, status, next_at in rows if status == "queued" and next_at <= at]
+    """Take for `node` what is still to be had of these; what has no webhook to go to any more ends here, untried.
+
+    Those of an account that is suspended wait until it is resumed, and are looked at again now and then.
+    """
+    rows = [row for row in tx.all_in(LOCK, ids) if row[1] == "queued" and row[2] <= at]
+    tx.run_in(POSTPONE, [row[0] for row in rows if row[3] != "active"], (at + POSTPONED_S,))
+    free = [row[0] for row in rows if row[3] == "active"]
     tx.run_in(LEASE, free, (node, until, until))
     found = {row[0]: Delivery(*row) for row in tx.all_in(READ_MANY, free)}
     webhooks = hook_rows.read_webhooks(tx, sorted({one.monitor_id for one in found.values()}))

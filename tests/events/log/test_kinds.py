@@ -22,7 +22,7 @@ from events.log.kinds import (
     select,
 )
 
-TYPES = [
+SPECIFIED = [
     "discover.progress",
     "discover.accounts_ready",
     "discover.completed",
@@ -43,6 +43,8 @@ TYPES = [
     "credits.exhausted",
     "key.revoked",
 ]
+OWN = ["account.suspended", "account.resumed"]
+TYPES = [*SPECIFIED, *OWN]
 
 
 def test_every_type_of_the_specification_has_its_row() -> None:
@@ -56,6 +58,7 @@ def test_what_concerns_no_single_key_is_account_wide() -> None:
         "credits.low",
         "credits.exhausted",
         "key.revoked",
+        *OWN,
     }
 
 
@@ -94,7 +97,7 @@ def test_a_discover_runs_data_is_that_of_the_specification() -> None:
         ("credits.*", {"credits.low", "credits.exhausted"}),
         ("discover.*", set(TYPES[:11])),
         ("credits.low,credits.*, key.*", {"credits.low", "credits.exhausted", "key.revoked"}),
-        ("discover.*,monitor.*,credits.*,key.*", set(TYPES)),
+        ("discover.*,monitor.*,credits.*,key.*,account.*", set(TYPES)),
     ],
 )
 def test_a_filter_selects_types_families_or_all(text: str, chosen: set[str] | None) -> None:

@@ -41,6 +41,40 @@ def test_a_revoked_key_opens_nothing_more(shared: Place, node: Served) -> None:
     assert ask(node, key["key"]).code == "INVALID_API_KEY"
 
 
+def test_a_suspended_accounts_keys_open_nothing_until_it_is_resumed(shared: Place, node: Served) -> None:
+    account, key = shared.new_key()
+    assert ask(node, key["key"]).status == 200
+    suspended = shared.told("account", "suspend", account)
+    assert (suspended["id"], suspended["state"], suspended["balance"]) == (account, "suspended", 99)
+    for path in (BILLED, FREE):
+        refused = node.get(path, key["key"])
+        assert (refused.status, refused.code) == (401, "INVALID_API_KEY")
+        assert refused.json["error"]["details"]["reason"] == "account_suspended"
+    assert shared.told("account", "show", account)["state"] == "suspended"
+    assert shared.told("account", "resume", account)["state"] == "active"
+    assert ask(node, key["key"]).json["credits_remaining"] == 98
+
+
+def test_an_account_is_deleted_after_a_confirmation_and_its_keys_are_unknown(shared: Place, node: Served) -> None:
+    account, key = shared.new_key()
+    assert ask(node, key["key"]).status == 200
+    asked = shared.run("account", "delete", account)
+    assert asked.exit_code != 0
+    assert "99 credits" in asked.err
+    assert ask(node, key["key"]).status == 200
+    deleted = shared.told("account", "delete", account, "--yes", "--operation-id", "op_deleted")
+    assert deleted == {"id": account, "name": "", "state": "deleted", "balance": 98}
+    refused = ask(node, key["key"])
+    assert (refused.status, refused.code) == (401, "INVALID_API_KEY")
+    assert "details" not in refused.json["error"]
+    assert shared.told("account", "delete", account, "--yes", "--operation-id", "op_deleted") == deleted
+    for command in (("account", "resume", account), ("credits", "grant", account, "5")):
+        assert shared.operate(*command).refused(1) == f"the account {account} is deleted"
+    amounts = [line["amount"] for line in shared.told("account", "transactions", account)]
+    assert sum(amounts) == 98
+    assert shared.told("ledger", "verify")["ok"]
+
+
 def test_a_credit_limit_stops_a_key_until_it_is_raised_reset_or_removed(shared: Place, node: Served) -> None:
     _, key = shared.new_key()
     assert ask(node, key["key"]).status == 200

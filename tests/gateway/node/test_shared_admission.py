@@ -86,6 +86,33 @@ async def test_a_key_revoked_on_one_node_is_refused_by_the_very_next_request_on_
         assert there.gate.statistics().leases == 0
 
 
+async def test_an_account_suspended_on_one_node_is_refused_and_resumed_by_the_very_next_request_on_another(
+    two: Two,
+) -> None:
+    for number in range(10):
+        here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
+        await there.pass_through(two.key.key)
+        await here.desk.lifecycle.suspend(two.account)
+        made = await here.desk.keys.create(two.account)
+        for node in (there, here):
+            assert await refusal(node, two.key.key) == "suspended"
+            assert await refusal(node, made.key) == "suspended"
+            assert node.gate.statistics().leases == 0
+        await here.desk.lifecycle.resume(two.account)
+        for node in (there, here):
+            await node.pass_through(two.key.key)
+            await node.pass_through(made.key)
+        await here.desk.keys.revoke(made.id)
+
+
+async def test_an_account_deleted_on_one_node_is_unknown_to_the_very_next_request_on_another(two: Two) -> None:
+    for node in (two.one, two.other):
+        await node.pass_through(two.key.key)
+    await two.one.desk.lifecycle.delete(two.account)
+    assert await refusal(two.other, two.key.key) == "unknown"
+    assert await refusal(two.one, two.key.key) == "unknown"
+
+
 async def test_who_comes_with_a_key_that_was_just_revoked_is_nobody(two: Two) -> None:
     """Else the answer would tell its balance."""
     await two.other.pass_through(two.key.key)

@@ -11,7 +11,7 @@ from limits.errors import CircuitOpen
 from scheduler.monitors.model.records import Monitor, RunData
 from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_rows import RunLease
-from scheduler.monitors.runs.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, charge_request
+from scheduler.monitors.runs.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, SUSPENDED, charge_request
 from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
 from scheduler.recipes import Gathered
 from storage.errors import StorageError, StoreUnavailable
@@ -158,6 +158,17 @@ async def test_a_run_that_cannot_be_paid_is_skipped(desk: Desk) -> None:
     (event,) = await desk.events(account)
     assert event["type"] == "monitor.run_skipped"
     assert event["data"]["skip_reason"] == NO_CREDITS
+
+
+async def test_a_run_of_a_suspended_account_is_skipped_and_one_after_its_resumption_is_not(desk: Desk) -> None:
+    account = await desk.account(100)
+    monitor = await desk.monitor(account)
+    await desk.lifecycle.suspend(account)
+    run = await desk.ran(monitor, EPOCH)
+    assert (run.status, run.credits_used, run.skip_reason) == ("skipped", 0, SUSPENDED)
+    assert desk.recipes.asked == []
+    await desk.lifecycle.resume(account)
+    assert (await desk.ran(monitor, EPOCH + 3600)).status == "ok"
 
 
 async def test_a_recipe_that_can_no_longer_be_read_fails_for_nothing(desk: Desk) -> None:

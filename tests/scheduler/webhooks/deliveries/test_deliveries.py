@@ -6,8 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from scheduler.webhooks.deliveries.rows import POSTPONED_S
 from scheduler.webhooks.deliveries.schedule import BACKOFF_S
 from scheduler.webhooks.deliveries.sender import Attempt
+from scheduler.webhooks.deliveries.service import LOOK_ALONE_S
 from scheduler.webhooks.signature import verify
 from scheduler.webhooks.targets.hook_rows import remove_webhook, save_url
 from scheduler.webhooks.targets.urls import host_in, seal_url
@@ -330,3 +332,24 @@ async def test_while_the_store_fails_nothing_is_lost(virtual: Office, autojump_c
 async def _never(_sent: Sent) -> Attempt:
     await trio.sleep_forever()
     raise AssertionError("it slept for ever")
+
+
+async def test_deliveries_of_a_suspended_account_wait_and_are_sent_soon_after_it_is_resumed(
+    virtual: Office, autojump_clock: MockClock
+) -> None:
+    """No attempt is used up meanwhile, and nobody else's delivery waits."""
+    accounts = [await virtual.desk.account() for _ in range(2)]
+    waiting, other = [await virtual.monitor(account) for account in accounts]
+    receivers = Receivers()
+    async with virtual.open(receivers):
+        await virtual.desk.lifecycle.suspend(accounts[0])
+        ids = await virtual.queue(waiting, 100)
+        (sent,) = await virtual.queue(other)
+        await trio.sleep(3 * DAY_S)
+        assert [one.id for one in receivers.sent] == [sent]
+        resumed_at = trio.current_time()
+        await virtual.desk.lifecycle.resume(accounts[0])
+        await trio.sleep(POSTPONED_S + LOOK_ALONE_S)
+        assert sorted(one.id for one in receivers.sent) == sorted((sent, *ids))
+    assert receivers.sent[-1].at - resumed_at <= POSTPONED_S + 1
+    assert [(await virtual.delivery(id_)).attempts for id_ in ids] == [1] * 100

@@ -1,0 +1,56 @@
+"""The operations on an account's life: suspend and resume it, and delete it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from billing.accounts.accounts import Account
+from billing.accounts.lifecycle import Lifecycle
+from gateway.admin.erasure import erase
+from gateway.admin.operations import ChangeArguments, Operation, Operations, Text
+from storage.store import Store
+
+ERASE_S: Final = 10.0
+"""For how long a deletion's answer waits until all is removed; a node's maintenance goes on with the rest."""
+
+
+class AccountLife(ChangeArguments, frozen=True):
+    """Arguments of `account.suspend`, `account.resume` and `account.delete`."""
+
+    account: Text
+
+
+class AccountOperations:
+    """The operations that begin and end the use of accounts."""
+
+    def __init__(self, store: Store, lifecycle: Lifecycle) -> None:
+        self._store = store
+        self._lifecycle = lifecycle
+
+    def add_to(self, operations: Operations) -> None:
+        """Offer them."""
+        self._once = operations.once
+        operations.add("account.suspend", Operation(AccountLife, self._suspend))
+        operations.add("account.resume", Operation(AccountLife, self._resume))
+        operations.add("account.delete", Operation(AccountLife, self._delete))
+
+    async def _suspend(self, args: AccountLife) -> Any:
+        return await self._once("account.suspend", args, partial(self._lifecycle.suspend, args.account), _shown)
+
+    async def _resume(self, args: AccountLife) -> Any:
+        return await self._once("account.resume", args, partial(self._lifecycle.resume, args.account), _shown)
+
+    async def _delete(self, args: AccountLife) -> Any:
+        """Delete it, and tell the balance that is left in the ledger."""
+        deleted = await self._once("account.delete", args, partial(self._lifecycle.delete, args.account), _shown)
+        with trio.move_on_after(ERASE_S):
+            if await erase(self._store, args.account):
+                deleted["state"] = "deleted"
+        return deleted
+
+
+def _shown(account: Account) -> dict[str, Any]:
+    return {"id": account.id, "name": account.name, "state": account.state, "balance": account.balance}

@@ -1,0 +1,55 @@
+"""Removes what a deleted account has left: its Monitors, webhooks and runs, events, consumers and stored answers.
+
+The account's row, without its name, stays beside the ledger, and so do the numbers of its usage. All is removed some at
+a time, so that others need not wait; what is cut short is taken up again by a node's maintenance, since the account is
+`deleting` until nothing is left and no charge is open that could still say something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import trio
+
+from billing.accounts.accounts import read_account
+from billing.accounts.lifecycle import end_deletion, list_deleting
+from events.consumers.rows import forget_consumers_of
+from events.log.retention import clear
+from gateway.admin.operation_records import forget_operations_of
+from limits.stored_replies import forget_replies_of
+from scheduler.errors import MonitorUnknown
+from scheduler.monitors.model.store import monitors_of
+from scheduler.monitors.service import forget_monitor
+from storage.store import Store, Tx
+
+PAUSE_S: Final = 0.02
+RemoveSome = Callable[[Tx, str], int]
+"""Removes some of an account's rows, and returns how many: 0 when none are left."""
+REMOVES: Final[tuple[RemoveSome, ...]] = (forget_consumers_of, forget_replies_of, forget_operations_of)
+
+
+async def erase(store: Store, account_id: str) -> bool:
+    """Remove all that a deleted account has left; False: a charge of it is open, so something may come yet."""
+    is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
+    for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
+        with suppress(MonitorUnknown):  # another node was quicker
+            await forget_monitor(store, account_id, monitor_id)
+    for remove in REMOVES:
+        removed = 1
+        while removed:
+            removed = await store.write(partial(_remove, remove, account_id))
+            await trio.sleep(PAUSE_S)
+    await clear(store, account_id)
+    return is_still and await store.write(partial(end_deletion, account_id=account_id))
+
+
+def _remove(remove: RemoveSome, account_id: str, tx: Tx) -> int:
+    return remove(tx, account_id)
+
+
+async def erase_all(store: Store) -> int:
+    """Go on with every account that is `deleting`; how many of them are done."""
+    return sum([await erase(store, account_id) for account_id in await store.read(list_deleting)])
