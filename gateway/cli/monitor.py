@@ -7,20 +7,19 @@ import time
 from collections.abc import Mapping
 from math import floor
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from events.instants import iso, no_instant, unix
-from gateway.admin.operations import OperationRefused
 from gateway.cli.dispatch import operate
 from gateway.cli.run import Refusal, complain, config_option, show
 from gateway.config import Config
 from gateway.config.secrets import Secrets
-from gateway.node.node import NodeSetting
-from gateway.node.wiring import open_node
-from gateway.observability.logs import Log, open_log
-from upstreams.platforms import load_platforms
+
+if TYPE_CHECKING:
+    from gateway.node.node import NodeSetting
+    from gateway.observability.logs import Log
 
 _TURNS = 6
 """Times that a node is asked, each of which waits for the run's end for a while."""
@@ -65,12 +64,17 @@ def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> N
 
 
 async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapping[str, Any]) -> Any:
+    from gateway.observability.logs import open_log
+
     with open_log("warning", access=False) as log:
         return await _run_logged(_setting(config, secrets, log), name, arguments)
 
 
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
     """A node without its addresses, and without the clock: nothing else that may be due is run."""
+    from gateway.node.node import NodeSetting
+    from upstreams.platforms import load_platforms
+
     return NodeSetting(
         config=config,
         read_config=lambda: config,
@@ -86,6 +90,9 @@ def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
 
 
 async def _run_logged(setting: NodeSetting, name: str, arguments: Mapping[str, Any]) -> Any:
+    from gateway.admin.operations import OperationRefused
+    from gateway.node.wiring import open_node
+
     async with open_node(setting) as node:
         try:
             record = await node.operations.run(name, arguments)

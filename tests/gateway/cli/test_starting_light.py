@@ -40,7 +40,7 @@ SHORT = [
     (("check",), (HEAVY | NODE | {"trio"}) - {"upstreams.model.endpoint"}),
     (("admin", "token"), HEAVY | NODE),
     (("account", "list"), HEAVY | NODE),
-    (("monitor", "run", "--help"), (HEAVY | {"rich"}) - {"httpx", "prometheus_client"}),
+    (("monitor", "run", "--help"), HEAVY | NODE | {"rich"}),
     (("platforms", "list"), (HEAVY | NODE | {"trio"}) - {"upstreams.model.endpoint"}),
 ]
 
