@@ -22,6 +22,7 @@ from gateway.admin.operation_records import forget_operations_of
 from limits.stored_replies import forget_replies_of
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.model.store import monitors_of
+from scheduler.monitors.removal import forget_monitor
 from storage.store import Store, Tx
 
 PAUSE_S: Final = 0.02
@@ -32,8 +33,6 @@ REMOVES: Final[tuple[RemoveSome, ...]] = (forget_consumers_of, forget_replies_of
 
 async def erase(store: Store, account_id: str) -> bool:
     """Remove all that a deleted account has left; False: a charge of it is open, so something may come yet."""
-    from scheduler.monitors.service import forget_monitor  # here, since short commands need none of it
-
     is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
     for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
         with suppress(MonitorUnknown):  # another node was quicker

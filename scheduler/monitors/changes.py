@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from msgspec import UnsetType
 
 from billing.accounts.accounts import Account, read_account
 from billing.keys.sealing import Cipher
-from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
+from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, RunTooSoon
 from scheduler.monitors.history import lists
 from scheduler.monitors.model import store
 from scheduler.monitors.model.patch import Patch, patched
@@ -93,7 +93,7 @@ def change(
         MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
     """
     account = read_account(tx, account_id) if patch.status == "active" else None
-    before = owned(tx, account_id, monitor_id, locked=True)
+    before = store.owned(tx, account_id, monitor_id, locked=True)
     if account is not None and before.status == "paused":
         _check_plan(tx, account)
     hook = hook_rows.read_webhooks(tx, [monitor_id], locked=True).get(monitor_id)
@@ -150,7 +150,7 @@ def open_slot(tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str)
     Raises:
         MonitorUnknown, MonitorPaused, RunTooSoon: nothing was opened.
     """
-    monitor = owned(tx, account_id, monitor_id, locked=True)
+    monitor = store.owned(tx, account_id, monitor_id, locked=True)
     if monitor.status == "paused":
         raise MonitorPaused(monitor_id)
     now = setting.now()
@@ -158,18 +158,6 @@ def open_slot(tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str)
     if last_at is not None and (wait_s := last_at + RUN_APART_S - now) > 0:
         raise RunTooSoon(ceil(wait_s))
     return setting.slots.open_one(tx, monitor_id)
-
-
-def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> Monitor:
-    """The account's monitor.
-
-    Raises:
-        MonitorUnknown: the account has no such monitor.
-    """
-    monitor = store.read_monitor(tx, monitor_id, locked=locked)
-    if monitor is None or monitor.account_id != account_id:
-        raise MonitorUnknown(monitor_id)
-    return monitor
 
 
 def view_of(tx: Tx, monitor: Monitor) -> View:
@@ -185,13 +173,3 @@ def _check_plan(tx: Tx, account: Account) -> None:
     """
     if lists.active_monitors(tx, account.id) >= ACTIVE_MAX[account.plan]:
         raise MonitorLimitReached(account.plan, ACTIVE_MAX[account.plan], "active monitors")
-
-
-def unschedule(tx: Tx, account_id: str, monitor_id: str) -> None:
-    """Let it run no more.
-
-    Raises:
-        MonitorUnknown: the account has no such monitor.
-    """
-    lists.save_monitor(tx, replace(owned(tx, account_id, monitor_id, locked=True), status="paused", next_slot_at=None))
-    lists.drop_pending(tx, monitor_id)

@@ -9,24 +9,23 @@ from msgspec import UnsetType
 
 from scheduler.errors import RunUnknown
 from scheduler.monitors import changes
-from scheduler.monitors.changes import MonitorSetting, Saved, View, owned, view_of
+from scheduler.monitors.changes import MonitorSetting, Saved, View, view_of
 from scheduler.monitors.history import lists
 from scheduler.monitors.history.lists import RunEntry, RunsPage, SlotSpan, StatusFilter
 from scheduler.monitors.model.draft import CreateBody, Draft, read_draft
 from scheduler.monitors.model.fields import uncallable
 from scheduler.monitors.model.patch import PatchBody, read_patch
 from scheduler.monitors.model.records import Monitor, Run
-from scheduler.monitors.model.store import remove_monitor
+from scheduler.monitors.model.store import owned
+from scheduler.monitors.removal import forget_monitor
 from scheduler.monitors.view import monitor_json
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.signature import new_secret
 from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.registration import check_target
 from scheduler.webhooks.targets.urls import OpenedWebhook, new_webhook, opened
-from storage.store import Store, Tx, Write
+from storage.store import Tx, Write
 from upstreams.model.errors import TargetRefused
-
-_DROPPED_AT_ONCE = 25
 
 
 class MonitorService:
@@ -191,16 +190,3 @@ class MonitorService:
                 await check_target(url, self._setting.resolve, allow_insecure=self._setting.allow_insecure)
             except TargetRefused as exc:
                 raise uncallable(exc) from exc
-
-
-async def forget_monitor(store: Store, account_id: str, monitor_id: str) -> None:
-    """Unschedule a monitor, then remove it with all that belongs to it, a few runs a write.
-
-    Raises:
-        MonitorUnknown: the account has no such monitor.
-    """
-    await store.write(partial(changes.unschedule, account_id=account_id, monitor_id=monitor_id))
-    drop = partial(lists.drop_runs, monitor_id=monitor_id, limit=_DROPPED_AT_ONCE)
-    while await store.write(drop) == _DROPPED_AT_ONCE:
-        pass
-    await store.write(lambda tx: remove_monitor(tx, monitor_id, account_id))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from scheduler.errors import MonitorUnknown
 from scheduler.monitors.model.records import Monitor
 from scheduler.rows import values_of
 from scheduler.webhooks.targets.urls import host_in
@@ -62,6 +63,18 @@ def read_monitor(tx: Tx, monitor_id: str, *, locked: bool = False) -> Monitor | 
     """The monitor of this id; `locked` until the end of the transaction, where several nodes write."""
     row = tx.one(f"{READ} {{lock}}" if locked else READ, (monitor_id,))
     return None if row is None else monitor_of(row)
+
+
+def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> Monitor:
+    """The account's monitor.
+
+    Raises:
+        MonitorUnknown: the account has no such monitor.
+    """
+    monitor = read_monitor(tx, monitor_id, locked=locked)
+    if monitor is None or monitor.account_id != account_id:
+        raise MonitorUnknown(monitor_id)
+    return monitor
 
 
 def monitor_of(row: Row) -> Monitor:
