@@ -121,7 +121,7 @@ class OldLedger:
         )
         tx.run_many(
             ADD_KEYS,
-            [(a.key, a.id, "", a.key, "", "last", None, a.spent + a.held, a.created_at) for a in self.accounts],
+            [(a.key, a.id, "", a.key, "sealed", "last", None, a.spent + a.held, a.created_at) for a in self.accounts],
         )
         tx.run_many(ADD_ENTRIES, self.entries)
         for a in self.accounts:
