@@ -103,7 +103,7 @@ def visiting(browser: Browser, look: Look) -> Iterator[Visit]:
 
 @contextmanager
 def open_node(place: Place) -> Iterator[Served]:
-    """A node before the sandbox, whose landing page is as in a demo."""
-    place.configure()
+    """A node before the sandbox, whose pages name the address of a demo."""
+    place.configure(server={"base_url": "http://127.0.0.1:8080"})
     with place.serve("--sandbox") as served:
         yield served

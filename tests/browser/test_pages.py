@@ -1,11 +1,14 @@
 """The pages as a person meets them: in light, in dark, on a phone, on paper, and without JavaScript."""
 
+import io
 from collections.abc import Iterator
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import AXE, DARK, DESKTOP, PHONE, PLAIN, Look, needed, open_chromium, open_node, visiting
+from tests.docs.pictures import LANDING, digest, landing_shot
 from tests.processes.commands import open_commands
 from tests.processes.place import Place, Served
 
@@ -137,6 +140,11 @@ def test_the_policy_refuses_what_a_page_never_has(browser: Browser, node: Served
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url)
         assert visit.page.evaluate(slipped) == [["frame-src", "img-src", "script-src-elem"], None]
+
+
+def test_the_readme_s_picture_is_taken_of_a_running_node(browser: Browser, node: Served) -> None:
+    with Image.open(io.BytesIO(landing_shot(browser, node))) as taken, Image.open(LANDING) as kept:
+        assert (taken.size, taken.info["digest"]) == (kept.size, digest())
 
 
 def test_the_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:

@@ -1,0 +1,58 @@
+"""Makes the README's pictures: the way of a request from its table, the landing page from a node that runs.
+
+python -m tests.docs.pictures
+"""
+
+import io
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from playwright.sync_api import Browser
+
+from tests.browser.chromium import Look, open_chromium, open_node, visiting
+from tests.docs.request_way import request_way
+from tests.processes.commands import PROJECT, open_commands
+from tests.processes.place import Place, Served
+
+PICTURES = PROJECT / "docs" / "pictures"
+WAY, LANDING = PICTURES / "request.svg", PICTURES / "landing.png"
+LOOK = Look(1280, 850, "light")
+_COLOURS = 256
+_MADE_OF = ("style.css", "templates/base.html", "templates/home.html", "templates/cards.html")
+
+
+def digest() -> str:
+    """What the landing page looks like, in a word: its picture is old when it has another."""
+    folder = PROJECT / "gateway" / "docs" / "pages"
+    return blake2b(b"".join((folder / name).read_bytes() for name in _MADE_OF), digest_size=8).hexdigest()
+
+
+def landing_shot(browser: Browser, node: Served) -> bytes:
+    """The landing page as PNG, with its digest."""
+    with visiting(browser, LOOK) as visit:
+        visit.page.goto(node.url)
+        shot = visit.page.screenshot()
+    told = PngInfo()
+    told.add_text("digest", digest())
+    small = io.BytesIO()
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(_COLOURS).save(small, "PNG", optimize=True, pnginfo=told)
+    return small.getvalue()
+
+
+def main() -> None:
+    """Write both."""
+    WAY.write_text(request_way())
+    with (
+        TemporaryDirectory() as folder,
+        open_commands() as runner,
+        open_node(Place(Path(folder), runner)) as node,
+        open_chromium() as browser,
+    ):
+        LANDING.write_bytes(landing_shot(browser, node))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The README's pictures: the way names what the code has, in its order, and the shot is of the pages as they are."""
+
+import re
+
+import pytest
+from PIL import Image
+
+from gateway.http.codes import CODES
+from tests.docs.pictures import LANDING, LOOK, WAY, digest
+from tests.docs.request_way import STEPS, Step, request_way, shown
+from tests.docs.source import definition
+from tests.processes.commands import PROJECT
+
+BYTES_MAX = 80_000
+REMAKE = "python -m tests.docs.pictures makes the pictures anew"
+
+
+def test_the_way_is_as_it_is_drawn() -> None:
+    assert WAY.read_text() == request_way(), REMAKE
+
+
+@pytest.mark.parametrize("step", STEPS, ids=shown)
+def test_a_step_of_the_way_is_in_the_code(step: Step) -> None:
+    assert definition(step.name) is not None
+
+
+def test_the_steps_stand_in_the_order_of_a_billed_miss() -> None:
+    """Method: the page of architecture shows the calls of a miss, which a test holds against the code."""
+    page = (PROJECT / "docs" / "architecture.md").read_text()
+    (miss,) = re.findall(r"^## A billed miss\n.*?^```way\n(.*?)^```", page, re.M | re.S)
+    lines = [line.split() for line in miss.splitlines() if line]
+    places = []
+    for step in STEPS:
+        name, module = shown(step), step.name.removesuffix(f".{shown(step)}")
+        found = [at for at, (told, of, *_) in enumerate(lines) if of == module and (told + ".").startswith(name + ".")]
+        assert found, name
+        places.append(found[0])
+    assert places == sorted(places)
+
+
+def test_the_statuses_of_the_way_are_codes() -> None:
+    told = {int(status) for step in STEPS if step.is_refusal and step.end for status in step.end[0].split(", ")}
+    assert told <= {code.status for code in CODES.values()}
+    assert len(told) == 4
+
+
+def test_the_shot_is_of_the_landing_page_as_it_is() -> None:
+    with Image.open(LANDING) as picture:
+        assert picture.size == (LOOK.width, LOOK.height)
+        assert picture.info["digest"] == digest(), REMAKE
+    assert LANDING.stat().st_size < BYTES_MAX
+
+
+def test_the_readme_opens_with_both() -> None:
+    opening = (PROJECT / "README.md").read_text().partition("\n## ")[0]
+    assert re.findall(r"!\[[^\]]+\]\(([^)]+)\)", opening) == [str(file.relative_to(PROJECT)) for file in (WAY, LANDING)]
