@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^ *(?P=mark)", re.M | re.S)
+FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^ *(?P=mark)", re.M | re.S)
 _PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.M)
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n.*?^\s*\1$", re.M | re.S)
 _INNER = re.compile(r"\$\((.*)\)", re.S)
@@ -46,7 +46,7 @@ class Command:
 
 def shell_blocks(file: Path) -> Iterator[Block]:
     """The shell blocks of a file, in order; of a `console` block one for each of its commands."""
-    for found in _FENCE.finditer(file.read_text()):
+    for found in FENCE.finditer(file.read_text()):
         info = tuple(found["info"].split())
         body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
         if info[:1] == ("console",):

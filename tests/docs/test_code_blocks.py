@@ -1,0 +1,130 @@
+"""Code in the documents that no other test runs: settings are read by the programs that they are for, JSON as JSON."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from gateway.cli.run import known_platforms
+from gateway.config import load_config
+from gateway.config.errors import ConfigError
+from tests.docs.blocks import FENCE
+from tests.gateway.server.nginx_proxy import nginx_program
+from tests.processes.commands import PROJECT
+from tests.servers.redis import open_redis
+
+DOCUMENTS = [PROJECT / "README.md", PROJECT / "CHANGELOG.md", *sorted(PROJECT.glob("docs/*.md"))]
+DOCUMENTS += sorted(PROJECT.glob("bench/*.md"))
+NAMES = [str(file.relative_to(PROJECT)) for file in DOCUMENTS]
+RUN_BY = {
+    "sh": "tests/test_docs.py",
+    "console": "tests/test_docs.py",
+    "toml": "tests/docs/test_code_blocks.py",
+    "json": "tests/docs/test_code_blocks.py",
+    "way": "tests/docs/test_architecture_page.py",
+    "nginx": "tests/docs/test_code_blocks.py tests/gateway/feed/test_behind_nginx.py",
+    "redis": "tests/docs/test_code_blocks.py",
+    "python": "tests/docs/test_events_page.py tests/docs/test_platforms_page.py "
+    "tests/scheduler/webhooks/test_documented_verifiers.py",
+    "bash": "tests/docs/test_events_page.py tests/scheduler/webhooks/test_documented_verifiers.py",
+    "javascript": "tests/docs/test_events_page.py",
+    "js": "tests/scheduler/webhooks/test_documented_verifiers.py",
+}
+"""The tests of each kind of code."""
+of_each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+
+
+def blocks_of(document: Path) -> Iterator[tuple[str, str]]:
+    """The language and the text of each block."""
+    for found in FENCE.finditer(document.read_text()):
+        language = (found["info"].split() or ["none"])[0]
+        yield language, re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
+
+
+@of_each_document
+def test_every_block_is_of_a_kind_that_a_test_runs(document: Path) -> None:
+    assert {language for language, _ in blocks_of(document)} <= RUN_BY.keys()
+
+
+def test_the_tests_that_run_them_are_there() -> None:
+    assert [file for files in RUN_BY.values() for file in files.split() if not (PROJECT / file).is_file()] == []
+
+
+def flaw_of_settings(text: str, folder: Path) -> str | None:
+    """Why a node would not take these settings beside its defaults."""
+    file = folder / "config.toml"
+    file.write_text(text)
+    named = dict.fromkeys(re.findall(r'_env = "(\w+)"', text), "secret")
+    try:
+        load_config(file, named, known_platforms())
+    except ConfigError as exc:
+        return str(exc)
+    return None
+
+
+@of_each_document
+def test_documented_settings_are_taken(document: Path, tmp_path: Path) -> None:
+    settings = [text for language, text in blocks_of(document) if language == "toml"]
+    assert [wrong for text in settings if (wrong := flaw_of_settings(text, tmp_path))] == []
+
+
+def test_a_documented_setting_that_is_none_is_found(tmp_path: Path) -> None:
+    wrong = flaw_of_settings("[server]\nworker = 4\n", tmp_path)
+    assert wrong is not None
+    assert "server.workers" in wrong
+
+
+def blocks_in(name: str, language: str) -> list[str]:
+    return [text for of, text in blocks_of(PROJECT / "docs" / name) if of == language]
+
+
+def test_documented_settings_of_redis_are_taken(tmp_path: Path) -> None:
+    (text,) = blocks_in("many-nodes.md", "redis")
+    settings = dict(shlex.split(line) for line in text.splitlines())
+    options = tuple(word for name, value in settings.items() for word in (f"--{name}", value))
+    with open_redis(tmp_path, options=options) as server:
+        assert server.ask("CONFIG", "GET", "maxmemory-policy") == [b"maxmemory-policy", b"allkeys-lru"]
+        assert server.ask("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"%d" % (1 << 30)]
+    assert settings["save"] == ""
+
+
+def test_documented_settings_of_nginx_are_taken(tmp_path: Path) -> None:
+    """Method: nginx reads them; the certificate that a reader adds is left out with `ssl`."""
+    (text,) = blocks_in("many-nodes.md", "nginx")
+    file, paths = tmp_path / "nginx.conf", ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in paths)
+    plain = text.replace("443 ssl", f"unix:{tmp_path}/socket")
+    file.write_text(f"pid {tmp_path}/pid; events {{}} http {{ {own} access_log off;\n{plain} }}")
+    read = [nginx_program(), "-t", "-q", "-e", "stderr", "-c", str(file)]
+    done = subprocess.run(read, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def json_in(document: Path) -> Iterator[str]:
+    """Blocks of JSON, bodies that calls send, and JSON between the words of a sentence."""
+    text = document.read_text()
+    yield from (block for language, block in blocks_of(document) if language == "json")
+    yield from re.findall(r"(?:-d|--json) '(\{.*?\})'", text, re.S)
+    yield from (span for span in re.findall(r'`(\{"[^`]*\})`', text) if not re.search(r"\{\w|: \w+:", span))
+
+
+def whole(text: str) -> str:
+    """The text with something in the place of each thing that is left out."""
+    return re.sub(r'(?<=[:\[,{ ])\.\.\.(?=[\s,\]}])', "null", text)
+
+
+@of_each_document
+def test_documented_json_is_json(document: Path) -> None:
+    for text in json_in(document):
+        orjson.loads(whole(text))
+
+
+def test_documented_json_is_found() -> None:
+    found = [text for document in DOCUMENTS for text in json_in(document)]
+    assert len(found) > 12
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(whole('{"cron": 30 6}'))
