@@ -114,7 +114,7 @@ def json_in(document: Path) -> Iterator[str]:
 
 def whole(text: str) -> str:
     """The text with something in the place of each thing that is left out."""
-    return re.sub(r'(?<=[:\[,{ ])\.\.\.(?=[\s,\]}])', "null", text)
+    return re.sub(r"(?<=[:\[,{ ])\.\.\.(?=[\s,\]}])", "null", text)
 
 
 @of_each_document

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import orjson
+
 from tests.docs.blocks import commands, shell_blocks
 from tests.docs.curl import Node, perform, read_call
 from tests.processes.commands import PROJECT, open_commands
@@ -29,6 +31,8 @@ def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:
         place.configure()
         _, key = place.new_key(balance=CREDITS)
         with place.serve("--sandbox") as served:
+            (line,) = re.findall(r'`(\{"event":"listening"[^`]*)`', README.read_text())
+            assert list(orjson.loads(line)) == list(orjson.loads(served.first_line))
             node = Node(served.url, served.admin_url, key["key"], "")
             for block in calls:
                 (command,) = commands(block.text)

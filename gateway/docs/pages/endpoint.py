@@ -92,22 +92,21 @@ def _meaning(param: Mapping[str, Any]) -> str:
         told.append(f"At most {most:,}.")
     if "default" in param:
         told.append(f"Default `{_spelled(param['default'])}`.")
-    if canonical := param.get("canonical"):
-        told.append(_canonical(canonical))
+    told += _spellings(param)
     if "default" not in param or _spelled(param["default"]) != str(param["example"]):
         told.append(f"Example `{param['example']}`.")
     return " ".join(told)
 
 
-def _canonical(canonical: Mapping[str, Any]) -> str:
-    """The one form of a value, and what else may be sent for it."""
-    form = f"Read as `{canonical['example']}`"
-    ways = []
-    if canonical["takes_addresses"]:
-        ways.append("its address is taken too")
-    if not canonical["case_sensitive"]:
-        ways.append("capital letters are small ones")
-    return "; ".join([form, *ways]) + "."
+def _spellings(param: Mapping[str, Any]) -> Iterator[str]:
+    """The one form of a value where its example has another, and what else may be sent for it."""
+    if canonical := param.get("canonical"):
+        if canonical["example"] != param["example"]:
+            yield f"Read as `{canonical['example']}`."
+        if canonical["takes_addresses"] and param["type"] != "url":
+            yield "An address is taken too."
+        if not canonical["case_sensitive"]:
+            yield "Upper and lower case are the same."
 
 
 def _spelled(value: object) -> str:

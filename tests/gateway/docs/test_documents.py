@@ -7,15 +7,17 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import urldefrag
+from urllib.parse import urldefrag, urlencode
 
 import msgspec
+import orjson
 import pytest
 import trio
 
 from events.log.kinds import FAMILIES, KINDS
 from gateway.docs.errors import REASONS
 from gateway.http.codes import CODES
+from gateway.http.compression import LEAST_BYTES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.processes.commands import PROJECT
@@ -171,48 +173,109 @@ async def test_a_search_finds_what_is_meant_first_and_without_a_script(tmp_path:
         assert (nothing.status, b"Nothing was found" in nothing.body) == (200, True)
 
 
-async def test_only_reads_are_answered_and_a_question_for_the_methods(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for path in ("/", "/docs/errors", "/llms.txt", "/style.css", "/schemas/Author.json"):
-            full, head = await node.get(path, key=None), await node.get(path, key=None, method="HEAD")
+KINDS_OF_PAGE = (
+    "/",
+    "/index.md",
+    "/docs",
+    "/docs/search?q=comments",
+    "/docs/search.md?q=comments",
+    "/docs/api",
+    "/docs/errors",
+    "/docs/changelog.md",
+    "/docs/github",
+    "/docs/github/profile",
+    "/docs/github/profile.md",
+    "/docs/account/create-monitor",
+    "/status",
+    "/status.md",
+    "/llms.txt",
+    "/llms-full.txt",
+    "/schemas/Author.json",
+    "/style.css",
+    "/favicon.svg",
+    "/robots.txt",
+)
+ORIGIN = "https://app.example.com"
+
+
+async def test_every_kind_of_page_has_the_manners_of_the_api(tmp_path: Path) -> None:
+    """Goal: HEAD, OPTIONS, 405, entity tags, gzip and Brotli, and other sites that the operator lets in."""
+    async with open_test_node(tmp_path, server={"cors_origins": [ORIGIN]}) as node:
+        for path in KINDS_OF_PAGE:
+            full = await node.get(path, key=None, headers={"accept-encoding": "identity", "origin": ORIGIN})
+            assert full.status == 200, path
+            assert full.headers["access-control-allow-origin"] == ORIGIN
+            head = await node.get(path, key=None, method="HEAD")
             assert (head.status, head.body, head.headers["content-type"]) == (200, b"", full.headers["content-type"])
             options = await node.get(path, key=None, method="OPTIONS")
             assert (options.status, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
+            asking = {"origin": ORIGIN, "access-control-request-method": "GET"}
+            preflight = await node.get(path, key=None, method="OPTIONS", headers=asking)
+            assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (204, ORIGIN)
             refused = await node.get(path, key=None, method="POST")
             assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
-        assert (await node.get("/nowhere", key=None)).status == 404
-        assert (await node.get("/nowhere", key=None, method="OPTIONS")).status == 404
+            for coding in ("gzip", "br"):
+                sent = await node.get(path, key=None, headers={"accept-encoding": coding})
+                assert sent.headers.get("content-encoding") == (coding if len(full.body) > LEAST_BYTES else None), path
+                assert len(sent.body) == len(full.body) or path.startswith("/status"), "the client decodes it"
+            known = await node.get(path, key=None, headers={"if-none-match": full.headers["etag"]})
+            assert (known.status, known.body) == (304, b"") or path.startswith("/status"), path
+
+
+async def test_an_address_without_a_page_is_a_page_to_a_browser_and_json_to_a_program(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for path in ("/nowhere", "/docs/nowhere", "/docs/nowhere.md"):
+            program = await node.get(path, key=None)
+            assert (program.status, program.json["error"]["type"]) == (404, "ENDPOINT_NOT_FOUND")
+            person = await node.get(path, key=None, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+            assert (person.status, person.headers["vary"]) == (404, "accept, accept-encoding")
+            assert b"There is no such page" in person.body
+            assert "default-src 'none'" in person.headers["content-security-policy"]
+            assert (await node.get(path, key=None, method="OPTIONS")).status == 404
+        under = await node.get("/v1/nowhere", headers={"accept": "text/html"})
+        assert (under.status, under.json["success"]) == (404, False)
+
+
+async def test_the_error_that_the_page_of_errors_shows_is_what_a_node_answers(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=999) as node:
+        page = (await node.get("/docs/errors.md", key=None)).body.decode()
+        answer = await node.get("/v1/github/profile?hndle=octocat")
+    (shown,) = re.findall(r"^```json\n(.*?)^```", page, re.M | re.S)
+    told = answer.body.decode().replace(node.url, "...").replace(answer.json["request_id"], "req_...")
+    assert orjson.loads(shown) == orjson.loads(told)
 
 
 QUESTIONS = {
-    "comments of a Hacker News story": ("Hacker News", "story/comments", {"id": "1"}),
-    "a GitHub account": ("GitHub", "profile", {"handle": "octocat"}),
-    "the readme of a repository": ("GitHub", "repo/readme", {"url": "https://github.com/a/b"}),
-    "the releases of a repository": ("GitHub", "repo/releases", {"url": "https://github.com/a/b"}),
-    "who follows an account on Bluesky": ("Bluesky", "followers", {"handle": "ada.example.com"}),
-    "who liked a post on Bluesky": ("Bluesky", "post/likes", {"url": "https://bsky.app/profile/a.test/post/3k"}),
-    "the newest stories": ("Hacker News", "new", {}),
-    "the answers to a question": ("Stack Exchange", "question/answers", {"id": "1"}),
-    "a search for stories": ("Hacker News", "search", {"query": "trio"}),
-    "the jobs on Hacker News": ("Hacker News", "jobs", {}),
+    "comments of this Hacker News story": ("Hacker News", "story/comments", ["id"]),
+    "a GitHub account": ("GitHub", "profile", ["handle"]),
+    "the readme of a repository": ("GitHub", "repo/readme", ["url"]),
+    "the releases of a repository": ("GitHub", "repo/releases", ["url"]),
+    "who follows an account on Bluesky": ("Bluesky", "followers", ["handle"]),
+    "who liked a post on Bluesky": ("Bluesky", "post/likes", ["url"]),
+    "the newest stories": ("Hacker News", "new", []),
+    "the answers to a question": ("Stack Exchange", "question/answers", ["id"]),
+    "a search for stories": ("Hacker News", "search", ["query"]),
+    "the issues of a GitLab repository": ("GitLab", "repo/issues", ["url"]),
 }
+"""Each with the platform and the endpoint that its words lead to, and the parameters that the call needs."""
 
 
 async def test_a_program_that_reads_comes_from_the_index_to_a_correct_call_in_three_fetches(tmp_path: Path) -> None:
-    """Goal: `/llms.txt`, the platform's page, the endpoint's page, a call that is valid. Method: ten questions."""
+    """Goal: `/llms.txt`, the platform's page, the endpoint's page, a call that is answered. Method: ten questions."""
     async with open_test_node(tmp_path) as node:
         index = (await node.get("/llms.txt", key=None)).body.decode()
-        for platform, resource, params in QUESTIONS.values():
+        for question, (platform, resource, needed) in QUESTIONS.items():
             platform_page = dict(re.findall(r"^- \[([^\]]+)\]\(([^)]+)\)", index, re.M))[platform]
             listed = (await node.get(platform_page.removeprefix(node.url), key=None)).body.decode()
             endpoint_page = dict(re.findall(r"^\| \[`([^`]+)`\]\(([^)]+)\)", listed, re.M))[resource]
             page = (await node.get(endpoint_page.removeprefix(node.url), key=None)).body.decode()
-            path = re.findall(r"^`GET (/v1/[^`]+)`$", page, re.M)[0]
-            named = set(re.findall(r"^\| `([a-z_]+)` \|", page, re.M))
-            assert params.keys() <= named, (path, named)
-            query = "&".join(f"{name}={value}" for name, value in {**params, "dry_run": "1"}.items())
-            answer = await node.get(f"{path}?{query}")
-            assert answer.status == 200, answer.body
+            (path,) = re.findall(r"^`GET (/v1/[^`]+)`$", page, re.M)
+            rows = dict(re.findall(r"^\| `([a-z_]+)` (\|.*)$", page, re.M))
+            required = {name for name, row in rows.items() if re.match(r"\| \w+ \| required", row)}
+            assert required <= set(needed) <= rows.keys(), question
+            values = {name: re.findall(r"Example `([^`]+)`", rows[name])[0] for name in needed}
+            answer = await node.get(f"{path}?{urlencode(values)}")
+            assert (answer.status, answer.json["success"]) == (200, True), (question, answer.body)
 
 
 async def test_the_python_of_an_endpoint_s_page_runs(tmp_path: Path) -> None:
@@ -225,7 +288,37 @@ async def test_the_python_of_an_endpoint_s_page_runs(tmp_path: Path) -> None:
         assert (done.returncode, b"octocat" in done.stdout) == (0, True), done.stderr.decode()[-500:]
 
 
-def test_a_node_loads_nothing_of_the_pages_before_one_is_asked_for() -> None:
-    code = "import sys, gateway.node.wiring; print({'quart', 'jinja2', 'markdown_it'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
-    assert done.stdout == "set()\n"
+FIRST_PAGE = """
+import sys, tempfile, threading, trio
+from pathlib import Path
+from tests.fakes.node import open_test_node
+
+PAGES = {"quart", "quart_trio", "jinja2", "markdown_it", "werkzeug"}
+threads = set()
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in PAGES:
+            threads.add(threading.current_thread() is threading.main_thread())
+
+async def main():
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_test_node(Path(folder)) as node:
+            for path in ("github/profile?handle=octocat", "status", "openapi.json", "utility/endpoints"):
+                assert (await node.get(f"/v1/{path}")).status == 200
+            print(sorted(PAGES & set(sys.modules)))
+            sys.meta_path.insert(0, Watch())
+            assert (await node.get("/", key=None)).status == 200
+            print(sorted(PAGES & set(sys.modules)), threads)
+
+trio.run(main)
+"""
+
+
+def test_what_makes_pages_is_loaded_with_the_first_of_them_and_beside_the_loop() -> None:
+    """Goal: a node that nobody looks at holds nothing of the pages. Method: a process that serves the API first."""
+    done = subprocess.run([sys.executable, "-c", FIRST_PAGE], capture_output=True, text=True, check=False, cwd=PROJECT)
+    assert done.returncode == 0, done.stderr
+    before, after = done.stdout.splitlines()
+    assert before == "[]"
+    assert after == "['jinja2', 'markdown_it', 'quart', 'quart_trio', 'werkzeug'] {False}"
