@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -13,6 +14,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation
 
 _EXAMPLE_CHARACTERS: Final = 6_000
+_PYTHON_NAMES: Final = re.compile(r'("(?:\\.|[^"\\])*")|\b(?:true|false|null)\b')
 _SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
 
@@ -122,7 +124,11 @@ def _code(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
 def calls_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
     """Its example as curl, Python and JavaScript."""
     request = guide["request"]
-    blocks = (("sh", _curl(request)), ("python", _python(operation, request)), ("js", _javascript(operation, request)))
+    blocks = (
+        ("sh", _curl(operation, request)),
+        ("python", _python(operation, request)),
+        ("js", _javascript(operation, request)),
+    )
     return "\n\n".join(_fence(language, text) for language, text in blocks)
 
 
@@ -154,11 +160,18 @@ def _is_short(value: object) -> bool:
     return not isinstance(value, str) or len(value) <= _SAMPLE_CHARACTERS
 
 
-def _curl(request: Mapping[str, Any]) -> str:
-    """The command with the key that the shell has, its address on a line of its own."""
-    command: str = request["curl"].replace("'x-api-key: YOUR_KEY'", '"x-api-key: $KEY"')
-    options, _, address = command.rpartition(" ")
-    return f"{options} \\\n  {address}" if options != "curl" else command
+def _curl(operation: ApiOperation, request: Mapping[str, Any]) -> str:
+    method = "" if operation.method == "GET" else f" -X {operation.method}"
+    options = [] if _is_public(operation) else ['-H "x-api-key: $KEY"']
+    if request["body"]:
+        body = _pretty(request["body"]).replace("'", "'\\''")
+        options += ["-H 'content-type: application/json'", f"-d '{body}'"]
+    first, *others = [*options, f"'{request['url']}'"]
+    return " \\\n  ".join([f"curl{method} {first}", *others])
+
+
+def _pretty(body: object) -> str:
+    return orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
 
 
 def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
@@ -167,12 +180,17 @@ def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
     if params:
         lines.append(f"    params={_literal(params)},")
     if request["body"]:
-        lines.append(f"    json={request['body']!r},")
+        lines.append(f"    json={_PYTHON_NAMES.sub(_as_python, _pretty(request['body']))},".replace("\n", "\n    "))
     if not _is_public(operation):
         lines.append('    headers={"x-api-key": os.environ["KEY"]},')
     call = f"answer = httpx.{operation.method.lower()}(\n" + "\n".join(lines) + "\n)"
     imports = "import httpx" if _is_public(operation) else "import os\n\nimport httpx"
     return f"{imports}\n\n{call}\n{_shown(operation, 'print(answer.json(){})', 'print(answer.status_code)')}"
+
+
+def _as_python(found: re.Match[str]) -> str:
+    """A string as it is, and each of JSON's three words as Python's."""
+    return found[1] or {"true": "True", "false": "False", "null": "None"}[found[0]]
 
 
 def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
@@ -183,7 +201,7 @@ def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
     headers = [] if _is_public(operation) else ['"x-api-key": process.env.KEY']
     if request["body"]:
         headers.append('"content-type": "application/json"')
-        options.append(f"  body: JSON.stringify({orjson.dumps(request['body']).decode()}),")
+        options.append(f"  body: JSON.stringify({_pretty(request['body'])}),".replace("\n", "\n  "))
     if headers:
         options.append(f"  headers: {{ {', '.join(headers)} }},")
     before = f"const query = new URLSearchParams({_literal(params)});\n" if params else ""

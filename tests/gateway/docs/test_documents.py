@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -278,14 +280,35 @@ async def test_a_program_that_reads_comes_from_the_index_to_a_correct_call_in_th
             assert (answer.status, answer.json["success"]) == (200, True), (question, answer.body)
 
 
-async def test_the_python_of_an_endpoint_s_page_runs(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        page = (await node.get("/docs/github/profile.md", key=None)).body.decode()
-        code = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)[0]
-        done = await trio.run_process(
-            [sys.executable, "-c", code], env={"KEY": node.key}, capture_stdout=True, capture_stderr=True, check=False
-        )
-        assert (done.returncode, b"octocat" in done.stdout) == (0, True), done.stderr.decode()[-500:]
+PROGRAMS = {"sh": ["sh", "-c"], "python": [sys.executable, "-c"], "js": ["node", "--input-type=module", "-e"]}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+async def test_the_code_of_a_page_runs(language: str, tmp_path: Path) -> None:
+    """Goal: what is copied works. Method: a read with a query, and a change with a body, of which each makes one."""
+    for program in ("curl", "node"):
+        if shutil.which(program) is None:
+            assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{program} is not installed"
+            pytest.skip(f"{program} is not installed")
+    async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}, resolve=_anywhere) as node:
+        for page, expected in (("github/profile", "octocat"), ("account/create-monitor", "Followers of octocat")):
+            text = (await node.get(f"/docs/{page}.md", key=None)).body.decode()
+            (code,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+            done = await trio.run_process(
+                [*PROGRAMS[language], code],
+                env={"KEY": node.key, "PATH": os.environ["PATH"]},
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+            )
+            assert (done.returncode, expected in done.stdout.decode()) == (0, True), (done.stdout, done.stderr)
+        (made,) = (await node.get("/v1/monitors")).json["data"]["items"]
+        assert (made["name"], made["cadence"]) == ("Followers of octocat", "daily")
+
+
+async def _anywhere(_host: str, _port: int) -> list[str]:
+    await trio.lowlevel.checkpoint()
+    return ["192.0.2.1"]
 
 
 FIRST_PAGE = """
