@@ -43,9 +43,9 @@ SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
 UNTOLD: Mapping[str, set[str]] = {
     "github/repo/readme": {"id", "url", "ext.size_bytes"},
     "github/issue": {"ext.node"},
-    "hackernews/story": {"engagement.comments", "ext.story_id"},
-    "hackernews/new": {"ext.story_id"},
-    "hackernews/jobs": {"ext.story_id"},
+    "hackernews/story": {"engagement.comments", "ext.story_id", "flags.deleted"},
+    "hackernews/new": {"ext.story_id", "flags.deleted"},
+    "hackernews/jobs": {"ext.story_id", "flags.deleted"},
 }
 """Fields in which the two may differ, by endpoint: one of them does not tell, which is null; the readme's address names
 the branch, or `HEAD`."""

@@ -244,6 +244,7 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
         "time": _item_time(item_id),
         "title": story["title"],
         "type": "story",
+        **({"dead": True} if item_id % 29 == 0 else {}),
     }
     return SandboxReply({**body, "url": story["link"]} if story["link"] else {**body, "text": story["words"]})
 

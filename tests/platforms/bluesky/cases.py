@@ -74,6 +74,10 @@ def _media(view: Json) -> Json:
     return {"media_urls": urls, "thumbnail_url": thumbnail, "duration_seconds": None}
 
 
+def _is_pinned(reason: Json | None) -> bool | None:
+    return True if reason is not None and reason["$type"].endswith("#reasonPin") else None
+
+
 def post(view: Json, reason: Json | None = None) -> Json:
     """The table's Post."""
     address = f"https://bsky.app/profile/{view['author']['handle']}/post/{key_of(view['uri'])}"
@@ -92,7 +96,7 @@ def post(view: Json, reason: Json | None = None) -> Json:
             "shares": sum(counts) if counts else None,
             "saves": at(view, "bookmarkCount"),
         },
-        "flags": {"pinned": None, "deleted": None, "nsfw": bool(adult), "spoiler": None},
+        "flags": {"pinned": _is_pinned(reason), "deleted": None, "nsfw": bool(adult), "spoiler": None},
         "published_at": utc(view["record"]["createdAt"]),
         "ext": {
             "uri": view["uri"],
@@ -186,6 +190,9 @@ _ACTOR: Json = {
     "website": "https://ada.example.org",
     "verification": {"verifiedStatus": "valid"},
 }
+_COUNTS = ("followersCount", "followsCount", "postsCount", "website")
+_LISTED_ACTOR = {name: value for name, value in _ACTOR.items() if name not in _COUNTS}
+"""An account as lists tell it."""
 _IMAGES = {"images": [{"thumb": "https://cdn.example.com/1-small", "fullsize": "https://cdn.example.com/1"}]}
 _VIDEO = {"playlist": "https://cdn.example.com/1.m3u8", "thumbnail": "https://cdn.example.com/1.jpg"}
 _CARD = {"external": {"uri": "https://example.com/1", "thumb": "https://cdn.example.com/1-card"}}
@@ -209,6 +216,9 @@ _VIEW: Json = {
     "indexedAt": "2023-05-01T10:00:01Z",
 }
 _REPOST = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _ACTOR, "indexedAt": "2023-05-02T10:00:00Z"}
+_PIN = {"$type": "app.bsky.feed.defs#reasonPin"}
+_OWN_FEED = {"feed": [{"post": _VIEW, "reason": _REPOST}, {"post": _VIEW, "reason": _PIN}], "cursor": "3l"}
+_THREAD = {"thread": {"post": _VIEW, "replies": [{"post": _VIEW, "replies": []}]}}
 _SIGNED_IN = {"bsky.social/xrpc/com.atproto.server.createSession": {"accessJwt": "token"}}
 
 
@@ -254,9 +264,24 @@ CASES: tuple[Case, ...] = (
         "a feed by hand",
         "user/posts",
         {"handle": "ada.example.org"},
-        {f"{_APPVIEW}/app.bsky.feed.getAuthorFeed": {"feed": [{"post": _VIEW, "reason": _REPOST}], "cursor": "3l"}},
+        {f"{_APPVIEW}/app.bsky.feed.getAuthorFeed": _OWN_FEED},
         expected=_feed,
     ),
+    *(
+        Case(
+            f"{resource} by hand",
+            resource,
+            {"handle": "ada.example.org"},
+            {f"{_APPVIEW}/app.bsky.graph.{call}": {rows: [_LISTED_ACTOR]}},
+            expected=lambda body, rows=rows: [author(actor) for actor in body[rows]],
+        )
+        for resource, call, rows in (
+            ("followers", "getFollowers", "followers"),
+            ("following", "getFollows", "follows"),
+        )
+    ),
+    _of_post("likes by hand", "post/likes", "getLikes", {"likes": [{"actor": _LISTED_ACTOR}]}, expected=_likers),
+    _of_post("a thread by hand", "post/comments", "getPostThread", _THREAD, expected=_thread),
     _of_post("a post by hand", "post", "getPosts", {"posts": [_VIEW]}, expected=lambda _, body: post(body["posts"][0])),
     Case(
         "accounts by query, by hand",

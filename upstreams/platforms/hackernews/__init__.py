@@ -45,6 +45,7 @@ PLATFORM = Platform(
             reads.SEARCH,
             reads.HITS,
             collect=500,
+            never=("flags.deleted",),
             description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
         ),
         single(
@@ -53,7 +54,7 @@ PLATFORM = Platform(
             POST,
             reads.ITEM,
             reads.story_of,
-            never=tuple(post_of.unfilled),
+            never=("engagement.comments", "flags.deleted", *post_of.unfilled),
             description=f"One story, poll or job. {_FIREBASES}: then the number of comments is known, story_id is not.",
             fallbacks=(Fallback("firebase", elsewhere.story),),
         ),
