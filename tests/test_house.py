@@ -59,6 +59,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "scheduler.backlog": "gives the operator's view without the services",
         "scheduler.monitors.runs.payload": "pure: the bytes that a webhook receives",
         "scheduler.webhooks.targets.registration": "the one place where a target is checked before it is stored",
+        "upstreams.content.captions": "one module a form of body",
         "upstreams.model.archetypes.composites": "one module a family",
         "upstreams.model.archetypes.media": "one module a family",
         "upstreams.fetching.concurrent": "the one nursery of a read",

@@ -221,7 +221,7 @@ def _paths(archetype: Archetype) -> Paths:
     row = _row_paths(archetype)
     found: Paths = {("items", *path): is_open for path, is_open in row.items()} if archetype.many else row
     top: Paths = {("items",): False, ("total",): False} if archetype.many else {}
-    if not archetype.key:
+    if not archetype.key and archetype.has_legs:
         top |= {("legs",): False, **{("legs", *path): is_open for path, is_open in _paths_of((), leg, 0).items()}}
     return {**top, (_ALWAYS,): False, **found}
 

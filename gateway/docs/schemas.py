@@ -23,7 +23,7 @@ def schema_of(archetype: Archetype, base_url: str) -> Schema:
     makes = _Makes()
     row = makes.row_of(archetype)
     body = _page_of(row) if archetype.many else row
-    if not archetype.key:
+    if not archetype.key and archetype.has_legs:
         body["properties"]["legs"] = {
             "type": "array",
             "description": "The parts that the answer came by.",

@@ -116,14 +116,15 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
     body = template_of(bodies, "", literals)
     if pages is None or paging is None:
         return {"body": body}
-    steps = rows_at(pages)
-    if steps and (listed := _at(body, steps)) and listed[0] == ALL:
-        del listed[0]
+    lists = dict.fromkeys(rows_at(one.pages) for one in good if one.pages is not None)
+    for steps in lists:
+        if steps and (listed := _at(body, steps)) and listed[0] == ALL:
+            del listed[0]
     for name in paging.also:  # the paging object tells them
         _drop(body, name.split("."))
-    if isinstance(paging, ByLastId) and (rows := _at(body, steps)):
+    if isinstance(paging, ByLastId) and (rows := _at(body, rows_at(pages))):
         _number_rows(rows, good, paging)
-    return {"rows": ".".join(steps), "paging": _named(paging), "body": body}
+    return {"rows": ",".join(map(".".join, lists)), "paging": _named(paging), "body": body}
 
 
 def _named(paging: Paging) -> Json:

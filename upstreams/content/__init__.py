@@ -1,4 +1,4 @@
-"""Bodies that are not JSON become values here: feeds, HTML, XML and text, in whatever charset they come.
+"""Bodies that are not JSON become values here: feeds, HTML, XML, captions and text, in whatever charset they come.
 
 A call names the form that it accepts: `Call(path, accepts=FEED)`. What cannot be read raises one of `UNREADABLE`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from upstreams.content.captions import read_captions
 from upstreams.content.charset import text_of
 from upstreams.content.feeds import read_feed
 from upstreams.content.markup import HTML_TYPES, html_root, xml_root
@@ -21,5 +22,7 @@ XML: Final = Form("application/xml, text/xml;q=0.9, */*;q=0.5", xml_root)
 """The root of the document, for `xpath` and `findtext`."""
 HTML: Final = Form(HTML_TYPES, html_root)
 """The root of the page; a `selection.page` makes values of it at once."""
+CAPTIONS: Final = Form("text/vtt, text/*;q=0.9, */*;q=0.5", read_captions)
+"""The cues of a video's captions, as `captions` says."""
 TEXT: Final = Form("text/plain, text/*;q=0.9, */*;q=0.5", text_of)
 """The text, whatever it is."""

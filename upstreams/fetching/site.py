@@ -73,17 +73,17 @@ class Site:
         """The same calls with the hosts that their request names, each of which was checked.
 
         Raises:
-            InvalidArgument, UpstreamFailed: one cannot be called; see `_refused`.
+            InvalidArgument: one cannot be called.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
         return self._named(wanted, args)
 
     @overload
-    def _named(self, wanted: Call, args: Args) -> Call: ...
+    def _named(self, wanted: Call, args: Args, *, is_first: bool = True) -> Call: ...
     @overload
-    def _named(self, wanted: Part, args: Args) -> Part: ...
-    def _named(self, wanted: Call | Part, args: Args) -> Call | Part:
+    def _named(self, wanted: Part, args: Args, *, is_first: bool = True) -> Part: ...
+    def _named(self, wanted: Call | Part, args: Args, *, is_first: bool = True) -> Call | Part:
         source = self.sources[self.source_name(wanted.source)] if isinstance(wanted, Call) else None
         if not isinstance(wanted, Call) or not isinstance(source, NamedSource):
             return wanted
@@ -91,16 +91,18 @@ class Site:
         try:
             return replace(wanted, host=source.checked(host))
         except TargetRefused as exc:
-            raise _refused(source, host, args, exc) from exc
+            culprit = _culprit(source, host, args) or (source.param if is_first else None)
+            raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
         """As `call`, with the host that the request names.
 
         Raises:
-            InvalidArgument, UpstreamFailed: that host cannot be called; see `_refused`.
+            InvalidArgument: that host cannot be called.
+            UpstreamFailed: an answer named it.
         """
         try:
-            call = self._named(call, args)
+            call = self._named(call, args, is_first=False)
         except UpstreamFailed as failure:
             if not call.optional:
                 raise
@@ -110,7 +112,7 @@ class Site:
         except TargetRefused as exc:
             source = self.sources[self.source_name(call.source)]
             assert isinstance(source, NamedSource), "only a host that a caller names is refused"
-            raise _refused(source, call.host, args, exc) from exc
+            raise _refused(source, _culprit(source, call.host, args), exc) from exc
 
     def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
@@ -163,13 +165,16 @@ class Site:
         return answer._replace(took_s=trio.current_time() - started)
 
 
-def _refused(source: NamedSource, host: str, args: Args, refusal: TargetRefused) -> UpstreamError:
-    """The refusal of a host by the parameter that names it: its own, or one with an address there.
+def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
+    """The parameter that names a host: the source's own, or one with an address there; None where an answer does."""
+    own = args.values.get(source.param)
+    if isinstance(own, str) and source.host(own) == host:
+        return source.param
+    return next((name for name, value in args.values.items() if isinstance(value, str) and host in value.lower()), None)
 
-    Where none does, an answer has named it, and the caller's values are good.
-    """
-    names = (name for name, value in args.values.items() if isinstance(value, str) and host in value.lower())
-    culprit = source.param if source.param in args.values else next(names, None)
+
+def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -> UpstreamError:
+    """The refusal of a host; where an answer has named it, the caller's values are good."""
     if culprit is None:
         return UpstreamFailed(source.name, f"an answer leads to a host that is not called: {refusal}")
     return InvalidArgument(culprit, str(refusal))

@@ -169,7 +169,7 @@ def Host(name: str, *, default: str | None = None, example: str = "", descriptio
 
 
 def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 - reads as a declaration
-    """A whole address that the caller names; a read takes it apart with `Args.located` and makes an `AddressCall`."""
+    """A whole address that the caller names, on whichever host; `upstreams.model.paths` makes the call of it."""
     return Param(name, description, example, type="url", length_max=2_000, is_address=True)
 
 

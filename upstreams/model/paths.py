@@ -1,5 +1,7 @@
 """Whether a path leads where its adapter meant it to: no value of a caller's is a way to another one.
 
+Calls to whole addresses, which callers or answers name, have hosts, paths and queries as they are written.
+
 Servers resolve `.` and `..` also where they are percent-encoded, once or twice, or stand beside an encoded slash; some
 read compatibility forms of these characters as the characters themselves.
 """
@@ -8,17 +10,56 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 from unicodedata import normalize
 from urllib.parse import unquote
 
 from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Args
-from upstreams.model.steps import AddressCall, Call, Wanted
+from upstreams.model.params import Address, Args, Host
+from upstreams.model.steps import Accepts, Call, Wanted
 
 _DECODED_TIMES = 3
 _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
+
+_HOST: Final = replace(Host("host"), forms=())
+"""A host as it is written, also its `www.`."""
+_TOLD: Final = Address("url", "An address in an answer.", "https://example.org/x")
+
+
+@dataclass(slots=True)
+class AddressCall(Call):
+    """A call to a whole address that somebody named: an empty segment in its path is as good as another."""
+
+    written: str = ""
+    """The query as it was written, which stands for the members."""
+
+    def target(self, base_path: str) -> str:
+        """As `Call`."""
+        return f"{base_path}{self.path}{self.written}"
+
+
+def address_call(name: str, address: str, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall:
+    """Return the call to an address in its canonical form, which the parameter of this name has.
+
+    Raises:
+        InvalidArgument: its host is not plainly public.
+    """
+    place, _, target = address.partition("/")
+    host = replace(_HOST, name=name).canonical(place)
+    path, mark, query = target.partition("?")
+    written = f"{mark}{query}"
+    return AddressCall(f"/{path}", source=source, accepts=accepts, optional=optional, host=host, written=written)
+
+
+def told_call(address: str | None, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall | None:
+    """Return the call to an address that an answer tells; None where it tells none that can be called."""
+    try:
+        written = _TOLD.canonical(address or "")
+        return address_call("url", written, source=source, accepts=accepts, optional=optional)
+    except InvalidArgument:
+        return None
 
 
 def leads_straight(wanted: Wanted) -> bool:

@@ -70,26 +70,6 @@ class Call:
         return replace(self, host=host) if host else self
 
 
-@dataclass(slots=True)
-class AddressCall(Call):
-    """A call to a whole address that somebody named: an empty segment in its path is as good as another."""
-
-    written: str = ""
-    """The query as it was written, which stands for the members."""
-
-    def target(self, base_path: str) -> str:
-        """As `Call`."""
-        return f"{base_path}{self.path}{self.written}"
-
-
-def address_call(host: str, target: str, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall:
-    """Return the call to an address in its canonical form, cut behind its host."""
-    path, mark, query = target.partition("?")
-    return AddressCall(
-        f"/{path}", source=source, accepts=accepts, optional=optional, host=host, written=f"{mark}{query}"
-    )
-
-
 def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tuple[str, str]]:
     """The members of a query or a form as they are sent, without what is None."""
     pairs = []

@@ -4,8 +4,9 @@
 host, `{name*}` the rest of a path), and `body`, a template (see `filling`). The further members are optional:
 
 - `when`: values of the request that belong to this call, where others share its path; null for one that is not sent.
-- `rows`: the path of the list in the body that is paged, "" where the body is that list; `of`, how many there are in
-  all; and `paging`, the endpoint's own paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
+- `rows`: the path of the list in the body that is paged, "" where the body is that list; of several lists that are
+  paged together the paths, with commas between. `of`, how many there are in all; and `paging`, the endpoint's own
+  paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
 - `each`: a value of the request that holds several ids; the list has one row for each, which is `${each}` in it.
 - `text`: the lines of a body that is no JSON, `$rows` among them in the place of the rows, each of the lines `row`, and
   what the paging object tells by the name of its member, `$next` of `ByToken("before", "next")`; its content type is
@@ -93,15 +94,15 @@ def paging_of(template: Template) -> Paging:
     return Once(size="", size_max=_ROWS)
 
 
-def _parted(template: Template) -> tuple[Template, list[Any]]:
-    """The call without the rows of its body, and these."""
+def _parted(template: Template) -> tuple[Template, list[list[Any]]]:
+    """The call without the rows of its body, and these, list by list."""
     if "rows" not in template or "body" not in template:
         return template, []
-    steps = _steps(template)
-    if not steps:
-        return {**template, "body": []}, template["body"]
+    if not template["rows"]:
+        return {**template, "body": []}, [template["body"]]
     body = deepcopy(template["body"])
-    return {**template, "body": body}, _at(body, steps[:-1]).pop(steps[-1])
+    rows = [_at(body, above).pop(last) for *above, last in _paths(template)]
+    return {**template, "body": body}, rows
 
 
 def _takes(method: str, when: Mapping[str, str | None], request: SandboxRequest) -> bool:
@@ -119,7 +120,7 @@ class _Call:
     template: Template
     failures: Template
     pages: Paging
-    row_templates: list[Any]
+    row_templates: list[list[Any]]
 
     def answer(self, request: SandboxRequest) -> SandboxReply:
         values = request.values
@@ -157,30 +158,34 @@ class _Call:
         reply = _reply(self.template, filling)
         if "rows" not in self.template:
             return reply
-        rows, steps = self._rows(filling, served), _steps(self.template)
-        if not steps:
-            return replace(reply, body=rows)
-        for name, value in {".".join(steps): rows, **served.members}.items():
+        lists = [self._rows(filling, served, templates) for templates in self.row_templates]
+        if not self.template["rows"]:
+            return replace(reply, body=lists[0])
+        for name, value in {
+            **dict(zip(self.template["rows"].split(","), lists, strict=True)),
+            **served.members,
+        }.items():
             *above, last = name.split(".")
             _at(reply.body, above)[last] = value
         return reply
 
-    def _rows(self, filling: Filling, served: StandInPage) -> list[Any]:
+    def _rows(self, filling: Filling, served: StandInPage, templates: list[Any]) -> list[Any]:
         several = self.template.get("each")
         if several is None:
-            rows = filling.rows(self.row_templates, range(served.start, served.stop))
+            rows = filling.rows(templates, range(served.start, served.stop))
             return rows[::-1] if getattr(self.pages, "newest_last", False) else rows
         ids = [one for one in filling.values.get(several, "").replace(";", ",").split(",") if one]
         told = [replace(filling, values={**filling.values, "each": one}, seed=f"{self.seed}/{one}") for one in ids]
-        return [one.rows(self.row_templates, range(1))[0] for one in told[: served.stop]]
+        return [one.rows(templates, range(1))[0] for one in told[: served.stop]]
 
 
 _NO_SUBJECT = frozenset(("host", "path"))
 """Values that every request has."""
 
 
-def _steps(template: Template) -> list[str]:
-    return [step for step in template["rows"].split(".") if step]
+def _paths(template: Template) -> list[list[str]]:
+    """The paths of the lists that have rows."""
+    return [path.split(".") for path in template["rows"].split(",")]
 
 
 def _at(body: Any, steps: list[str]) -> Any:

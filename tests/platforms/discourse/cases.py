@@ -225,8 +225,27 @@ _USER: Json = {
     "created_at": "2020-05-01T10:00:00.000Z",
     "last_seen_at": "2023-05-01T10:00:00.000Z",
 }
+
+
+def found_posts(body: Json) -> list[Json]:
+    """The posts of a search, whose topics stand beside them."""
+    slugs = {one["id"]: one["slug"] for one in body["topics"]}
+    read = table(
+        comment,
+        **{name: one for name, one in _REPLY.items() if name not in ("replies_count", "deleted")}
+        | {
+            "text": text("blurb"),
+            "likes": "like_count",
+            "author": table(byline, **_user() | {"id": lambda _row: None}),
+        },
+    )
+    return [read({**one, "topic_slug": slugs.get(one["topic_id"], "-")}) for one in body["posts"]]
+
+
 _ACTION: Json = {**_POST, "post_id": 702, "slug": "parsers", "excerpt": "Why not&hellip;", "deleted": False}
-_GROUPED: Json = {"topics": [_TOPIC], "grouped_search_result": {"more_full_page_results": True}}
+_KEPT = ("username", "name", "avatar_template", "id", "topic_id", "post_number", "created_at")
+_FOUND: Json = {**{name: _POST[name] for name in _KEPT}, "blurb": "&hellip;why <em>not</em>&hellip;", "like_count": 4}
+_GROUPED: Json = {"topics": [_TOPIC], "posts": [_FOUND], "grouped_search_result": {"more_full_page_results": True}}
 _CATEGORY: Json = {
     "id": 3,
     "slug": "tools",
@@ -289,4 +308,5 @@ CASES: tuple[Case, ...] = (
     ),
     _case("group/members", _MEMBERS_PATH, {"members": [_ADA]}, _MEMBERS, has_more=False, group="mygroup"),
     _case("search", "/search.json", _GROUPED, rows("topics", FOUND), has_more=True, query="parsers"),
+    _case("search/comments", "/search.json", _GROUPED, found_posts, has_more=True, query="parsers"),
 )

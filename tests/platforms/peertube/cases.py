@@ -1,6 +1,6 @@
 """PeerTube's recordings as cases, against a table of the fields.
 
-These belong to no endpoint: `captions__empty.json` and `storyboards.json`, which tell nothing of a video's words.
+`storyboards.json` belongs to no endpoint: it tells nothing of a video's words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.platforms.case import Case
 from tests.platforms.table import Json, at, below, each, ident, table, utc
-from upstreams.model.archetypes import author, byline, collection, comment, post
+from upstreams.model.archetypes import author, byline, collection, comment, cue, post, transcript
+from upstreams.model.errors import NotFound
 from upstreams.model.fields import plain
 
 _SITE = "https://framatube.org"
@@ -181,6 +182,36 @@ _PLAYLIST: Json = {
     "createdAt": "2023-05-01T10:00:00.000Z",
 }
 
+_WORDS = b"WEBVTT\n\n00:01.000 --> 00:02.500\nWhat is it?\n\n1:00:02.500 --> 1:00:04.000\na &lt; b"
+_FILE = "/lazy-static/video-captions/ada-fr.vtt"
+_TRACK: Json = {
+    "language": {"id": "fr", "label": "French"},
+    "automaticallyGenerated": False,
+    "captionPath": _FILE,
+    "fileUrl": f"{_SITE}{_FILE}",
+}
+_TRACKS = {"total": 2, "data": [{**_TRACK, "automaticallyGenerated": True, "fileUrl": f"{_SITE}/x"}, _TRACK]}
+
+
+def _milliseconds(clock: str) -> int:
+    hours, minutes, seconds = ([0, 0, 0] + [float(one) for one in clock.split(":")])[-3:]
+    return round((hours * 3_600 + minutes * 60 + seconds) * 1_000)
+
+
+def said(tracks: Json, words: Any) -> Json:
+    """The words of the first track that a person wrote; each cue here has one line."""
+    track = next(one for one in tracks["data"] if not one["automaticallyGenerated"])
+    lines = (words if isinstance(words, str) else words.decode()).splitlines()
+    timed = [(line.split(" --> "), lines[place + 1]) for place, line in enumerate(lines) if "-->" in line]
+    language = track["language"]["id"]
+    cues = [
+        cue(text=plain(text), language=language, start_ms=_milliseconds(start), end_ms=_milliseconds(end))
+        for (start, end), text in timed
+    ]
+    known = [one["language"]["id"] for one in tracks["data"]]
+    ext = {"language": language, "languages": known, "automatic": False}
+    return transcript(transcript=" ".join(one["text"] for one in cues), transcripts=cues, ext=ext)
+
 
 def listed(*items: Json) -> Json:
     """A page that is not the last."""
@@ -233,6 +264,21 @@ CASES: tuple[Case, ...] = (
     *(
         _of_video("video/comment/replies", f"{_THREADS}/34293", body, replies, comment_id="34293")
         for body in ("comment_thread__one.json", {"children": [{"comment": _COMMENT, "children": []}]})
+    ),
+    Case(
+        "video/transcript",
+        "video/transcript",
+        {"id": _VIDEO_ID},
+        {f"{_API}/videos/{_VIDEO_ID}/captions": _TRACKS, f"framatube.org{_FILE}": _WORDS},
+        said,
+    ),
+    Case(
+        "a video without captions",
+        "video/transcript",
+        {"id": _VIDEO_ID},
+        {f"{_API}/videos/{_VIDEO_ID}/captions": "captions__empty.json"},
+        refused=NotFound,
+        reason="no_captions",
     ),
     _of_name("profile", _ADA, "account__framasoft.json", ACCOUNT),
     _of_name("profile", _ADA, _ACCOUNT, ACCOUNT),

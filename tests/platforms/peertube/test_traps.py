@@ -104,3 +104,36 @@ def test_a_video_for_some_alone_is_private(status: int) -> None:
             always({"status": status, "detail": "Cannot get this private video"}, status),
         )
     assert refusal.value.reason == "account_private"
+
+
+TRACKS = [
+    {"language": {"id": "en"}, "automaticallyGenerated": True, "fileUrl": "https://files.example.net/en.vtt?a=b/"},
+    {"language": {"id": "pt-BR"}, "automaticallyGenerated": False, "captionPath": "/lazy-static/pt.vtt"},
+]
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({"id": "x"}, "framatube.org/lazy-static/pt.vtt"),  # a person wrote these
+        ({"id": "x", "language": "EN"}, "files.example.net/en.vtt?a=b/"),
+        ({"url": "https://tube.example.org/w/x", "language": "pt"}, "tube.example.org/lazy-static/pt.vtt"),
+    ],
+)
+def test_captions_are_read_where_their_file_is(params: dict[str, str], place: str) -> None:
+    places: list[str] = []
+
+    def upstream(asked: str, call: Call) -> Answer:
+        places.append(f"{asked.partition('/')[0]}{call.target('')}")
+        return told("WEBVTT\n\n00:01.000 --> 00:02.000\nYes.") if "vtt" in asked else told({"data": TRACKS})
+
+    result = drive(PLATFORM, "video/transcript", params, upstream)
+    assert isinstance(result, Single)
+    assert (places[1], result.record["transcript"]) == (place, "Yes.")
+    assert result.record["ext"]["languages"] == ["en", "pt-BR"]
+
+
+def test_a_language_that_no_track_has_is_not_found() -> None:
+    with pytest.raises(NotFound) as refusal:
+        drive(PLATFORM, "video/transcript", {"id": "x", "language": "de"}, always({"data": TRACKS}))
+    assert refusal.value.reason == "no_captions"

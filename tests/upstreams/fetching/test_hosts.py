@@ -190,6 +190,13 @@ async def test_a_host_that_has_proven_itself_is_not_doubted_for_one_page() -> No
             await scene.get("good.example.com")
 
 
+def test_a_host_that_an_address_names_is_refused_by_the_name_of_the_address() -> None:
+    scene = Scene(endpoint=_read(Call("/x", host="printer.local")))
+    with pytest.raises(InvalidArgument) as caught:
+        plan(scene.site, scene.endpoint, Args({"instance": "first.social", "url": "printer.local/7"}))
+    assert caught.value.param == "url"
+
+
 async def test_a_host_that_an_answer_names_and_that_is_not_public_is_no_callers_fault() -> None:
     """An optional call there fails as any other."""
     for call, refused in (

@@ -18,8 +18,8 @@ from upstreams.model.archetypes import AUTHOR, POST_LIST
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, UpstreamFailed
 from upstreams.model.params import Args, Param
-from upstreams.model.paths import has_dots, leads_straight
-from upstreams.model.steps import Call, Page, Part, Single, Steps, address_call, segment
+from upstreams.model.paths import address_call, has_dots, leads_straight
+from upstreams.model.steps import Call, Page, Part, Single, Steps, segment
 from upstreams.transport.http import HttpAnswer, HttpCall, Origin
 from upstreams.transport.pooled import header_lines, request_bytes
 
@@ -226,6 +226,6 @@ def test_no_redirect_leads_to_another_host_or_writes_a_second_request(location: 
     ("target", "is_straight"), [("", True), ("a/", True), ("a//b/?c=/../", True), ("a/%2e./b", False)]
 )
 def test_of_an_address_that_was_named_whole_only_dots_lead_elsewhere(target: str, is_straight: bool) -> None:
-    call = address_call("feeds.example.org", target, source="feed", accepts="json")
+    call = address_call("url", f"feeds.example.org/{target}", source="feed", accepts="json")
     assert leads_straight(call) is is_straight
     assert call.target("") == f"/{target}"

@@ -168,7 +168,6 @@ def test_every_source_of_every_platform_has_a_stand_in() -> None:
         for name, base_url in platform.sources.items():
             is_named_whole = platform.host_of(name) not in (None, *(param.name for param in params))
             wanted = addresses if is_named_whole else {base_url.split("/")[2]}
-            assert wanted, (platform.slug, base_url)
             assert wanted <= hosts.keys(), (platform.slug, base_url)
 
 

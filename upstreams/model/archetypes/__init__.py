@@ -18,7 +18,7 @@ from upstreams.model.archetypes.knowledge import (
     point,
     series,
 )
-from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, collection
+from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, TRANSCRIPT, collection, cue, transcript
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
 from upstreams.model.archetypes.posts import COMMENT_LIST, POST, POST_LIST, comment, post
 from upstreams.model.archetypes.shape import Archetype, Record
@@ -28,14 +28,15 @@ ARCHETYPES = {
     for one in (
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY),
-        *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST),
+        *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
     )
 }
 """All of them by name."""
 __all__ = [
     "ANALYTICS", "APP", "APP_LIST", "ARCHETYPES", "ARTICLE", "ARTICLE_LIST", "AUTHOR", "AUTHOR_LIST", "COLLECTION",
     "COLLECTION_LIST", "COMMENT_LIST", "DOSSIER", "PLACE_LIST", "POST", "POST_LIST", "RELEASE_LIST", "REPOSITORY",
-    "REPOSITORY_LIST", "REVIEW_LIST", "SERIES", "VELOCITY", "Archetype", "Record", "analytics", "app", "article",
-    "author", "byline", "collection", "comment", "dossier", "leg", "movement", "owner", "pace_of_profile", "place",
-    "point", "post", "ranked", "release", "repository", "review", "reviewer", "series",
+    "REPOSITORY_LIST", "REVIEW_LIST", "SERIES", "TRANSCRIPT", "VELOCITY", "Archetype", "Record", "analytics", "app",
+    "article", "author", "byline", "collection", "comment", "cue", "dossier", "leg", "movement", "owner",
+    "pace_of_profile", "place", "point", "post", "ranked", "release", "repository", "review", "reviewer", "series",
+    "transcript",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Albums, playlists and the like."""
+"""Albums, playlists and the like, and the words of videos."""
 
 from __future__ import annotations
 
@@ -27,5 +27,28 @@ def collection(
     return locals()
 
 
+def cue(
+    *,
+    text: Annotated[str, "Its words."],
+    language: Annotated[str | None, "Its language."] = None,
+    start_ms: Annotated[int | None, "Milliseconds into the video at which it begins."] = None,
+    end_ms: Annotated[int | None, "Milliseconds into the video at which it ends."] = None,
+) -> Record:
+    """One piece of what is said."""
+    return locals()
+
+
+def transcript(
+    *,
+    transcript: Annotated[str | None, "All that is said, as one text."],
+    transcripts: Annotated[list[Record] | None, Of(cue), "The pieces of it, in their order."] = None,
+    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+) -> Record:
+    """The words of a video, which stand in the data themselves."""
+    transcripts, ext = transcripts or [], ext or {}
+    return locals()
+
+
 COLLECTION = Archetype("Collection", "collection", collection)
 COLLECTION_LIST = Archetype("CollectionList", "collection", collection, many=True)
+TRANSCRIPT = Archetype("Transcript", "", transcript, has_legs=False)

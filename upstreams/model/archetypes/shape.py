@@ -86,6 +86,8 @@ class Archetype:
     many: bool = False
     computed: Computed | None = None
     """Makes the fields beside a record, which `computed` describes."""
+    has_legs: bool = True
+    """Whether a record that is spread says which parts it came by."""
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
         """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""

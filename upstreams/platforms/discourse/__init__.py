@@ -6,9 +6,9 @@ from functools import partial
 
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, byline
 from upstreams.model.archetypes.shape import fields_of
-from upstreams.model.calls import Get, Pages, listing, single
+from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.paging import ByLastId, ByOffset, ByPage, Whole
+from upstreams.model.paging import ByLastId, ByOffset, Whole
 from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.discourse import reads
@@ -57,11 +57,9 @@ HANDLE = Param(
 GROUP = Param(
     "group", "The group's name.", "team", required=True, fold=True, forms=(r"[^/]+/g/([^/]+)(?:/.*)?",), pattern=_NAME
 )
-QUERY = Param("query", "What to search for, with the forum's own operators.", "structured concurrency", required=True)
 
 _JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
 """The map of a topic once its author is found."""
-_FOUND = ByPage("page", size="", size_max=50, more="grouped_search_result.more_full_page_results")
 _ONE_POST = (("url", "id"),)
 
 
@@ -143,9 +141,17 @@ PLATFORM = Platform(
             "search",
             "Topics by query.",
             POST_LIST,
-            Get("/search.json", q=QUERY),
-            Pages(found_topic_of, _FOUND, "topics"),
+            reads.SEARCH,
+            Pages(found_topic_of, reads.FOUND, "topics"),
             never=tuple(f"author.{field.name}" for field in fields_of(byline)),
+        ),
+        listing_by(
+            "search/comments",
+            "Posts by query, one of each topic, with the words around what was found.",
+            COMMENT_LIST,
+            reads.found_posts,
+            reads.FOUND_POSTS,
+            params=(reads.QUERY,),
         ),
     ),
 )

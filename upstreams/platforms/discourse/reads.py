@@ -11,7 +11,13 @@ from upstreams.model.fields import ident, obj, parts, rows
 from upstreams.model.paging import ByPage
 from upstreams.model.params import Args, Host, Param, limit
 from upstreams.model.steps import Page, Single, Steps
-from upstreams.platforms.discourse.records import byline_of, listed_topic_of, numbered_comment_of, topic_of
+from upstreams.platforms.discourse.records import (
+    byline_of,
+    found_post_of,
+    listed_topic_of,
+    numbered_comment_of,
+    topic_of,
+)
 
 HOST = Host("host", default="meta.discourse.org")
 POST_ID = Param("id", "The topic's number.", "7943", pattern=r"\d{1,18}")
@@ -34,6 +40,10 @@ TOPICS = Pages(
     ByPage("page", first=0, size="", size_max=30, more="topic_list.more_topics_url"),
     "topic_list.topics",
 )
+QUERY = Param("query", "What to search for, with the forum's own operators.", "structured concurrency", required=True)
+SEARCH = Get("/search.json", q=QUERY)
+FOUND = ByPage("page", size="", size_max=50, more="grouped_search_result.more_full_page_results")
+FOUND_POSTS = Pages(found_post_of, FOUND, "posts")
 
 
 def topics(call: Get, args: Args) -> Steps:
@@ -74,6 +84,15 @@ def comments(args: Args) -> Steps:
         record["parent_id"] = _parent(record, known)
     goes_on = start + size < len(numbers)
     return Page(records, {"o": start + size} if goes_on else None, len(numbers))
+
+
+def found_posts(args: Args) -> Steps:
+    """The posts that a search finds, each with the name of its topic, which the body tells beside them."""
+    answer = yield replace(SEARCH.at(args, FOUND_POSTS), accepts="json")
+    body = obj(answer.body)
+    slugs = {ident(one, "id"): one.get("slug") for one in parts(body, "topics")}
+    posts = [{**one, "topic_slug": slugs.get(ident(one, "topic_id"))} for one in rows(body.get("posts"))]
+    return FOUND_POSTS.page(args, answer._replace(body={**body, "posts": posts}))
 
 
 def _numbers(stream: dict[str, Any], known: list[dict[str, Any]]) -> list[int]:

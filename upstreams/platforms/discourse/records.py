@@ -145,6 +145,14 @@ action_of = comment_of.with_fields(
     deleted=read.flag("deleted"),
 )
 """A reply among the actions of an account, with the begin of its words."""
+found_post_of = comment_of.with_fields(
+    text=read.html("blurb"),
+    author=byline_of.with_fields(id=read.NEVER).here(),
+    likes=read.count("like_count"),
+    replies_count=read.NEVER,
+    deleted=read.NEVER,
+)
+"""A post that a search found, with the words around what was found, and without its account's number."""
 member_of = byline_of.with_fields(author)
 profile_of = byline_of.with_fields(
     author,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from upstreams.content import CAPTIONS
 from upstreams.model.archetypes import (
     AUTHOR,
     AUTHOR_LIST,
@@ -12,14 +13,17 @@ from upstreams.model.archetypes import (
     COMMENT_LIST,
     POST,
     POST_LIST,
+    TRANSCRIPT,
     Archetype,
 )
 from upstreams.model.calls import Get, Pages, listing, made, single
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.fields import obj, rows
+from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.model.fields import flag, ident, obj, part, rows, text
 from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByOffset
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
+from upstreams.model.paths import told_call
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.model.steps import Page, Single, Steps
 from upstreams.platforms.peertube.records import (
@@ -27,6 +31,7 @@ from upstreams.platforms.peertube.records import (
     comment_of,
     playlist_of,
     replies_of,
+    transcript_of,
     video_of,
     whole_video_of,
 )
@@ -78,6 +83,14 @@ def _located(what: str, example: str, path: str) -> tuple[Param, Param]:
 VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", "w|videos/watch|videos/embed")
 PLAYLIST = _located("playlist", "w/p/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7", "w/p|video-playlists|videos/watch/playlist")
 COMMENT_ID = Param("comment_id", "The number of the comment on the video.", "34293", required=True, pattern=r"\d{1,18}")
+LANGUAGE = Param(
+    "language",
+    "The language of the captions, where there are several.",
+    "de",
+    fold=True,
+    pattern=r"[a-z]{2,3}(?:-[a-z0-9]{2,4})*",
+    problem="must be a language, such as de or pt-br",
+)
 _CLOSED = ("private", "internal", "password", "authenticate", "blocklisted")
 """Words of a refusal that is about who may see a video."""
 _ONE_OF = (("url", "id"),)
@@ -104,6 +117,35 @@ def _replies(call: Get, args: Args) -> Steps:
     return Page(replies_of(rows(obj(answer.body).get("children")), args.values))
 
 
+_CAPTIONS = Get("/videos/{id}/captions", id=VIDEO[1])
+_NO_CAPTIONS = "no_captions"
+
+
+def _transcript(args: Args) -> Steps:
+    """The words of a video; captions that people wrote go before those that a program did."""
+    args, host = args.located(INSTANCE, "id")
+    answer = yield _CAPTIONS.at(args).to(host)
+    tracks = rows(obj(answer.body).get("data"))
+    wanted = args.text_or_none("language") or ""
+    of_language = [one for one in tracks if _is_in(wanted, ident(part(one, "language"), "id") or "")]
+    if not of_language:
+        problem = "The video has no captions in this language." if tracks else "The video has no captions."
+        raise NotFound(problem, reason=_NO_CAPTIONS)
+    track = min(of_language, key=lambda one: flag(one, "automaticallyGenerated") is True)
+    path = text(track, "captionPath")
+    address = text(track, "fileUrl") or (path and f"https://{host or args.text('instance')}{path}")
+    call = told_call(address, source="files", accepts=CAPTIONS)
+    if call is None:
+        raise UnexpectedBody("a track without the address of its file came")
+    told = yield call
+    return Single(transcript_of(told.body, track, tracks))
+
+
+def _is_in(wanted: str, language: str) -> bool:
+    """Whether a language is the one that is wanted, or that of a country: en-gb is en."""
+    return not wanted or language.lower() == wanted or language.lower().startswith(f"{wanted}-")
+
+
 def _single(resource: str, summary: str, record: RecordMap, *, archetype: Archetype, call: Get) -> Endpoint:
     """An endpoint of one record at an address."""
     params = PLAYLIST if archetype is COLLECTION else VIDEO
@@ -114,7 +156,7 @@ def _single(resource: str, summary: str, record: RecordMap, *, archetype: Archet
 PLATFORM = Platform(
     slug="peertube",
     title="PeerTube",
-    sources={"instance": "https://{instance}/api/v1"},
+    sources={"instance": "https://{instance}/api/v1", "files": "https://{file_host}"},
     docs_url="https://docs.joinpeertube.org/api-rest-reference.html",
     social=True,
     common=(INSTANCE,),
@@ -163,6 +205,15 @@ PLATFORM = Platform(
             (*VIDEO, COMMENT_ID),
             one_of=_ONE_OF,
             never=("total", "engagement.likes", "flags.pinned", "author.verified"),
+        ),
+        Endpoint(
+            "video/transcript",
+            "The words of a video, of its captions.",
+            TRANSCRIPT,
+            _transcript,
+            (*VIDEO, LANGUAGE),
+            tier="premium",
+            one_of=_ONE_OF,
         ),
         single("profile", "One account.", AUTHOR, Get("/accounts/{name}", name=ACCOUNT), author_of),
         listing(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from upstreams.model import readers as read
-from upstreams.model.archetypes import Record, author, byline, collection, comment, post
-from upstreams.model.fields import Json, joined, parts
+from upstreams.model.archetypes import Record, author, byline, collection, comment, cue, post, transcript
+from upstreams.model.fields import Json, flag, ident, joined, part, parts
 from upstreams.model.maps import record_map
 from upstreams.model.params import Value
 from upstreams.model.readers import Reader, of
@@ -126,3 +126,12 @@ def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = 
         for child, reply in told
         if isinstance(reply, dict)
     ]
+
+
+def transcript_of(told: Json, track: Json, tracks: list[Json]) -> Record:
+    """The words of a video: those of one of its tracks, with the languages of all."""
+    language = ident(part(track, "language"), "id")
+    cues = [cue(language=language, **one) for one in told["cues"]]
+    known = [found for one in tracks if (found := ident(part(one, "language"), "id"))]
+    ext = {"language": language, "languages": known, "automatic": flag(track, "automaticallyGenerated")}
+    return transcript(transcript=" ".join(one["text"] for one in cues) or None, transcripts=cues, ext=ext)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from upstreams.content import FEED
 from upstreams.model.calls import Get, Pages
-from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import Json, obj, rows, text
 from upstreams.model.paging import Whole
-from upstreams.model.params import Address, Args, Host, Param
-from upstreams.model.steps import AddressCall, Answer, Form, Single, Steps, address_call
+from upstreams.model.params import Address, Args, Param
+from upstreams.model.paths import AddressCall, address_call, told_call
+from upstreams.model.steps import Answer, Form, Single, Steps
 from upstreams.platforms.podcasts.records import episode_of, feed_of, found_episode_of, show_of
 
 COUNTRY = Param(
@@ -37,7 +37,6 @@ FEED_URL = Address(
     "The address of the show's feed, on whichever host; it is read over HTTPS.",
     "https://feeds.npr.org/510289/podcast.xml",
 )
-_HOST = replace(Host("feed_host", example="feeds.npr.org"), forms=())  # as it is written, also its www
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
 _WHOLE = Whole(size_max=200)
@@ -53,12 +52,8 @@ def _read_feed(raw: bytes, content_type: str) -> Json:
         raise NotFound(f"No feed stands at this address: {exc}.") from exc
 
 
-_FORM = Form(FEED.media_types, _read_feed)
-
-
-def _call(args: Args, *, optional: bool = False) -> AddressCall:
-    args, host = args.located(_HOST, "target")
-    return address_call(host, args.text("target"), source="feed", accepts=_FORM, optional=optional)
+_of_feed = partial(address_call, "url", source="feed", accepts=Form(FEED.media_types, _read_feed))
+_told_feed = partial(told_call, source="feed", accepts=Form(FEED.media_types, _read_feed))
 
 
 def _found(answer: Answer) -> Json:
@@ -69,23 +64,14 @@ def _found(answer: Answer) -> Json:
     return shows[0]
 
 
-def _feed_call(row: Json, args: Args, *, optional: bool = False) -> AddressCall | None:
-    """The call to the feed of a show; None where the directory names none that can be called."""
-    try:
-        url = FEED_URL.canonical(text(row, "feedUrl") or "")
-        return _call(Args({**args.values, "url": url}), optional=optional)
-    except InvalidArgument:
-        return None
-
-
 def show(args: Args) -> Steps:
     """One show: by its number what the directory tells, and what its feed adds to that where it can be had."""
     if "url" in args.values:
-        answer = yield _call(args)
+        answer = yield _of_feed(args.text("url"))
         return Single(feed_of.read(answer.body, args.values))
     answer = yield _SHOW.at(args)
     row = _found(answer)
-    call = _feed_call(row, args, optional=True)
+    call = _told_feed(text(row, "feedUrl"), optional=True)
     more = (yield call) if call is not None else None
     return Single(_together(show_of(row), feed_of(more.body)) if more else show_of(row))
 
@@ -98,10 +84,11 @@ def _together(known: Json, more: Json) -> Json:
 
 def episodes(args: Args) -> Steps:
     """A show's episodes, of its feed or, where it has none, of the directory."""
-    call: Any = _call(args) if "url" in args.values else None
-    if call is None:
+    if "url" in args.values:
+        call: AddressCall | None = _of_feed(args.text("url"))
+    else:
         answer = yield _SHOW.at(args)
-        call = _feed_call(_found(answer), args)
+        call = _told_feed(text(_found(answer), "feedUrl"))
     if call is None:
         answer = yield _OF_SHOW.at(args)
         listed = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast-episode"]
