@@ -86,7 +86,15 @@ def assert_legs(legs: list[dict[str, Any]]) -> None:
         assert (leg["rung"], leg["rung_index"], leg["status"], leg["error"]) == ("primary", 0, "ok", None)
 
 
-COMPOSITES = {"RepositoryDossier": assert_dossier, "ProfileVelocity": assert_velocity}
+def assert_transcript(data: dict[str, Any]) -> None:
+    """Section 2.2: the text, and a list whose entries have one; they have times too."""
+    assert data.keys() == {"transcript", "transcripts", "ext"}
+    assert data["transcript"]
+    assert all(one.keys() == {"text", "language", "start_ms", "end_ms"} and one["text"] for one in data["transcripts"])
+    assert " ".join(one["text"] for one in data["transcripts"]) == data["transcript"]
+
+
+COMPOSITES = {"RepositoryDossier": assert_dossier, "ProfileVelocity": assert_velocity, "Transcript": assert_transcript}
 
 
 @every_endpoint
