@@ -28,6 +28,15 @@ every_rung = pytest.mark.parametrize(
     ids=[f"{platform.slug}/{endpoint.resource}/{rung_index}" for platform, endpoint, rung_index in RUNGS],
 )
 
+TWINS = [rung for rung in RUNGS if rung[0].slug != "youtube"]
+"""Those whose stand-ins tell the same; a made one invents other facts for a source of another form, of which the
+platform's own traps hold as much."""
+every_twin = pytest.mark.parametrize(
+    ("platform", "endpoint", "rung_index"),
+    TWINS,
+    ids=[f"{platform.slug}/{endpoint.resource}/{rung_index}" for platform, endpoint, rung_index in TWINS],
+)
+
 SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
     "github/profile": [{"handle": name} for name in ("octocat", "@ada", "grace", "linus")],
     "github/repo": [{"url": f"ada/project-{number}"} for number in range(6)],
@@ -78,7 +87,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-@every_rung
+@every_twin
 def test_a_fallback_tells_the_same_as_the_endpoints_own_source(
     platform: Platform, endpoint: Endpoint, rung_index: int
 ) -> None:
@@ -100,7 +109,7 @@ def test_a_fallback_tells_the_same_as_the_endpoints_own_source(
 
 def test_what_a_fallback_is_said_not_to_tell_it_does_not_tell() -> None:
     """The table above names nothing that is told after all."""
-    for platform, endpoint, rung_index in RUNGS:
+    for platform, endpoint, rung_index in TWINS:
         name = f"{platform.slug}/{endpoint.resource}"
         differing: set[str] = set()
         for values in asked_for(platform, endpoint):
@@ -134,7 +143,8 @@ def test_the_sources_of_a_ladder_are_different_ones(platform: Platform) -> None:
     for endpoint in platform.endpoints:
         if not endpoint.fallbacks:
             continue
-        own = next(endpoint.read(Args(example_values(endpoint), now_at=NOW_AT)))
+        credentials = dict.fromkeys(platform.credentials, "t")
+        own = next(endpoint.read(Args(example_values(endpoint), credentials=credentials, now_at=NOW_AT)))
         assert isinstance(own, Call)
         sources = [own.source or next(iter(platform.sources)), *(fallback.source for fallback in endpoint.fallbacks)]
         assert len(set(sources)) == len(sources), endpoint.resource

@@ -293,7 +293,7 @@ def first(read: Callable[[Json], Json]) -> Any:
     return lambda body: read(body["items"][0])
 
 
-_ATOM = b"""<feed xmlns:yt="http://www.youtube.com/xml/schemas/2015" xmlns:media="http://search.yahoo.com/mrss/"
+ATOM = b"""<feed xmlns:yt="http://www.youtube.com/xml/schemas/2015" xmlns:media="http://search.yahoo.com/mrss/"
  xmlns="http://www.w3.org/2005/Atom"><title>Ada</title>
  <link rel="alternate" href="https://www.youtube.com/channel/UCada0815"/><published>2019-05-01T10:00:00+00:00</published>
  <entry><id>yt:video:abcdefghijk</id><yt:videoId>abcdefghijk</yt:videoId><title>Parsers</title>
@@ -305,7 +305,7 @@ _ATOM = b"""<feed xmlns:yt="http://www.youtube.com/xml/schemas/2015" xmlns:media
 _FEEDS = (
     ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_user_feed.json"),  # of an entry in it the description was cut with a mark-up
     ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_channel_feed.json"),
-    ("UCada0815", _ATOM),
+    ("UCada0815", ATOM),
 )
 
 _CHANNEL_ID, _MORE, _NO_MORE = "UC_x5XG1OV2P6uZZ5FSM9Ttw", True, False

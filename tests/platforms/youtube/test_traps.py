@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.node import open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import told as scripted
 from tests.platforms.case import NOW_AT, check, drive, recorded
 from tests.platforms.drive import always, endpoint, told
-from tests.platforms.youtube.cases import CASES, CHANNEL, thread
+from tests.platforms.youtube.cases import ATOM, CASES, CHANNEL, thread
 from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
 from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.youtube import PLATFORM
@@ -199,3 +203,76 @@ def test_what_is_wrong_with_the_key_or_with_us_is_a_failure() -> None:
 def test_the_key_is_sent_in_a_header() -> None:
     assert PLATFORM.headers(KEY) == (("x-goog-api-key", "k3y"),)
     assert PLATFORM.headers({}) == ()
+
+
+FACTS = {
+    "title": "Parsers",
+    "description": "Down.",
+    "channelId": "UCada0815",
+    "channelTitle": "Ada",
+    "publishedAt": "2023-05-01T10:00:00Z",
+    "thumbnails": {"high": {"url": "https://i.example.com/high.jpg"}},
+}
+FED_VIDEO = {"id": "abcdefghijk", "snippet": FACTS, "statistics": {"viewCount": "4711", "likeCount": "40"}}
+FED_CHANNEL = {"id": "UCada0815", "snippet": {**FACTS, "title": "Ada", "publishedAt": "2019-05-01T10:00:00Z"}}
+OF_ITEM = {"items": [{"contentDetails": {"videoId": "abcdefghijk"}}]}
+EMBED = {"title": "Parsers", "author_name": "Ada", "author_url": "https://www.youtube.com/channel/UCada0815",
+         "thumbnail_url": "https://i.example.com/high.jpg"}  # fmt: skip
+
+
+def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
+    """The values that are told, by their paths."""
+    if not isinstance(value, dict):
+        return {} if value in (None, []) else {at: value}
+    return {path: one for name, inner in value.items() for path, one in leaves_of(inner, f"{at}.{name}").items()}
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "bodies", "untold"),
+    [
+        ("channel", {"channelId": "UCada0815"}, ({"items": [FED_CHANNEL]}, ATOM.decode()), {".avatar_url", ".bio"}),
+        ("channel/videos", {"channelId": "UCada0815"}, (OF_ITEM, {"items": [FED_VIDEO]}, ATOM.decode()), set()),
+        ("channel/shorts", {"channelId": "UCada0815"}, (OF_ITEM, {"items": [FED_VIDEO]}, ATOM.decode()), set()),
+        ("playlist", {"playlist_id": "PLparsers"}, (OF_ITEM, {"items": [FED_VIDEO]}, ATOM.decode()), set()),
+        (
+            "video",
+            {"url": "abcdefghijk"},
+            ({"items": [FED_VIDEO]}, EMBED),
+            {".content.text", ".engagement.views", ".engagement.likes", ".published_at"},
+        ),
+    ],
+)
+def test_what_is_told_without_the_api_is_told_as_the_api_does(
+    resource: str, params: dict[str, str], bodies: tuple[Any, ...], untold: set[str]
+) -> None:
+    """Method: the same facts in both forms, field by field; the description is no part of oEmbed's text."""
+    waiting = iter(bodies)
+    own, other = (
+        drive(PLATFORM, resource, params, lambda _place, _call: told(next(waiting)), credentials=KEY, rung_index=rung)
+        for rung in (0, 1)
+    )
+    first, second = (leaves_of(one.records[0] if isinstance(one, Page) else one.record) for one in (own, other))
+    assert {path for path, value in first.items() if second.get(path) != value} == untold
+    assert second.keys() <= first.keys()
+    assert (own.warnings, len(other.warnings)) == ((), 1)
+
+
+async def test_while_the_units_are_spent_feeds_answer_and_the_api_is_left_alone(tmp_path: Path) -> None:
+    """Goal: an empty quota is no failure where a feed has the answer. Method: a whole node with a key."""
+    spent = {"error": {"code": 403, "message": "No.", "errors": [{"reason": "quotaExceeded"}]}}
+
+    def script(asked: str) -> Told | None:
+        return scripted(spent, 403) if asked.startswith("www.googleapis.com") else None
+
+    upstreams = {"youtube": {"key_env": "TEST_KEY"}}
+    async with open_test_node(tmp_path, environ={"TEST_KEY": "k3y"}, upstreams=upstreams) as node:
+        node.upstream.script = script
+        for number in range(3):
+            answer = await node.get(f"/v1/youtube/channel/videos?channelId=UCada0815{number}")
+            assert (answer.status, answer.json["credits_used"]) == (200, 1), answer.json
+            assert answer.json["data"]["items"]
+            assert "YouTube" in answer.json["data"]["_warnings"][0]
+        refused = await node.get("/v1/youtube/channel?handle=ada")
+        assert (refused.status, refused.json["credits_used"]) == (503, 0)
+        assert sum("googleapis" in asked for asked in node.upstream.requests) == 1
+        await node.assert_sound()

@@ -12,7 +12,7 @@ from functools import partial
 
 from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Pages, listing, made
-from upstreams.model.endpoint import Endpoint, Platform, Read
+from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
 from upstreams.model.fields import part, parts, text
 from upstreams.model.paging import ByToken, Once
@@ -52,7 +52,7 @@ COMMENT = Param(
     problem="must be a comment's id, such as UgyZ1jqkHKYvi1-ruOZ4AaABAg",
 )
 _KEY = ("key",)
-_FEW = "Without the operator's key it tells of the last 15, without comments and durations."
+_FEW = "Without the operator's key, or with its units spent, it tells of the last 15, and less of each."
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
 _OURS = {
     "regionCode": "region",
@@ -116,11 +116,16 @@ _REASONS: Mapping[str, Callable[[str, Answer], UpstreamError]] = {
 """By the reason of an error."""
 
 
+def _below(read: Read) -> tuple[Fallback, ...]:
+    """The fallback of a node with a key, whose units may be spent; without one its own read is this one."""
+    return (Fallback("web", read, needs=_KEY),)
+
+
 def _of_channel(resource: str, summary: str, sort: Param, letters: tuple[str, str]) -> Endpoint:
     """A list of a channel's videos."""
     params = (CHANNEL_ID, HANDLE, CHANNEL_URL, sort, *([EXTRAS] if resource == "channel/videos" else []))
-    read = partial(reads.of_channel, *letters)
-    return _videos(resource, summary, read, *params, *ITEMS.params(), one_of=ONE_CHANNEL, description=_FEW)
+    read, fed = partial(reads.of_channel, *letters), partial(reads.fed_of_channel, *letters)
+    return _videos(resource, summary, read, *params, *ITEMS.params(), one_of=ONE_CHANNEL, fed=fed)
 
 
 def _videos(
@@ -130,10 +135,9 @@ def _videos(
     *params: Param,
     one_of: tuple[tuple[str, ...], ...] = (),
     needs: tuple[str, ...] = (),
-    description: str = "",
+    fed: Read | None = None,
 ) -> Endpoint:
-    """A list of videos, each as a call of its own tells it."""
-    never = () if description else ("total",)
+    """A list of videos, each as a call of its own tells it; `fed` reads it of a feed, without the API."""
     return Endpoint(
         resource,
         summary,
@@ -142,9 +146,10 @@ def _videos(
         params,
         one_of=one_of,
         needs=needs,
-        description=description,
+        description=_FEW if fed else "",
+        fallbacks=_below(fed) if fed else (),
         record=video_of,
-        never=never,
+        never=() if fed else ("total",),
         role="profile_posts" if resource == "channel/videos" else None,
     )
 
@@ -174,7 +179,8 @@ PLATFORM = Platform(
             reads.channel,
             (CHANNEL_ID, HANDLE, CHANNEL_URL),
             one_of=ONE_CHANNEL,
-            description="Without the operator's key it tells id, name, address and age alone.",
+            description="Without the operator's key, or with its units spent, it tells id, name, address and age.",
+            fallbacks=_below(reads.fed_channel),
             record=channel_of,
             role="profile",
         ),
@@ -202,7 +208,8 @@ PLATFORM = Platform(
             POST,
             reads.video,
             (VIDEO_URL, LANGUAGE),
-            description="Without the operator's key it tells title, channel and picture alone.",
+            description="Without the operator's key, or with its units spent, it tells title, channel and picture.",
+            fallbacks=_below(reads.embedded),
             record=video_of,
         ),
         listing(
@@ -235,7 +242,7 @@ PLATFORM = Platform(
             Pages(comment_of, _COMMENTS, "items"),
             needs=_KEY,
         ),
-        _videos("playlist", "A playlist's videos.", reads.playlist, PLAYLIST, *ITEMS.params(), description=_FEW),
+        _videos("playlist", "A playlist's videos.", reads.playlist, PLAYLIST, *ITEMS.params(), fed=reads.fed_playlist),
         _videos(
             "search",
             "Videos by query.",

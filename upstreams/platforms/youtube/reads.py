@@ -126,6 +126,7 @@ KIND = Param(
     "type", "All videos, or those of less than four minutes.", "shorts", default="all", choices=("all", "shorts")
 )
 EXTRAS = Param("includeExtras", "Whether to read counts and durations too.", "false", type="boolean", default=True)
+_WITHOUT_API = "YouTube's API cannot be asked now: this is what its pages tell without a key, of lists the last 15."
 ONE_CHANNEL = (("channelId", "handle", "url"),)
 _BACK = {"this_week": 6, "this_month": 29, "this_year": 364}
 """Days before today; whole ones, so that every page is of the same search."""
@@ -181,22 +182,37 @@ def _known_id(args: Args) -> str:
 
 def channel(args: Args) -> Steps:
     """One channel; without a key as its feed tells it."""
-    if _has_key(args):
-        answer = yield _CHANNEL.at(args)
-        return Single(_first(_CHANNELS, args, answer))
+    if not _has_key(args):
+        return (yield from fed_channel(args))
+    answer = yield _CHANNEL.at(args)
+    return Single(_first(_CHANNELS, args, answer))
+
+
+def fed_channel(args: Args) -> Steps:
+    """One channel as its feed tells it."""
     answer = yield _FEED.at(args, channel_id=_known_id(args))
-    return Single(channel_feed_of.read(answer.body))
+    return Single(channel_feed_of.read(answer.body), _warnings(args))
+
+
+def _warnings(args: Args) -> tuple[str, ...]:
+    """The warning of an answer without the API, where that would have been asked."""
+    return (_WITHOUT_API,) if _has_key(args) else ()
 
 
 def video(args: Args) -> Steps:
     """One video; without a key as oEmbed tells it."""
-    if _has_key(args):
-        answer = yield _VIDEO.at(args)
-        return Single(_first(_VIDEOS, args, answer))
+    if not _has_key(args):
+        return (yield from embedded(args))
+    answer = yield _VIDEO.at(args)
+    return Single(_first(_VIDEOS, args, answer))
+
+
+def embedded(args: Args) -> Steps:
+    """One video as oEmbed tells it."""
     if "language" in args.values:
         raise InvalidArgument("language", "can be chosen only with the operator's YouTube key")
     answer = yield _OEMBED.at(args, url=f"https://www.youtube.com/watch?v={args.text('url')}")
-    return Single(embed_of.read(answer.body, args.values))
+    return Single(embed_of.read(answer.body, args.values), _warnings(args))
 
 
 def _first(rows: Rows, args: Args, answer: Answer) -> Record:
@@ -210,28 +226,45 @@ def _first(rows: Rows, args: Args, answer: Answer) -> Record:
 
 def of_channel(latest: str, popular: str, args: Args) -> Steps:
     """A channel's list, whose playlist's id begins with these letters."""
-    begin = popular if args.text("sort") == "popular" else latest
-    if _has_key(args) and "channelId" not in args.values:
+    if not _has_key(args):
+        return (yield from fed_of_channel(latest, popular, args))
+    channel_id = args.text_or_none("channelId")
+    if channel_id is None:
         answer = yield _CHANNEL.at(args)
         channel_id = _first(_CHANNELS, args, answer)["id"]
         if not isinstance(channel_id, str):
             raise UnexpectedBody("a channel came without its id")
-    else:
-        channel_id = _known_id(args)
-    return (yield from _listed(begin + channel_id.removeprefix("UC"), args))
+    return (yield from _listed(_list_of(channel_id, latest, popular, args), args))
+
+
+def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:
+    """A channel's list as its feed tells it."""
+    return (yield from _fed(_list_of(_known_id(args), latest, popular, args), args))
+
+
+def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
+    return (popular if args.text("sort") == "popular" else latest) + channel_id.removeprefix("UC")
 
 
 def playlist(args: Args) -> Steps:
     """A playlist's videos."""
-    return (yield from _listed(args.text("playlist_id"), args))
+    read = _listed if _has_key(args) else _fed
+    return (yield from read(args.text("playlist_id"), args))
+
+
+def fed_playlist(args: Args) -> Steps:
+    """A playlist's videos as its feed tells them."""
+    return (yield from _fed(args.text("playlist_id"), args))
 
 
 def _listed(playlist_id: str, args: Args) -> Steps:
-    if _has_key(args):
-        answer = yield _PLAYLIST.at(args, _LISTED, playlistId=playlist_id)
-        return (yield from _with_facts(_LISTED.page(args, answer), args))
+    answer = yield _PLAYLIST.at(args, _LISTED, playlistId=playlist_id)
+    return (yield from _with_facts(_LISTED.page(args, answer), args))
+
+
+def _fed(playlist_id: str, args: Args) -> Steps:
     answer = yield _FEED.at(args, playlist_id=playlist_id)
-    return _ENTRIES.page(args, answer)
+    return replace(_ENTRIES.page(args, answer), warnings=_warnings(args))
 
 
 def search(args: Args) -> Steps:
