@@ -239,7 +239,7 @@ def of_channel(latest: str, popular: str, args: Args) -> Steps:
 
 def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:
     """A channel's list as its feed tells it."""
-    return (yield from _fed(_list_of(_known_id(args), latest, popular, args), args))
+    return _fed(_list_of(_known_id(args), latest, popular, args), args)
 
 
 def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
@@ -248,13 +248,12 @@ def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
 
 def playlist(args: Args) -> Steps:
     """A playlist's videos."""
-    read = _listed if _has_key(args) else _fed
-    return (yield from read(args.text("playlist_id"), args))
+    return (_listed if _has_key(args) else _fed)(args.text("playlist_id"), args)
 
 
 def fed_playlist(args: Args) -> Steps:
     """A playlist's videos as its feed tells them."""
-    return (yield from _fed(args.text("playlist_id"), args))
+    return _fed(args.text("playlist_id"), args)
 
 
 def _listed(playlist_id: str, args: Args) -> Steps:
