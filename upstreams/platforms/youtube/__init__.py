@@ -36,12 +36,21 @@ from upstreams.platforms.youtube.reads import (
     REGION,
     SORT_BY,
     UPLOADED,
-    VIDEO_IDS,
+    VIDEO_ID,
     VIDEO_PARTS,
     VIDEO_URL,
 )
 from upstreams.platforms.youtube.records import channel_of, comment_of, thread_of, video_of
 
+VIDEO_IDS = Param(
+    "ids",
+    "Up to 50 videos' ids, with commas between.",
+    "D-lhorsDlUQ,hDeuSfo_Ys0",
+    required=True,
+    length_max=1_000,
+    pattern=rf"{VIDEO_ID}(?:,{VIDEO_ID}){{0,49}}",
+    problem="must be up to 50 ids with commas between, such as D-lhorsDlUQ,hDeuSfo_Ys0",
+)
 ORDER = Param("order", "Order of the comments.", "newest", default="top", choices=("top", "newest"))
 COMMENT = Param(
     "continuationToken",

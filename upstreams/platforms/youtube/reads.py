@@ -54,7 +54,7 @@ CHANNEL_URL = Param(
     pattern=r"UC[\w-]{6,40}|@[^\s/?#@,]{1,60}|user/[\w-]{1,60}",
     problem="must be the address of a channel, such as https://www.youtube.com/@GoogleDevelopers",
 )
-_VIDEO_ID = r"[\w-]{6,16}"
+VIDEO_ID = r"[\w-]{6,16}"
 _VIDEO_FORMS = (
     rf"{_HOSTS}/watch/?\?(?:[^#]*&)?v=([\w-]+)(?:[&#].*)?",
     rf"{_HOSTS}/(?:shorts|live|embed|v|e)/([\w-]+)(?:/.*)?",
@@ -67,17 +67,8 @@ VIDEO_URL = Param(
     type="url",
     required=True,
     forms=_VIDEO_FORMS,
-    pattern=_VIDEO_ID,
+    pattern=VIDEO_ID,
     problem="must be the address of a video, such as https://www.youtube.com/watch?v=D-lhorsDlUQ",
-)
-VIDEO_IDS = Param(
-    "ids",
-    "Up to 50 videos' ids, with commas between.",
-    "D-lhorsDlUQ,hDeuSfo_Ys0",
-    required=True,
-    length_max=1_000,
-    pattern=rf"{_VIDEO_ID}(?:,{_VIDEO_ID}){{0,49}}",
-    problem="must be up to 50 ids with commas between, such as D-lhorsDlUQ,hDeuSfo_Ys0",
 )
 LANGUAGE = Param(
     "language",
