@@ -1,4 +1,4 @@
-"""README.md: its table is what is served, and its transcript is what a node answers."""
+"""README.md: its transcript is what a node answers."""
 
 import re
 from pathlib import Path
@@ -9,18 +9,10 @@ from tests.docs.blocks import commands, shell_blocks
 from tests.docs.curl import Node, perform, read_call
 from tests.processes.commands import PROJECT, open_commands
 from tests.processes.place import Place
-from upstreams.platforms import load_platforms
 
 README = PROJECT / "README.md"
 CREDITS = 1_000
 """As in a demo."""
-
-
-def test_its_table_is_every_endpoint_that_is_served() -> None:
-    rows = re.findall(r"^\| ([a-z_]+) \| ([a-z]+[a-z/, ()-]+) \|$", README.read_text(), re.M)
-    told = {slug: {re.sub(r" \(.*\)", "", name) for name in names.split(", ")} for slug, names in rows}
-    served = {platform.slug: {endpoint.resource for endpoint in platform.endpoints} for platform in load_platforms()}
-    assert {slug: names for slug, names in told.items() if slug in served} == served
 
 
 def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:

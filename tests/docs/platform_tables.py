@@ -1,0 +1,71 @@
+"""The documents' tables of platforms, made of the declarations; `python -m tests.docs.platform_tables` writes them.
+
+A table stands between two comments, `<!-- name: made -->` and `<!-- name: end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tests.processes.commands import PROJECT
+from upstreams.model.endpoint import Platform
+from upstreams.platforms import load_platforms
+
+CONTACT = "contact"
+"""The operator's own address, which stands in the settings in clear."""
+
+
+def endpoints_table() -> Iterator[str]:
+    """The platforms with their endpoints, and the parameter of those that are read from any host."""
+    yield "| platform | endpoints | of any |"
+    yield "|---|---|---|"
+    for platform in load_platforms():
+        names = (f"{one.resource}{'*' if one.needs else ''}" for one in platform.endpoints)
+        yield f"| {platform.slug} | {', '.join(names)} | {', '.join(_hosts(platform))} |"
+
+
+def _hosts(platform: Platform) -> list[str]:
+    params = [param for endpoint in platform.endpoints for param in endpoint.params]
+    return list(dict.fromkeys(param.name for param in params if param.is_host or param.is_address))
+
+
+def credentials_table() -> Iterator[str]:
+    """The platforms that take credentials, and the endpoints that need them."""
+    yield "| platform | settings | endpoints that need them |"
+    yield "|---|---|---|"
+    for platform in load_platforms():
+        if platform.credentials:
+            settings = ", ".join(map(_setting, platform.credentials))
+            needing = [one.resource for one in platform.endpoints if one.needs]
+            told = "all" if len(needing) == len(platform.endpoints) else ", ".join(needing) or "none"
+            yield f"| {platform.slug} | {settings} | {told} |"
+
+
+def _setting(name: str) -> str:
+    return "`upstreams.operator_contact`" if name == CONTACT else f"`{name}_env`"
+
+
+TABLES: Mapping[tuple[Path, str], Callable[[], Iterator[str]]] = {
+    (PROJECT / "README.md", "platforms"): endpoints_table,
+    (PROJECT / "docs" / "operating.md", "credentials"): credentials_table,
+}
+
+
+def with_table(text: str, name: str, lines: Iterator[str]) -> str:
+    """The document's text with these lines in the place of a table."""
+    begin, end = f"<!-- {name}: made -->", f"<!-- {name}: end -->"
+    found = re.search(f"(?<={re.escape(begin)}\n).*(?={re.escape(end)})", text, re.DOTALL)
+    assert found is not None, f"the table of {name} has no place"
+    return text[: found.start()] + "".join(f"{line}\n" for line in lines) + text[found.end() :]
+
+
+def main() -> None:
+    """Write every table into its document."""
+    for (path, name), lines in TABLES.items():
+        path.write_text(with_table(path.read_text(), name, lines()))
+
+
+if __name__ == "__main__":
+    main()
