@@ -217,7 +217,8 @@ _VIEW: Json = {
 }
 _REPOST = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _ACTOR, "indexedAt": "2023-05-02T10:00:00Z"}
 _PIN = {"$type": "app.bsky.feed.defs#reasonPin"}
-_OWN_FEED = {"feed": [{"post": _VIEW, "reason": _REPOST}, {"post": _VIEW, "reason": _PIN}], "cursor": "3l"}
+_PINNED = {**_VIEW, "uri": "at://did:plc:ada/app.bsky.feed.post/3ladb"}
+_OWN_FEED = {"feed": [{"post": _VIEW, "reason": _REPOST}, {"post": _PINNED, "reason": _PIN}], "cursor": "3l"}
 _THREAD = {"thread": {"post": _VIEW, "replies": [{"post": _VIEW, "replies": []}]}}
 _SIGNED_IN = {"bsky.social/xrpc/com.atproto.server.createSession": {"accessJwt": "token"}}
 
