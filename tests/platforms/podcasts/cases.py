@@ -19,16 +19,8 @@ _SEARCH, _LOOKUP = "itunes.apple.com/search", "itunes.apple.com/lookup"
 _CHARTS = "rss.marketingtools.apple.com/api/v2/us/podcasts/top/100"
 URL = "https://feeds.npr.org/510289/podcast.xml"
 _AT = URL.removeprefix("https://")
-_WORDS = {
-    "yes": True,
-    "true": True,
-    "explicit": True,
-    "no": False,
-    "false": False,
-    "clean": False,
-    "cleaned": False,
-    "notexplicit": False,
-}
+_YES, _NO = ("yes", "true", "explicit"), ("no", "false", "clean", "cleaned", "notexplicit")
+_WORDS = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 
 def first(*paths: str) -> Any:
@@ -56,35 +48,20 @@ def texts(*paths: str) -> Any:
 
 
 SHOW = table(
-    collection,
-    id=ident("collectionId"),
-    url="collectionViewUrl",
-    kind=lambda _row: "podcast",
-    title="collectionName",
-    owner=known_by("artistName", id=ident("artistId"), url="artistViewUrl"),
-    items_count="trackCount",
-    image_url=first("artworkUrl600", "artworkUrl100"),
-    released_at=utc("releaseDate"),
-    ext={
-        "feed_url": "feedUrl",
-        "genre": "primaryGenreName",
-        "categories": "genres",
-        "explicit": explicit("collectionExplicitness"),
-    },
-)
+    collection, id=ident("collectionId"), url="collectionViewUrl", kind=lambda _row: "podcast", title="collectionName",
+    owner=known_by("artistName", id=ident("artistId"), url="artistViewUrl"), items_count="trackCount",
+    image_url=first("artworkUrl600", "artworkUrl100"), released_at=utc("releaseDate"),
+    ext={"feed_url": "feedUrl", "genre": "primaryGenreName", "categories": "genres",
+         "explicit": explicit("collectionExplicitness")},
+)  # fmt: skip
 FOUND = table(
-    post,
-    id=ident("trackId"),
-    url="trackViewUrl",
-    text=texts("trackName", "description", "shortDescription"),
+    post, id=ident("trackId"), url="trackViewUrl", text=texts("trackName", "description", "shortDescription"),
     author=known_by("collectionName", id=ident("collectionId"), url="collectionViewUrl"),
-    media_urls=lambda row: [row["episodeUrl"]],
-    thumbnail_url=first("artworkUrl600", "artworkUrl160"),
-    duration_seconds=lambda row: row["trackTimeMillis"] // 1000,
-    nsfw=explicit("contentAdvisoryRating"),
+    media_urls=lambda row: [row["episodeUrl"]], thumbnail_url=first("artworkUrl600", "artworkUrl160"),
+    duration_seconds=lambda row: row["trackTimeMillis"] // 1000, nsfw=explicit("contentAdvisoryRating"),
     published_at=utc("releaseDate"),
     ext={"guid": "episodeGuid", "feed_url": "feedUrl", "categories": each("genres", "name")},
-)
+)  # fmt: skip
 _CHARTED = {"id": ident("id"), "url": "url", "ext": {"categories": each("genres", "name")}}
 _DATED = utc("releaseDate")
 CHART_SHOW = table(
@@ -95,49 +72,23 @@ CHART_EPISODE = table(
     post, text="name", author=known_by("artistName"), thumbnail_url="artworkUrl100", published_at=_DATED, **_CHARTED
 )
 HEAD = table(
-    collection,
-    id=lambda row: at(row, "extra.podcast.guid") or URL,
-    url="url",
-    kind=lambda _row: "podcast",
-    title="title",
-    description=lambda row: plain(row["description"]),
+    collection, id=lambda row: at(row, "extra.podcast.guid") or URL, url="url", kind=lambda _row: "podcast",
+    title="title", description=lambda row: plain(row["description"]), image_url="image_url",
     owner=lambda row: known_by("name")({"name": first("extra.itunes.owner.name", "author")(row)}),
-    image_url="image_url",
-    ext={
-        "feed_url": lambda _row: URL,
-        "language": "language",
-        "categories": "categories",
-        "explicit": explicit("extra.itunes.explicit"),
-        "type": "extra.itunes.type",
-        "complete": explicit("extra.itunes.complete"),
-        "new_feed_url": "extra.itunes.new-feed-url",
-        "copyright": "copyright",
-        "updated_at": first("updated_at", "published_at"),
-    },
-)
+    ext={"feed_url": lambda _row: URL, "language": "language", "categories": "categories",
+         "explicit": explicit("extra.itunes.explicit"), "type": "extra.itunes.type",
+         "complete": explicit("extra.itunes.complete"), "new_feed_url": "extra.itunes.new-feed-url",
+         "copyright": "copyright", "updated_at": first("updated_at", "published_at")},
+)  # fmt: skip
 EPISODE = table(
-    post,
-    id=first("id", "url"),
-    url="url",
-    text=texts("title", "html", "summary"),
-    author=known_by("author", url="author_url"),
-    media_urls=each("enclosures", "url"),
-    thumbnail_url="image_url",
-    duration_seconds="duration_seconds",
-    comments="comments",
-    nsfw=explicit("extra.itunes.explicit"),
-    published_at="published_at",
-    ext={
-        "season": whole("extra.itunes.season"),
-        "episode": whole("extra.itunes.episode"),
-        "episode_type": "extra.itunes.episodeType",
-        "categories": "categories",
-        "chapters_url": "extra.podcast.chapters.url",
-        "transcript_url": "extra.podcast.transcript.url",
-        "comments_url": "comments_url",
-        "updated_at": "updated_at",
-    },
-)
+    post, id=first("id", "url"), url="url", text=texts("title", "html", "summary"), comments="comments",
+    author=known_by("author", url="author_url"), media_urls=each("enclosures", "url"), thumbnail_url="image_url",
+    duration_seconds="duration_seconds", nsfw=explicit("extra.itunes.explicit"), published_at="published_at",
+    ext={"season": whole("extra.itunes.season"), "episode": whole("extra.itunes.episode"),
+         "episode_type": "extra.itunes.episodeType", "categories": "categories", "updated_at": "updated_at",
+         "chapters_url": "extra.podcast.chapters.url", "transcript_url": "extra.podcast.transcript.url",
+         "comments_url": "comments_url"},
+)  # fmt: skip
 
 
 def fed(body: Any) -> Json:
