@@ -12,11 +12,9 @@ much: what an idle node does in as much time is taken off.
 
 import argparse
 import platform
-import re
 import shutil
 import sqlite3
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -28,14 +26,17 @@ from tempfile import TemporaryDirectory
 import msgspec
 import trio
 
+from bench.core.callgrind import Callgrind
 from bench.core.errors import ChildFailed
 from bench.core.machine import interpreter_build
 from bench.core.scenarios import Scenario
 from bench.core.tasks import run_side_by_side, run_until_stopped
 from bench.cost import staged
+from bench.counted_rows import count_rows
 from bench.load.driving import spec_for
 from bench.load.wire import ClosedWire
 from bench.peers.servers import ServerTarget, open_stage
+from bench.rows import LISTS
 
 COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
 ABOVE_AT_MOST = 1.03
@@ -48,8 +49,6 @@ NODES_AT_A_TIME = 2
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 3.0
-_COMMAND_S = 60
-_TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 Figures = Mapping[str, int]
 """Instructions a request, by scenario."""
@@ -88,51 +87,6 @@ def read_figures(file: Path = FIGURES) -> dict[str, dict[str, int]]:
 def compare(counted: Figures, committed: Figures) -> list[Compared]:
     """Each scenario that both have."""
     return [Compared(name, counted[name], committed[name]) for name in counted if name in committed]
-
-
-def total_of(profile: str) -> int:
-    """The instructions that a callgrind profile sums up.
-
-    Raises:
-        ChildFailed: it holds no sum.
-    """
-    found = _TOTAL.search(profile)
-    if found is None:
-        raise ChildFailed("callgrind wrote a profile without a sum")
-    return int(found[1])
-
-
-class Callgrind:
-    """Valgrind's callgrind around one process, which writes its profiles to `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._taken = 0
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The words before the command that is to be counted; counting begins switched off."""
-        return (
-            *("env", "PYTHONHASHSEED=0", "valgrind", "--tool=callgrind", "--instr-atstart=no"),
-            *(f"--callgrind-out-file={self._folder}/profile", f"--vgdb-prefix={self._folder}/vgdb"),
-        )
-
-    def begin(self, pid: int) -> None:
-        """Count from here, at zero."""
-        self._send_command(pid, "instrumentation", "on")
-        self._send_command(pid, "zero")
-
-    def end(self, pid: int) -> int:
-        """The instructions counted since `begin`, all threads together."""
-        self._send_command(pid, "dump")
-        self._taken += 1
-        return total_of((self._folder / f"profile.{self._taken}").read_text())
-
-    def _send_command(self, pid: int, *words: str) -> None:
-        command = ["vgdb", f"--vgdb-prefix={self._folder}/vgdb", f"--pid={pid}", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
-        if done.returncode:
-            raise ChildFailed(f"{' '.join(words)}: {done.stderr.strip()}")
 
 
 def idle_rate(target: ServerTarget, callgrind: Callgrind) -> float:
@@ -198,16 +152,26 @@ class Counting:
         return max(over, len(counted) - over) * 2 > self.counts
 
 
-async def count(figures: dict[str, int], counting: Counting, *, names: Sequence[str] = COUNTED) -> None:
-    """Add to `figures` the instructions a request of each scenario takes: the median of its counts.
+async def count(
+    figures: dict[str, int], counting: Counting, *, names: Sequence[str] = COUNTED, lists: Sequence[str] = tuple(LISTS)
+) -> None:
+    """Add to `figures` the instructions a request of each scenario takes, the median of its counts, and a row of lists.
 
     Raises:
         ChildFailed: a node did not run, or did not answer as expected.
     """
     at_a_time = trio.CapacityLimiter(NODES_AT_A_TIME)
     works = [partial(_count_stage, rows, counting, at_a_time) for rows in staged(names)]
+    if lists:
+        works.append(partial(_count_lists, lists, at_a_time))
     for counted in await run_side_by_side(*works):
         figures.update(counted)
+
+
+async def _count_lists(lists: Sequence[str], at_a_time: trio.CapacityLimiter) -> dict[str, int]:
+    async with at_a_time:
+        with TemporaryDirectory(prefix="sluice-instructions-") as folder:
+            return await trio.to_thread.run_sync(count_rows, Callgrind(Path(folder)), lists)
 
 
 async def _count_stage(rows: Sequence[Scenario], counting: Counting, at_a_time: trio.CapacityLimiter) -> dict[str, int]:

@@ -52,7 +52,7 @@ def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
 
 
 def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
-    data: Record = {"items": [archetype.wrap(record, warnings) for record in page.records]}
+    data: Record = {"items": archetype.rows(page.records, warnings)}
     if page.total is not None:
         data["total"] = page.total
     return data

@@ -8,11 +8,12 @@ from functools import partial
 import pytest
 import trio
 
+from bench.core.callgrind import Callgrind, total_of
 from bench.core.errors import ChildFailed
 from bench.core.scenarios import SCENARIOS
+from bench.counted_rows import KINDS, figure_name
 from bench.instructions import (
     COUNTED,
-    Callgrind,
     Counting,
     build_name,
     check,
@@ -20,16 +21,17 @@ from bench.instructions import (
     count_once,
     read_figures,
     record,
-    total_of,
 )
 from bench.peers.servers import open_stage
+from bench.rows import LISTS
 
 FIGURES = {"miss": 600_000, "hit": 200_000}
 
 
 def test_every_path_with_a_mark_is_counted() -> None:
     assert COUNTED == ("miss", "hit", "replay", "unauthorized", "reject")
-    assert all(set(figures) == set(COUNTED) for figures in read_figures().values())
+    rows = {figure_name(id_, kind) for id_ in LISTS for kind in KINDS}
+    assert all(set(figures) == {*COUNTED, *rows} for figures in read_figures().values())
 
 
 def test_three_percent_above_the_figure_fails_and_less_does_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,5 +103,7 @@ async def test_a_real_node_s_instructions_are_counted() -> None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "valgrind is not installed"
         pytest.skip("valgrind is not installed")
     figures: dict[str, int] = {}
-    await count(figures, Counting(requests=200, counts=1), names=("hit", "unauthorized"))
+    await count(figures, Counting(requests=200, counts=1), names=("hit", "unauthorized"), lists=("lemmy/posts",))
     assert 20_000 < figures["unauthorized"] < figures["hit"] < 2_000_000
+    known, new = (figures[figure_name("lemmy/posts", kind)] for kind in KINDS)
+    assert 10_000 < known < new < 1_000_000

@@ -44,7 +44,7 @@ class _Below(Reader):
     path: str
 
     def emit(self, to: Emitter) -> str:
-        return to.below(self.path, self.map.emit_or_none)
+        return (self.map.inside(self.path) if self.path else self.map).emit_or_none(to)
 
     def inside(self, path: str) -> Reader:
         return replace(self, path=f"{path}.{self.path}" if self.path else path)
@@ -89,21 +89,19 @@ class RecordMap:
         """The fields of its records that it never fills, with dots; of what lists and `ext` hold it says nothing."""
         return frozenset(_unfilled(self.make(**{name: _Filled(name) for name in self.readers}), self.readers))
 
-    def emit(self, to: Emitter) -> tuple[list[str], str]:
-        """Write the record."""
-        return [], self._display({name: reader.emit(to) for name, reader in self.readers.items()}, to)
+    def emit(self, to: Emitter) -> str:
+        """Return the expression of the record."""
+        return self._display({name: to.once(reader) for name, reader in self.readers.items()}, to)
 
-    def emit_or_none(self, to: Emitter) -> tuple[list[str], str]:
-        """Write the record, or None where no field was told."""
-        lines = [f"r_{name} = {reader.emit(to)}" for name, reader in self.readers.items()]
-        nothing = " and ".join(f"r_{name} is None" for name in self.readers)
-        return [*lines, f"if {nothing}:", "    return None"], self._display(
-            {name: f"r_{name}" for name in self.readers}, to
-        )
+    def emit_or_none(self, to: Emitter) -> str:
+        """Return the expression of the record, or of None where no field was told."""
+        found = {name: to.once(reader) for name, reader in self.readers.items()}
+        nothing = " and ".join(f"{one} is None" for one in found.values())
+        return f"(None if {nothing} else {self._display(found, to)})"
 
     def _display(self, found: Mapping[str, str], to: Emitter) -> str:
         """Write the record as the constructor makes it of these expressions."""
-        ext = {name: _Expression(reader.emit(to)) for name, reader in self.ext.items()}
+        ext = {name: _Expression(to.once(reader)) for name, reader in self.ext.items()}
         written = {name: _Expression(expression) for name, expression in found.items()}
         blank = self.make(**dict.fromkeys(found))
         return _literal(self.make(**written, **({"ext": ext} if ext else {})), blank)
@@ -123,12 +121,12 @@ class RecordMap:
     @cached_property
     def _from_json(self) -> tuple[Callable[..., Any], bool]:
         shape = Shape()
-        return compiled(self.emit, shape, from_json=True), shape.takes_given
+        return compiled(self, shape, from_json=True), shape.takes_given
 
     @cached_property
     def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
         shape = Shape()
-        build = compiled(self.emit, shape)
+        build = compiled(self, shape)
         return msgspec.json.Decoder(struct_of(shape)).decode, build, shape.takes_given
 
 
@@ -145,7 +143,7 @@ def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
             yield from (f"{name}.{below}" for below in _unfilled(value, readers))
         elif isinstance(reader, _Below):
             yield from (f"{name}.{below}" for below in reader.map.unfilled)
-        elif reader is None or reader == NEVER:
+        elif reader is None or reader is NEVER:
             yield name
 
 
@@ -184,7 +182,7 @@ class Rows:
         assert isinstance(self._row, RecordMap), "only a map's rows are decoded"
         shape = Shape()
         row_shape = _down(shape, self._at, "list") if self._at else shape
-        build = compiled(self._row.emit, row_shape)
+        build = compiled(self._row, row_shape)
         for path in self._also.values():
             _down(shape, path, "value")
         body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -18,46 +18,55 @@ class Shape:
 
     kind: Kind = "object"
     members: dict[str, Shape] = field(default_factory=dict)
+    is_text: bool = False
+    """Whether a value is read as text and as nothing else: then a decoder makes text of it, and refuses the rest."""
     takes_given: bool = False
     """Whether the function of it takes the request's values too."""
+    inner: dict[str, Shape] = field(default_factory=dict)
+    """Members that are objects with the same members, and take its place."""
+    type: type[msgspec.Struct] | None = None
+    """The type that a decoder makes of it, once there is one."""
 
-    def member(self, name: str, kind: Kind) -> Shape:
+    def member(self, name: str, kind: Kind, *, is_text: bool = False) -> Shape:
         """The member of this name, which is read as this kind.
 
         Raises:
             TypeError: it is read as another kind too.
         """
-        found = self.members.setdefault(name, Shape(kind))
+        found = self.members.setdefault(name, Shape(kind, is_text=is_text))
         if found.kind != kind:
             raise TypeError(f"{name} is read as {found.kind} and as {kind}")
         return found
 
-
-class _Nothing:
-    """An object that is not there: every member of it is None."""
-
-    def __getattr__(self, name: str) -> None:
-        return None
+    def in_place(self, name: str) -> Shape:
+        """The member of this name that takes the object's place where it is there: it is read as the object is."""
+        return self.inner.setdefault(name, Shape(members=self.members))
 
 
-_NOTHING = _Nothing()
+OR_SELF = "?"
+"""Ends a name in a path: the object under it, or where there is none the one that would hold it."""
+_PLACE = "<text {}>"
 _EMPTY: dict[str, Any] = {}
-_GIVEN = "\0"
-"""Stands in a function's code behind its first argument: nothing, or the request's values where a reader reads them."""
 
 
-Write = Callable[["Emitter"], tuple[list[str], str]]
-"""Writes a function of one object: lines, and the expression of its result."""
+class Emits(Protocol):
+    """Writes the code that reads one value."""
+
+    def emit(self, to: Emitter) -> str:
+        """Return the expression of the value; `to` takes the lines before it."""
 
 
 @dataclass(slots=True)
 class _Program:
-    """The functions of one map while they are written, and the objects that they name."""
+    """The function of one map while it is written, and the objects that it names."""
 
     from_json: bool
-    names: dict[str, Any] = field(default_factory=lambda: {"NOTHING": _NOTHING, "EMPTY": _EMPTY})
-    lines: list[str] = field(default_factory=list)
-    functions: int = 0
+    names: dict[str, Any] = field(default_factory=dict)
+    absent: dict[str, Shape] = field(default_factory=dict)
+    """The names that stand for an object of this shape that is not there."""
+    texts: list[tuple[Shape, str]] = field(default_factory=list)
+    """The texts that are read, by the number of their place in the code."""
+    variables: int = 0
     takes_given: bool = False
 
     def bind(self, value: Any) -> str:
@@ -71,75 +80,108 @@ class _Program:
         self.names[name] = value
         return name
 
-    def function(self, shape: Shape, write: Write) -> str:
-        """Add the function of one object that `write` writes, and return its name."""
-        to = Emitter(self, shape)
-        lines, result = write(to)
-        self.functions += 1
-        name = f"f{self.functions}"
-        self.lines += [
-            f"def {name}(o0{_GIVEN}):",
-            *(f"    {line}" for line in (*to.body, *lines)),
-            f"    return {result}",
-        ]
+    def variable(self) -> str:
+        """Return a name that nothing else has."""
+        self.variables += 1
+        return f"v{self.variables}"
+
+    def nothing(self, shape: Shape) -> str:
+        """Return the name of an object of which every member is None."""
+        if self.from_json:
+            return self.bind(_EMPTY)
+        name = f"n{len(self.absent)}"
+        self.absent[name] = shape
         return name
+
+    def text(self, shape: Shape, found: str) -> str:
+        """Return a place in the code for a text: whether its member is text alone is known when all are read."""
+        self.texts.append((shape, found))
+        return _PLACE.format(len(self.texts) - 1)
+
+    def code(self, lines: Iterable[str]) -> str:
+        """Return the lines as one function."""
+        head = "def read(o, given):" if self.takes_given else "def read(o):"
+        code = "\n    ".join((head, *lines))
+        for place, (shape, found) in enumerate(self.texts):
+            is_made_so = shape.is_text and not self.from_json
+            read = f"({found} or None)" if is_made_so else f"(v if (v := {found}) and v.__class__ is str else None)"
+            code = code.replace(_PLACE.format(place), read)
+        return code
 
 
 class Emitter:
-    """Writes a function that reads one object: `body` comes before the lines that use it."""
+    """Writes the lines that read one object, each value once, however many fields it goes into."""
 
-    def __init__(self, program: _Program, shape: Shape) -> None:
+    def __init__(self, program: _Program, variable: str, shape: Shape) -> None:
         self._program = program
-        self._objects: dict[tuple[str, ...], tuple[str, Shape]] = {(): ("o0", shape)}
+        self._objects: dict[tuple[str, ...], tuple[str, Shape]] = {(): (variable, shape)}
+        self._known: dict[Emits, str] = {}
         self.body: list[str] = []
 
     def bind(self, value: Any) -> str:
-        """Return a name for an object that the function uses."""
+        """Return a name for an object that the code uses."""
         return self._program.bind(value)
+
+    def once(self, reader: Emits) -> str:
+        """Return the variable of what `reader` reads."""
+        if reader not in self._known:
+            self._known[reader] = self.put(reader.emit(self))
+        return self._known[reader]
+
+    def put(self, expression: str) -> str:
+        """Return a new variable of this value."""
+        variable = self._program.variable()
+        self.body.append(f"{variable} = {expression}")
+        return variable
 
     def value(self, name: str) -> str:
         """Return the expression of the plain JSON under a name."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        shape.member(last, "value")
+        shape.member(last, "value").is_text = False
         return self._get(holder, last)
+
+    def text(self, name: str) -> str:
+        """Return the expression of the text under a name, of which an empty one is None."""
+        *path, last = name.split(".")
+        holder, shape = self._holder(tuple(path))
+        own = shape.members.get(last) or shape.member(last, "value", is_text=True)
+        return self._program.text(own, self._get(holder, last))
 
     def given(self, name: str) -> str:
         """Return the expression of a value of the request."""
         self._program.takes_given = True
         return f"given.get({name!r})"
 
-    def each(self, name: str, write: Write) -> tuple[str, str]:
-        """Return the call of what `write` writes of each object `e` of a list, and the expression of these objects."""
+    def each(self, name: str, reader: Emits, *, first: bool = False) -> str:
+        """Return the variable of what `reader` reads in each object of a list: all that is told, or the first of it."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        function = self._program.function(shape.member(last, "list"), write)
-        found = self._get(holder, last)
-        return (
-            f"{function}(e{_GIVEN})",
-            f"{self.bind(_objects)}({found})" if self._program.from_json else f"{found} or ()",
-        )
-
-    def below(self, name: str, write: Write) -> str:
-        """Return the expression of what `write` writes of the object under a name."""
-        holder, shape = self._holder(tuple(name.split(".")) if name else ())
-        return f"{self._program.function(shape, write)}({holder}{_GIVEN})"
+        found, entry, into = self._get(holder, last), self._program.variable(), self.put("None" if first else "[]")
+        below = Emitter(self._program, entry, shape.member(last, "list"))
+        value = below.put(reader.emit(below))
+        told = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
+        self.body += [
+            f"for {entry} in {f'{self.bind(_objects)}({found})' if self._program.from_json else f'{found} or ()'}:",
+            *(f"    {line}" for line in below.body),
+            f"    if {value} is not None:",
+            *(f"        {line}" for line in told),
+        ]
+        return into
 
     def _holder(self, path: tuple[str, ...]) -> tuple[str, Shape]:
-        """The variable of the object at a path, which is nothing where it is none, and its shape."""
+        """The variable of the object at a path, which has only Nones where there is none, and its shape."""
         if path not in self._objects:
             holder, shape = self._holder(path[:-1])
-            variable = f"o{len(self._objects)}"
-            found = self._get(holder, path[-1])
-            if self._program.from_json:
-                self.body += [
-                    f"{variable} = {found}",
-                    f"if {variable}.__class__ is not dict:",
-                    f"    {variable} = EMPTY",
-                ]
-            else:
-                self.body.append(f"{variable} = {found} or NOTHING")
-            self._objects[path] = variable, shape.member(path[-1], "object")
+            name = path[-1].removesuffix(OR_SELF)
+            takes_place = name != path[-1]
+            own = shape.in_place(name) if takes_place else shape.member(name, "object")
+            instead = holder if takes_place else self._program.nothing(own)
+            found, from_json = self._get(holder, name), self._program.from_json
+            variable = self.put(found if from_json else f"{found} or {instead}")
+            if from_json:
+                self.body += [f"if {variable}.__class__ is not dict:", f"    {variable} = {instead}"]
+            self._objects[path] = variable, shape if takes_place else own
         return self._objects[path]
 
     def _get(self, holder: str, name: str) -> str:
@@ -156,29 +198,29 @@ def attribute(name: str) -> str:
     return name if is_plain else f"x_{name.encode().hex()}"
 
 
-def compiled(write: Write, shape: Shape, *, from_json: bool = False) -> Callable[..., Any]:
+def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callable[..., Any]:
     """Compile a function of one object, decoded as `struct_of(shape)` or plain JSON; `shape` gets what it reads.
 
     Where `shape.takes_given`, its second argument are the request's values.
     """
     program = _Program(from_json)
-    main = program.function(shape, write)
+    to = Emitter(program, "o", shape)
+    result = reader.emit(to)
     shape.takes_given = program.takes_given
-    code = "\n".join(program.lines).replace(_GIVEN, ", given" if program.takes_given else "")
-    exec(code, program.names)  # noqa: S102 - written above, from names that a platform declares
-    function: Callable[..., Any] = program.names[main]
+    names = program.names | {name: struct_of(one)() for name, one in program.absent.items()}
+    exec(program.code((*to.body, f"return {result}")), names)  # noqa: S102 - written above, from names that a platform declares
+    function: Callable[..., Any] = names["read"]
     return function
 
 
 def struct_of(shape: Shape) -> type[msgspec.Struct]:
-    """The type of an object of which only these members are made."""
-    members: list[tuple[str, Any, Any]] = []
-    for name, one in shape.members.items():
-        kind: Any = Any
-        if one.kind == "object":
-            kind = struct_of(one) | None
-        elif one.kind == "list":
-            kind = list[struct_of(one)] | None  # type: ignore[misc]
-        members.append((attribute(name), kind, None))
-    rename = {attribute(name): name for name in shape.members}
-    return msgspec.defstruct("Read", members, rename=rename, gc=False)
+    """The type of an object of which only these members are made; made once, when all of them are known."""
+    if shape.type is None:
+        members: dict[str, Any] = {}
+        for name, one in (shape.members | shape.inner).items():
+            members[name] = (str | None if one.is_text else Any) if one.kind == "value" else struct_of(one) | None
+            if one.kind == "list":
+                members[name] = list[struct_of(one)] | None  # type: ignore[misc]
+        typed = [(attribute(name), kind, None) for name, kind in members.items()]
+        shape.type = msgspec.defstruct("Read", typed, rename={attribute(name): name for name in members}, gc=False)
+    return shape.type

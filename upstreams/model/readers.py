@@ -6,7 +6,7 @@ something counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -46,16 +46,36 @@ class _Value(Reader):
         return replace(self, names=tuple(f"{path}.{name}" for name in self.names))
 
 
-_TEXT = "(v if (v := {x}).__class__ is str and v else None)"
-_IDENT = "(v if (v := {x}).__class__ is str and v else None if v is None else {f}(v))"
-_COUNT = f"(v if (v := {{x}}).__class__ is int and 0 <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
+_IDENT = (
+    "(v if (v := {x}).__class__ is str and v else None if v is None"
+    f" else str(v) if v.__class__ is int and 0 <= v <= {values.INTEGER_MAX} else {{f}}(v))"
+)
+_WITHIN = (
+    f"(v if (v := {{x}}).__class__ is int and %d <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
+)
 _FLAG = "(v if (v := {x}) is True or v is False else None)"
+_TEXTS = "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
+"""Each reads what usually comes without calling a function; all are the same as their function of `values`."""
+
+
+@dataclass(frozen=True)
+class _Text(Reader):
+    names: tuple[str, ...]
+
+    def emit(self, to: Emitter) -> str:
+        *others, expression = map(to.text, self.names)
+        for one in reversed(others):
+            expression = f"({one} or {expression})"
+        return expression
+
+    def inside(self, path: str) -> Reader:
+        return replace(self, names=tuple(f"{path}.{name}" for name in self.names))
 
 
 def text(*names: str) -> Reader:
     """A non-empty string."""
-    return _Value(names, _TEXT, values.text)
+    return _Text(names)
 
 
 def html(*names: str) -> Reader:
@@ -70,12 +90,12 @@ def ident(*names: str) -> Reader:
 
 def number(*names: str) -> Reader:
     """A whole number."""
-    return _Value(names, _OTHER, values.number)
+    return _Value(names, _WITHIN % -values.INTEGER_MAX, values.number)
 
 
 def count(*names: str) -> Reader:
     """A number that can say how many there are."""
-    return _Value(names, _COUNT, values.count)
+    return _Value(names, _WITHIN % 0, values.count)
 
 
 def fraction(*names: str) -> Reader:
@@ -95,7 +115,7 @@ def instant(*names: str) -> Reader:
 
 def texts(name: str) -> Reader:
     """The non-empty strings of a list."""
-    return _Value((name,), _OTHER, values.texts)
+    return _Value((name,), _TEXTS, values.texts)
 
 
 def _plain(found: Any) -> str | None:
@@ -108,7 +128,7 @@ class _Of(Reader):
     arguments: tuple[Reader | str, ...]
 
     def emit(self, to: Emitter) -> str:
-        given = [one.emit(to) if isinstance(one, Reader) else to.value(one) for one in self.arguments]
+        given = [to.once(one) if isinstance(one, Reader) else to.value(one) for one in self.arguments]
         return f"{to.bind(self.function)}({', '.join(given)})"
 
     def inside(self, path: str) -> Reader:
@@ -122,13 +142,38 @@ def of(function: Callable[..., Any], *arguments: Reader | str) -> Reader:
 
 
 @dataclass(frozen=True)
+class _Gathered(Reader):
+    readers: tuple[Reader, ...]
+
+    def emit(self, to: Emitter) -> str:
+        into = to.put("[]")
+        for one in self.readers:
+            found = to.once(one)
+            to.body.append(f"if {found}: {into} += {found if isinstance(one, _Each) else f'({found},)'}")
+        return into
+
+    def inside(self, path: str) -> Reader:
+        return replace(self, readers=tuple(one.inside(path) for one in self.readers))
+
+
+def gathered(*readers: Reader) -> Reader:
+    """A list of what all readers tell: the entries of lists, and texts."""
+    return _Gathered(readers)
+
+
+def choice(name: str, choices: Mapping[str, Any]) -> Reader:
+    """The value that a text stands for; one that is not among the choices tells nothing."""
+    return of(dict(choices).get, text(name))
+
+
+@dataclass(frozen=True)
 class _Each(Reader):
     name: str
     reader: Reader
+    first: bool = False
 
     def emit(self, to: Emitter) -> str:
-        made, found = to.each(self.name, lambda below: ([], self.reader.emit(below)))
-        return f"[v for e in {found} if (v := {made}) is not None]"
+        return to.each(self.name, self.reader, first=self.first)
 
     def inside(self, path: str) -> Reader:
         return replace(self, name=f"{path}.{self.name}")
@@ -140,6 +185,45 @@ def each(name: str, reader: Reader) -> Reader:
 
 
 @dataclass(frozen=True)
+class _Made(Reader):
+    """An expression of what readers read."""
+
+    expression: str
+    readers: tuple[Reader, ...]
+
+    def emit(self, to: Emitter) -> str:
+        return "(" + self.expression.format(*map(to.once, self.readers)) + ")"
+
+    def inside(self, path: str) -> Reader:
+        return replace(self, readers=tuple(one.inside(path) for one in self.readers))
+
+
+def first(name: str, reader: Reader | None = None) -> Reader:
+    """The value of `reader` in the first object of a list in which it reads something; without it, the first string."""
+    return _Made("{0}[0] if {0} else None", (texts(name),)) if reader is None else _Each(name, reader, first=True)
+
+
+def either(*readers: Reader) -> Reader:
+    """The value of the first of the readers that tells something."""
+    *before, last = (f"{{{place}}}" for place in range(len(readers)))
+    return _Made(" ".join((*(f"{one} if {one} is not None else" for one in before), last)), readers)
+
+
+def address(template: str, *readers: Reader) -> Reader:
+    """A text with what readers read in the places of its `{}`; None where one of them reads nothing."""
+    told = [f"{{{place}}}" for place in range(len(readers))]
+    nothing = " or ".join(f"{one} is None" for one in told)
+    written = repr(template.format(*("{{" + one + "}}" for one in told)))
+    return _Made(f"None if {nothing} else f{written}", readers)
+
+
+def total(one: Reader, other: Reader) -> Reader:
+    """The sum of two counts, or the one that was told; None beyond 64 bits."""
+    both = f"{{0}} + {{1}} if {{0}} + {{1}} <= {values.INTEGER_MAX} else None"
+    return _Made(f"{{1}} if {{0}} is None else {{0}} if {{1}} is None else {both}", (one, other))
+
+
+@dataclass(frozen=True, eq=False)
 class _Constant(Reader):
     value: Any
 
@@ -150,13 +234,13 @@ class _Constant(Reader):
         return self
 
 
+NEVER: Final = _Constant(None)
+"""Null in every record."""
+
+
 def always(value: Any) -> Reader:
     """The same value in every record, which nobody changes."""
-    return _Constant(value)
-
-
-NEVER: Final = always(None)
-"""Null in every record."""
+    return NEVER if value is None else _Constant(value)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from upstreams.model.maps import RecordMap, Rows
 from upstreams.model.params import State, Value
 
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
+_PLAIN_SEGMENT = re.compile(r"[\w.~-]*", re.ASCII).fullmatch
 
 
 class Form(NamedTuple):
@@ -83,7 +84,7 @@ def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tupl
 
 def segment(text: str) -> str:
     """`text` as one segment of a path; of one that leads elsewhere, such as `..`, no call is made (`paths`)."""
-    if text.isalnum() and text.isascii():  # nothing to quote, as in most: a tenth of the cost
+    if _PLAIN_SEGMENT(text):  # nothing to quote, as in most: a tenth of the cost
         return text
     return quote(text, safe="")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import isfinite
 from time import gmtime, strftime
 from typing import Any, Final
@@ -15,6 +16,9 @@ _IDENT_END = 2**64
 _DIGITS_MAX = 20
 _FRACTION_TEXT_MAX = 64
 _YEAR_10000_S = 253_402_300_800
+_INSTANT_TEXT_MAX = 64
+_INSTANTS: Final = 4_096
+"""Instants that are remembered: the same rows come again with every refresh."""
 
 
 def text(found: Any) -> str | None:
@@ -72,20 +76,19 @@ def flag(found: Any) -> bool | None:
 
 def texts(found: Any) -> list[str] | None:
     """The non-empty strings of a list, or None where there is no list."""
-    return [entry for entry in found if isinstance(entry, str) and entry] if isinstance(found, list) else None
+    return [entry for entry in found if entry.__class__ is str and entry] if isinstance(found, list) else None
 
 
 def instant(found: Any) -> str | None:
     """A time as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
-    return _from_iso(found) if isinstance(found, str) else _from_unix(found)
-
-
-def _from_unix(seconds: Any) -> str | None:
-    if (type(seconds) is int or type(seconds) is float) and 0 <= seconds < _YEAR_10000_S:
-        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(int(seconds)))
+    if found.__class__ is str:
+        return _from_iso(found) if len(found) <= _INSTANT_TEXT_MAX else None
+    if (type(found) is int or type(found) is float) and 0 <= found < _YEAR_10000_S:
+        return _from_unix(int(found))
     return None
 
 
+@lru_cache(maxsize=_INSTANTS)
 def _from_iso(found: str) -> str | None:
     try:
         moment = datetime.fromisoformat(found)
@@ -94,6 +97,11 @@ def _from_iso(found: str) -> str | None:
         return _written_anew(found, moment)
     except (ValueError, OverflowError):  # the latter where UTC leads out of the years 1 to 9999
         return None
+
+
+@lru_cache(maxsize=_INSTANTS)
+def _from_unix(seconds: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
 def _written_anew(found: str, moment: datetime) -> str:

@@ -14,7 +14,7 @@ What the upstream did not send is None, where the constructor does not make an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -91,11 +91,16 @@ class Archetype:
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
         """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""
-        if not self.key:
-            return {**record}
-        if self.computed is None:
-            return {self.key: record}
-        return {self.key: record, "computed": self.computed(record, warnings)}
+        return self.rows((record,), warnings)[0]
+
+    def rows(self, records: Iterable[Record], warnings: list[str]) -> list[Record]:
+        """Each of the records as `wrap` makes it."""
+        key, computed = self.key, self.computed
+        if not key:
+            return [{**record} for record in records]
+        if computed is None:
+            return [{key: record} for record in records]
+        return [{key: record, "computed": computed(record, warnings)} for record in records]
 
 
 def computed(

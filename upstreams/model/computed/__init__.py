@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from string import ascii_lowercase
 from typing import Any
 
-from upstreams.model import fields
-from upstreams.model.computed.language import language_of
+from upstreams.model.computed.category import category_of
+from upstreams.model.computed.language import language_and_category
 
 Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]
@@ -16,55 +15,17 @@ Computed = Callable[[Record, list[str]], Record]
 _TEXT_MAX = 2_000
 """Characters that the category is read from: more does not change the answer, only its cost."""
 
-_CATEGORY_WORDS = {
-    "technology": "software code coding programming developer python javascript rust linux api app apps tech computer "
-    "engineer engineering database server web cloud devops opensource github hardware compiler",
-    "ai": "ai ml llm gpt neural model models machinelearning deeplearning chatbot openai anthropic",
-    "science": "science physics biology chemistry research researcher astronomy space nasa climate mathematics math",
-    "business": "business startup startups founder ceo marketing sales entrepreneur company hiring jobs saas",
-    "finance": "finance stock stocks invest investing investor trading bank money economy crypto bitcoin ethereum",
-    "politics": "politics political election president government senate congress minister vote policy parliament",
-    "news": "news breaking journalist reporter newspaper headline headlines",
-    "sports": "sport sports football soccer basketball nba nfl tennis olympics coach league match",
-    "gaming": "game games gaming gamer esports steam nintendo playstation xbox twitch",
-    "music": "music song songs album band singer concert guitar rapper dj spotify",
-    "entertainment": "movie movies film films tv series actor actress netflix comedy celebrity anime",
-    "art": "art artist design designer photography photographer illustration painting drawing poet writer author",
-    "food": "food recipe recipes cooking chef restaurant baking coffee wine vegan",
-    "travel": "travel traveler traveller trip tourism hotel flight vacation nomad",
-    "health": "health fitness gym workout yoga doctor medical medicine nutrition wellness therapy",
-    "education": "education teacher school university student students learning course professor tutorial",
-}
-_CATEGORY_OF = {word.encode(): category for category, words in _CATEGORY_WORDS.items() for word in words.split()}
-_KEYWORDS = frozenset(_CATEGORY_OF)
-_WORDS_APART = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
-"""A table for `bytes.translate` that leaves letters from a to z. With it a text is split into words in a third of the
-time that a regular expression takes."""
-
-
-def category_of(text: str) -> str:
-    """The category whose keywords a text names most often, the first named of several; or `other`."""
-    words = text[:_TEXT_MAX].lower().encode(errors="replace").translate(_WORDS_APART).split()
-    if _KEYWORDS.isdisjoint(words):
-        return "other"
-    counts: dict[str, int] = {}
-    for word in words:
-        if word in _CATEGORY_OF:
-            category = _CATEGORY_OF[word]
-            counts[category] = counts.get(category, 0) + 1
-    return max(counts, key=counts.__getitem__)
-
 
 def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
     """Language and category of a record by its text; the upstream's own language tag wins."""
-    own_tag = fields.text(record["ext"], "language")
-    if not text:
-        return own_tag, "other"
-    start = text[:_TEXT_MAX]
-    return own_tag or _language(start), _category(start)
+    own_tag = record["ext"].get("language")
+    if own_tag.__class__ is not str or not own_tag:
+        return _read(text[:_TEXT_MAX]) if text else _UNTOLD
+    return own_tag, _category(text[:_TEXT_MAX]) if text else "other"
 
 
-_language = lru_cache(maxsize=2_048)(language_of)
+_UNTOLD = (None, "other")
+_read = lru_cache(maxsize=2_048)(language_and_category)
 _category = lru_cache(maxsize=2_048)(category_of)
 """Both are remembered: they are slow, and the same bios and posts come again with every refresh."""
 
@@ -93,10 +54,11 @@ def author_computed(record: Record, warnings: list[str]) -> Record:
 
 def post_computed(record: Record, warnings: list[str]) -> Record:
     """Computed fields of a Post: rate = (likes + comments + shares) / views, reach = views x 1.2 (decisions 3)."""
-    views = record["engagement"]["views"]
+    engagement = record["engagement"]
+    views = engagement["views"]
     language, category = _told_by(record, record["content"]["text"])
     return {
-        "engagement_rate": _post_rate(record["engagement"], warnings) if views else None,
+        "engagement_rate": _post_rate(engagement, warnings) if views else None,
         "language": language,
         "content_category": category,
         "estimated_reach": None if views is None else round(views * 1.2),

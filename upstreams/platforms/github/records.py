@@ -26,8 +26,8 @@ def _label_names(labels: Any) -> list[str] | None:
     """The labels' names; GitHub documents a bare name in place of a label as well."""
     if not isinstance(labels, list):
         return None
-    found = (label if isinstance(label, dict) else {"name": label} for label in labels)
-    return [name for label in found if (name := text(label, "name"))]
+    names = [label.get("name") if label.__class__ is dict else label for label in labels]
+    return [name for name in names if name.__class__ is str and name]
 
 
 def _is_pull_request(links: Any) -> bool:

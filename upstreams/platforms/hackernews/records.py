@@ -22,10 +22,6 @@ def _user_address(name: str | None) -> str | None:
     return name and f"{_SITE}/user?id={segment(name)}"
 
 
-def _type_of(told: str | None, tags: list[str] | None) -> str | None:
-    return told or next(iter(tags or ()), None)
-
-
 def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001 - two flags of an item
     return one if one or other is None else other
 
@@ -42,7 +38,7 @@ _ITEM_ID = read.ident("objectID", "id")
 post_of = record_map(
     post,
     id=_ITEM_ID,
-    url=of(_item_address, _ITEM_ID),
+    url=read.address(f"{_SITE}/item?id={{}}", _ITEM_ID),
     text=of(joined, of(_title, read.text("title")), of(plain, read.text("story_text", "comment_text", "text"))),
     author=_byline_of.here(),
     likes=read.number("points", "score"),
@@ -51,7 +47,7 @@ post_of = record_map(
     published_at=_PUBLISHED_AT,
     ext={
         "link": read.text("url"),
-        "type": of(_type_of, read.text("type"), read.texts("_tags")),
+        "type": read.either(read.text("type"), read.first("_tags")),
         "parent_id": read.ident("parent_id", "parent"),
         "story_id": read.ident("story_id"),
         "story_title": of(_title, read.text("story_title")),

@@ -12,10 +12,6 @@ from upstreams.model.maps import record_map
 from upstreams.model.readers import of
 
 
-def _first(found: list[str]) -> str | None:
-    return found[0] if found else None
-
-
 def _uses(history: Any) -> list[int | None]:
     """The uses of each day, the latest first; None for a day that does not tell."""
     days = history if isinstance(history, list) else []
@@ -80,7 +76,7 @@ post_of = record_map(
     text=_CONTENT,
     author=_byline_of.at("account"),
     media_urls=read.each("media_attachments", read.text("url")),
-    thumbnail_url=of(_first, read.each("media_attachments", read.text("preview_url"))),
+    thumbnail_url=read.first("media_attachments", read.text("preview_url")),
     likes=read.count("favourites_count"),
     comments=read.count("replies_count"),
     shares=read.count("reblogs_count"),

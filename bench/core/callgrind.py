@@ -1,0 +1,55 @@
+"""Counts the instructions of a process that runs under valgrind's callgrind."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from bench.core.errors import ChildFailed
+
+_COMMAND_S = 60
+_TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+
+
+def total_of(profile: str) -> int:
+    """The instructions that a callgrind profile sums up.
+
+    Raises:
+        ChildFailed: it holds no sum.
+    """
+    found = _TOTAL.search(profile)
+    if found is None:
+        raise ChildFailed("callgrind wrote a profile without a sum")
+    return int(found[1])
+
+
+class Callgrind:
+    """Valgrind's callgrind around one process, which writes its profiles to `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._taken = 0
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words before the command that is to be counted; counting begins switched off."""
+        return (
+            *("env", "PYTHONHASHSEED=0", "valgrind", "--tool=callgrind", "--instr-atstart=no"),
+            *(f"--callgrind-out-file={self._folder}/profile", f"--vgdb-prefix={self._folder}/vgdb"),
+        )
+
+    def begin(self, pid: int) -> None:
+        """Count from here, at zero."""
+        self._send_command(pid, "instrumentation", "on")
+        self._send_command(pid, "zero")
+
+    def end(self, pid: int) -> int:
+        """The instructions counted since `begin`, all threads together."""
+        self._send_command(pid, "dump")
+        self._taken += 1
+        return total_of((self._folder / f"profile.{self._taken}").read_text())
+
+    def _send_command(self, pid: int, *words: str) -> None:
+        command = ["vgdb", f"--vgdb-prefix={self._folder}/vgdb", f"--pid={pid}", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        if done.returncode:
+            raise ChildFailed(f"{' '.join(words)}: {done.stderr.strip()}")

@@ -1,0 +1,83 @@
+"""Counted instructions of a row of a list, known texts and new ones, for `bench.instructions`.
+
+A process of its own reads pages on request, from the arrival of a body to the encoded answer; it runs under callgrind.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from bench.core.callgrind import Callgrind
+from bench.core.errors import ChildFailed
+from bench.core.process import PROJECT, PYTHON
+from bench.rows import LISTS, ROWS, prepared
+
+KINDS: Final = ("known", "new")
+_PAGES: Final = 3
+
+
+def figure_name(id_: str, kind: str) -> str:
+    """The name of a list's figure."""
+    return f"a row of {id_}, texts {kind}"
+
+
+def count_rows(counter: Callgrind, lists: Sequence[str] = tuple(LISTS)) -> dict[str, int]:
+    """The instructions that a row of each list takes, by the names of the figures.
+
+    Raises:
+        ChildFailed: the process that reads the pages ended.
+    """
+    figures = {}
+    with _reading_process(counter, lists) as process:
+        for id_ in lists:
+            for kind in KINDS:
+                counter.begin(process.pid)
+                _answer_to(process, f"{id_} {kind}")
+                counted = figures[figure_name(id_, kind)] = counter.end(process.pid) // (_PAGES * ROWS)
+                print(f"{figure_name(id_, kind)}: {counted:,}", flush=True)
+    return figures
+
+
+@contextmanager
+def _reading_process(counter: Callgrind, lists: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    command = [*counter.command, PYTHON, "-m", "bench.counted_rows", *lists]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True
+    ) as process:
+        try:
+            _answer_to(process, "")
+            yield process
+        finally:
+            process.kill()
+
+
+def _answer_to(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None, "it was opened with one"
+    assert process.stdout is not None, "it was opened with one"
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    if not process.stdout.readline():
+        raise ChildFailed("the process that reads lists has ended")
+
+
+def main(lists: Sequence[str]) -> None:
+    """Read the pages that the lines of the input name; each is answered with a line."""
+    of_list = {id_: prepared(id_, 2 * _PAGES) for id_ in lists}
+    for of in of_list.values():
+        for body in of.changed[_PAGES:]:
+            of.page(body)
+    for line in sys.stdin:
+        id_, _, kind = line.strip().partition(" ")
+        if id_:
+            of = of_list[id_]
+            for body in of.changed[:_PAGES] if kind == "new" else [of.full] * _PAGES:
+                of.page(body)
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

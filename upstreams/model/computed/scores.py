@@ -1,0 +1,119 @@
+"""Scores of a text: its letters, the languages that have its words, and the subjects that these name.
+
+All scores of a text stand in one whole number, 32 bits each: the scores of a piece are one number that is remembered,
+and those of a text are one sum. No score reaches the top of its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from math import lcm
+from typing import Final
+
+from upstreams.model.computed.category import CATEGORY_OF, words_of
+
+_AROUND: Final = ".,;:!?…·\"'`*_~()[]{}<>«»„“”‘–—|-।،؟"
+"""Signs around words. An address, an account's name or a tag begins with other ones, and is no word."""
+_LETTERS: Final = {
+    "de": "ßäöü", "es": "ñ¿¡áóí", "pt": "ãõçêáó", "et": "õäöü", "hu": "őűöüóá", "pl": "łźżśęąćń", "lt": "ęąėųįšž",
+    "cs": "řěůšžýčá", "sk": "ľĺŕäšžýčá", "ro": "țşţăâî", "tr": "şğıçöü", "vi": "ăơưđạếệộảềấ", "sv": "åäö",
+    "da": "åøæ", "no": "åøæ", "is": "æþðáó", "hr": "đćčšž", "lv": "ģķļņāēī", "eo": "ĉĝŭŝ", "fr": "çœêùèà", "ca": "çòàè",
+    "sq": "çë", "nl": "ë", "it": "ùìòàè", "fi": "äö",
+    "ru": "ыэё", "uk": "їєґі", "be": "ўіыэё", "bg": "ъ", "mk": "ѓќѕљњџј", "sr": "ђћљњџј", "kk": "қғұһәңі",
+    "mn": "өүыэё",
+    "ur": "ٹڈڑےںہھپچگیک", "ku": "ەڵڕێۆپچگیک", "fa": "پچژگیک", "ar": "ةيكىإأ",
+}  # fmt: skip
+"""Letters that some languages of a script have and the others have not."""
+
+_ENDINGS: Final = {
+    "en": "ing ion ent ers ted ess ful ies ity ive ble ism", "de": "ung eit ich sch ten cht", "nl": "ijk eid aan ing",
+    "fr": "ion ent eux que ité aux", "es": "ión dad nte ado cia ndo", "pt": "ção ões ade nte ado ndo",
+    "it": "one ità nte ato gli zza",
+    "sv": "ing het rna", "da": "ing hed rne", "no": "ing het ene", "fi": "sta ssa lla ksi nen", "tr": "lar ler mak mek",
+    "hu": "ban ben nak nek", "ro": "lor lui rea", "ca": "ció tat nts", "id": "kan nya", "pl": "ego nie ści",
+    "cs": "ého ost",
+    "sk": "ého osť", "ru": "ого ния ать ых", "uk": "ого ння ати", "bg": "ата ите ият", "hr": "nje ost", "eo": "ojn ajn",
+}  # fmt: skip
+"""How long words often end in a language."""
+SHARED_BY: Final = lcm(*range(1, 13))
+"""A weight is shared by all languages that have the word, the ending or the letter: twelve at most."""
+_WORD_WEIGHT: Final = 10 * SHARED_BY
+_ENDING_WEIGHT: Final = 5 * SHARED_BY
+_LETTER_WEIGHT: Final = 8 * SHARED_BY
+ENGLISH_AHEAD: Final = 3 * SHARED_BY
+"""English is what most texts without any other letters are."""
+
+_NEAR_ENGLISH = "en nl af de da no fr es pt it ca pl cs sk ro hr ga sq fi et tl sv hu cy tr lv lt vi id is eo eu ht sw"
+_BEYOND_LATIN = "ru uk be bg sr mk kk mn ur ku fa ar hi mr ne"
+TAGS: Final = (*_NEAR_ENGLISH.split(), *_BEYOND_LATIN.split())
+"""The languages that have words here; first those that have words of English, so that its numbers stay small."""
+CATEGORIES: Final = tuple(dict.fromkeys(CATEGORY_OF.values()))
+NAMES: Final = ("letters", *TAGS, *CATEGORIES)
+"""The names of all scores, in their order."""
+BITS: Final = 32
+ALL_BITS: Final = 2**BITS - 1
+_SHIFT: Final = {name: BITS * place for place, name in enumerate(NAMES)}
+_PIECES_MAX: Final = 8_192
+_PIECE_MAX: Final = 40
+"""Characters of the longest piece that is remembered."""
+
+
+def everywhere(names: Iterable[str], score: int = ALL_BITS) -> int:
+    """The number in which each of these names has this score."""
+    return sum(score << _SHIFT[name] for name in names)
+
+
+def _weights(of: Mapping[str, Iterable[str]], weight: int) -> dict[str, int]:
+    """The scores that each word, ending or letter gives to the languages that have it."""
+    found: dict[str, list[str]] = {}
+    for tag, each in of.items():
+        for item in dict.fromkeys(each):
+            found.setdefault(item, []).append(tag)
+    return {item: everywhere(tags, weight // len(tags)) for item, tags in found.items()}
+
+
+_OF_ENDING: Final = _weights({tag: endings.split() for tag, endings in _ENDINGS.items()}, _ENDING_WEIGHT)
+OF_LETTER: Final = _weights(_LETTERS, _LETTER_WEIGHT)
+"""The scores of a letter that not all languages of its script have."""
+
+
+@cache
+def _words() -> dict[str, int]:
+    from upstreams.model.computed.small_words import SMALL_WORDS  # noqa: PLC0415 - 10 ms, which only who reads texts needs
+
+    return _weights({tag: words.split() for tag, words in SMALL_WORDS.items()}, _WORD_WEIGHT)
+
+
+def _of_languages(piece: str) -> int:
+    """The scores of a piece as a word, with signs around it or without them, or by its ending."""
+    words = _words()
+    if piece in words:
+        return words[piece]
+    word = piece.strip(_AROUND)
+    found = words.get(word) or (words.get(word.partition("'")[0]) if "'" in word else None)
+    if found is None:
+        return _OF_ENDING.get(word[-3:], 0) if len(word) > 5 else 0
+    return found
+
+
+class _Pieces(dict[str, int]):
+    """The scores of pieces of texts, in small letters; those that came last are remembered."""
+
+    def __missing__(self, piece: str) -> int:
+        letters = sum(1 for letter in piece if letter.isalnum() and not letter.isdecimal())
+        subjects = [CATEGORY_OF[word] for word in words_of(piece) if word in CATEGORY_OF]
+        told = letters + _of_languages(piece) + sum(1 << _SHIFT[subject] for subject in subjects)
+        if len(piece) <= _PIECE_MAX:
+            if len(self) == _PIECES_MAX:
+                self.clear()
+            self[piece] = told
+        return told
+
+
+_PIECES: Final = _Pieces()
+
+
+def scores_of(read: str) -> int:
+    """The scores of a text in small letters by its pieces."""
+    return sum(map(_PIECES.__getitem__, read.split()))
