@@ -110,20 +110,26 @@ def errors_of(operation: ApiOperation) -> dict[str, list[str]]:
 
 def _keys(operation: ApiOperation) -> Iterable[str]:
     yield from _ALWAYS
-    doc, listing = operation.route.doc, operation.listing
+    doc = operation.route.doc
     if doc is None or not doc.is_public:
         yield from _WITH_KEY
     if doc is None:
         yield from _BILLED
-    else:
-        yield from doc.reasons
-        yield from _ONCE if doc.once else ()
+    elif doc.once:
+        yield from _ONCE
     yield from _WITH_BODY if operation.route.body is not None else ()
-    if listing is not None:
-        yield from (f"RESOURCE_NOT_FOUND/{reason}" for reason in _reasons_of(listing))
+    yield from reasons_of(operation)
 
 
-def _reasons_of(listing: Listing) -> Iterable[str]:
+def reasons_of(operation: ApiOperation) -> list[str]:
+    """The errors beyond those of every operation of its kind, as `CODE` or `CODE/reason`."""
+    if operation.route.doc is not None:
+        return list(operation.route.doc.reasons)
+    assert operation.listing is not None, "a route is a data endpoint or is described"
+    return [f"RESOURCE_NOT_FOUND/{reason}" for reason in _gone(operation.listing)]
+
+
+def _gone(listing: Listing) -> Iterable[str]:
     """The reasons that an endpoint may have for finding nothing, as its platform declares them (spec 7.3)."""
     refusals = listing.site.platform.refusals
     if isinstance(refusals, Refusals):

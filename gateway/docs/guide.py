@@ -241,14 +241,21 @@ def param_record(param: Param, place: str = "query") -> dict[str, Any]:
         shown["choices"] = list(param.choices)
     elif param.type in ("string", "url"):
         shown["max_length"] = param.length_max
-        if param.forms or param.fold or param.strip or param.pattern:
-            shown["canonical"] = {
-                "example": param.canonical(param.example),
-                "pattern": param.pattern or None,
-                "case_sensitive": not param.fold,
-                "takes_addresses": bool(param.forms),
-            }
+    if canonical := canonical_form(param):
+        shown["canonical"] = canonical
     return shown
+
+
+def canonical_form(param: Param) -> dict[str, Any] | None:
+    """The one form that every spelling of a parameter's value becomes; None where a value has one spelling."""
+    if param.choices or not (param.forms or param.fold or param.strip or param.pattern):
+        return None
+    return {
+        "example": param.canonical(param.example),
+        "pattern": param.pattern or None,
+        "case_sensitive": not param.fold,
+        "takes_addresses": bool(param.forms),
+    }
 
 
 def _field(name: str, schema: dict[str, Any]) -> dict[str, Any]:

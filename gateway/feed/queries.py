@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from events.consumers.steps import Omitted
@@ -32,16 +32,33 @@ PARAMS = (
         length_max=4_096,
     ),
     Param("consumer", "Read as this named consumer of the key; its first read makes it.", "billing", length_max=500),
-    Param("start", "Where a consumer's first read begins.", "oldest"),
+    Param("start", "Where a consumer's first read begins.", "oldest", choices=("oldest", "now")),
     Param(
         "types", "Event types; a family such as discover.*, or * for all.", "key.revoked,credits.*", length_max=2_000
     ),
     Param("subject_id", f"Ids of what the events are about, at most {SUBJECTS_MAX}.", "mon_...", length_max=4_000),
-    Param("limit", f"Events on a page, 1 to {LIMIT_MAX}.", "100", type="integer"),
-    Param("wait_s", f"Hold an empty read open for so long, 0 to {WAIT_S_MAX} seconds.", "25", type="integer"),
+    Param(
+        "limit",
+        f"Events on a page, 1 to {LIMIT_MAX}.",
+        "100",
+        type="integer",
+        default=LIMIT_DEFAULT,
+        minimum=1,
+        maximum=LIMIT_MAX,
+    ),
+    Param(
+        "wait_s",
+        f"Hold an empty read open for so long, 0 to {WAIT_S_MAX} seconds.",
+        "25",
+        type="integer",
+        default=0,
+        minimum=0,
+        maximum=WAIT_S_MAX,
+    ),
 )
 
-_RULES = Declared(PARAMS)
+_RULES = Declared(replace(one, choices=(), default=None, minimum=None, maximum=None) for one in PARAMS)
+"""Their bounds are judged below: unlike an upstream's, a `limit` that is too large is refused, with the nearest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 import msgspec
@@ -44,6 +44,16 @@ class RouteDoc:
     """It needs no key."""
     notes: tuple[str, ...] = ()
     """Paragraphs for who reads on, such as of its other forms."""
+    gives: Mapping[str, str] = field(default_factory=dict)
+    """Values of its answer that paths of other routes name: JSON pointers into its body."""
+    dry_run: type | None = None
+    """The type of its `data` where `dry_run` is sent."""
+    streams: Mapping[str, type] = field(default_factory=dict)
+    """The types of the data of its server-sent events, by their names; `message` is that of events without one."""
+    sends: tuple[type, ...] = ()
+    """The types of the messages that its WebSocket sends."""
+    takes: tuple[type, ...] = ()
+    """The types of the messages that its WebSocket takes."""
 
 
 @dataclass(frozen=True, slots=True)

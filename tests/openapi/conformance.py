@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.http.codes import CODES
 from tests.openapi.described_node import DescribedNode
 from tests.processes.children import open_child
 
@@ -92,12 +93,16 @@ def run_schemathesis(
 
 
 def sendable(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with two changes that only concern how requests are made of it.
+    """The document with three changes that only concern how requests are made and judged by it.
 
     `limit` has no maximum: a larger one is no fault, but counts as the maximum. Only what an operation needs has an
-    example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist.
+    example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist. And
+    `default` is the statuses that it stands for, since it would allow any.
     """
+    anywhere = {CODES[name].status for name in document["components"]["responses"]["AnyError"]["x-error-codes"]}
     for operation in operations(document):
+        default = operation["responses"].pop("default")
+        operation["responses"] |= {str(status): default for status in anywhere if status < 500}
         needed = {group[0] for group in operation.get("x-one-of", ())}
         operation["parameters"] = [_inlined(one, document) for one in operation["parameters"]]
         for parameter in operation["parameters"]:

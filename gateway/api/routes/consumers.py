@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,7 +35,13 @@ _Answer = Callable[[Request, Caller, FeedTokens], Awaitable[Reply]]
 class AckBody(msgspec.Struct, frozen=True):
     """The body of an acknowledgement and of a reset."""
 
-    cursor: str
+    cursor: Annotated[
+        str,
+        msgspec.Meta(
+            description="A position that was served; for a reset any cursor, `oldest`, `now` or an event's id.",
+            examples=["cur_AQAAAAAAAAAB"],
+        ),
+    ]
 
 
 class ConsumerRoutes:

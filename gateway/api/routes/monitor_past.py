@@ -41,12 +41,16 @@ _EXPORT: Final = (
 _CONTENT_TYPES: Final = {"csv": b"text/csv; charset=utf-8; header=present", "ndjson": b"application/x-ndjson"}
 
 
+def _meaning(param: Param) -> msgspec.Meta:
+    return msgspec.Meta(description=param.description)
+
+
 class BacktestBody(msgspec.Struct, frozen=True):
     """Rules to try, by default the monitor's own, and the window of runs to try them on."""
 
     alert_rules: Annotated[Any, RULES] = msgspec.UNSET
-    from_: str | None = msgspec.field(default=None, name="from")
-    to: str | None = None
+    from_: Annotated[str | None, _meaning(WINDOW[0])] = msgspec.field(default=None, name="from")
+    to: Annotated[str | None, _meaning(WINDOW[1])] = None
 
 
 class MonitorPastRoutes:

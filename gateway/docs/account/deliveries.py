@@ -104,7 +104,11 @@ class RowsDelivery(_Delivered):
 
 
 LIST: Final = RouteDoc(
-    "list_deliveries", "A monitor's deliveries with their attempts, newest first.", DeliveriesData, reasons=(_UNKNOWN,)
+    "list_deliveries",
+    "A monitor's deliveries with their attempts, newest first.",
+    DeliveriesData,
+    reasons=(_UNKNOWN,),
+    gives={"delivery_id": "/data/items/0/id"},
 )
 SHOW: Final = RouteDoc(
     "get_delivery", "One delivery with its attempts.", DeliveryData, reasons=(_UNKNOWN, _UNKNOWN_DELIVERY)

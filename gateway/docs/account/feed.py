@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
+from gateway.docs.account import streams
 from gateway.docs.account.fields import Cursor, Instant, meaning
 from gateway.http.routing import RouteDoc
 
@@ -11,27 +12,6 @@ _GONE: Final = "RESOURCE_NOT_FOUND/unknown_consumer"
 _EXPIRED: Final = "CURSOR_EXPIRED/retention_passed"
 _AWAY: Final = "SERVICE_UNAVAILABLE/store_unavailable"
 _CONFLICT: Final = "INVALID_REQUEST/conflicting_params"
-
-
-class EventSubject(TypedDict):
-    """The object that an event is about."""
-
-    kind: Annotated[str, meaning("Its kind.", "key")]
-    id: Annotated[str, meaning("Its id.", "key_01a1ff6d81bd7442a2cbf7b8f1d3ab3c")]
-    name: NotRequired[Annotated[str, meaning("Its name.", "laptop")]]
-
-
-class EventItem(TypedDict):
-    """One event; its `type` decides the shape of `data`."""
-
-    id: Annotated[str, meaning("The event; stable, one for each fact.", "evt_01a1ff6d82bd7442a2cbf7b8f1d3ab3c")]
-    type: Annotated[str, meaning("Its type.", "key.revoked")]
-    api_version: Annotated[str, meaning("The version of its shape, a date.", "2026-11-21")]
-    created_at: Instant
-    subject: EventSubject
-    data: Annotated[dict[str, Any], meaning("Counts and ids only.", {"key_id": "key_...", "last4": "x7Qa"})]
-    links: Annotated[dict[str, Any], meaning("Addresses to read more at.", {})]
-    cursor: Cursor
 
 
 class NextRead(TypedDict):
@@ -46,7 +26,7 @@ class NextRead(TypedDict):
 class EventsData(TypedDict):
     """A page of events, oldest first."""
 
-    items: list[EventItem]
+    items: list[streams.EventItem]
     retained_from: Instant | None
     next_step: Annotated[str, meaning("What to do next, in a sentence.", "Handle the items, read on at next.poll_url.")]
     next: NextRead
@@ -96,10 +76,11 @@ READ: Final = RouteDoc(
     form="application/json text/event-stream",
     reasons=(_EXPIRED, _AWAY, _CONFLICT, _GONE, "INVALID_REQUEST/consumer_limit_reached"),
     notes=(
-        "With `Accept: text/event-stream` it is a stream of server-sent events: one message for each event, whose `id` "
-        "is the event's cursor, whose `event` is its type and whose `data` is the event as JSON. `Last-Event-ID` reads "
-        "on behind the last one.",
+        "With `Accept: text/event-stream` it is a stream of server-sent events: one message for each event, without a "
+        "name, whose `id` is the event's cursor and whose `data` is the event as JSON. `Last-Event-ID` reads on behind "
+        "the last one. A consumer that has lapsed is first sent a `restarted`.",
     ),
+    streams={"message": streams.EventItem, "restarted": streams.FeedRestarted},
 )
 SOCKET: Final = RouteDoc(
     "follow_events",
@@ -112,8 +93,22 @@ SOCKET: Final = RouteDoc(
         "`alive`, `acked`, `error` and `end`. A named consumer acknowledges with "
         '`{"type": "ack", "cursor": "cur_..."}`.',
     ),
+    sends=(
+        streams.SocketEvents,
+        streams.SocketAlive,
+        streams.SocketAcked,
+        streams.SocketError,
+        streams.SocketEnd,
+    ),
+    takes=(streams.SocketAck,),
 )
-LIST: Final = RouteDoc("list_consumers", "The key's named consumers.", ConsumersData, reasons=(_AWAY,))
+LIST: Final = RouteDoc(
+    "list_consumers",
+    "The key's named consumers.",
+    ConsumersData,
+    reasons=(_AWAY,),
+    gives={"consumer": "/data/items/0/consumer"},
+)
 SHOW: Final = RouteDoc("get_consumer", "One named consumer.", ConsumerData, reasons=(_GONE, _AWAY))
 DELETE: Final = RouteDoc("delete_consumer", "Forget a consumer.", status=204, reasons=(_GONE, _AWAY))
 ACK: Final = RouteDoc(

@@ -47,12 +47,16 @@ class MonitorView(TypedDict):
     updated_at: Instant
 
 
-class AlertView(TypedDict):
+_AlertFrom = TypedDict(  # `from` is a word of Python's
+    "_AlertFrom", {"from": Annotated[float | None, meaning("The number before; null without one.", 19990)]}
+)
+
+
+class AlertView(_AlertFrom):
     """An alert that a run fired."""
 
     metric: Annotated[str, meaning("The path of the number.", "author.followers")]
     op: Annotated[str, meaning("How it was compared.", "gt")]
-    # Their names are no Python names: `from` is one of its words.
     to: Annotated[float | None, meaning("The number.", 20001)]
     delta: Annotated[float | None, meaning("How it changed; null without a number before.")]
     pct_change: Annotated[float | None, meaning("The change in percent.")]
@@ -101,6 +105,13 @@ class MonitorCreated(TypedDict):
 
     monitor: MonitorView
     webhook_secret: Annotated[str | None, meaning("The webhook's signing secret, shown this once.", "whsec_...")]
+
+
+class MonitorChecked(TypedDict):
+    """A monitor that would be made."""
+
+    valid: Annotated[bool, meaning("Always true: what is not valid is refused.")]
+    monitor: MonitorView
 
 
 class MonitorsData(TypedDict):
@@ -181,6 +192,8 @@ CREATE: Final = RouteDoc(
     "`dry_run=1` validates and prices it without making it.",
     status=201,
     beside=True,
+    dry_run=MonitorChecked,
+    gives={"monitor_id": "/monitor/id"},
     once=True,
     reasons=("INVALID_REQUEST/monitor_limit_reached",),
 )
@@ -199,6 +212,7 @@ RUN: Final = RouteDoc(
     OneRunData,
     status=202,
     once=True,
+    gives={"run_id": "/data/run/run_id"},
     reasons=(_UNKNOWN, "INVALID_REQUEST/monitor_paused", "RATE_LIMITED/run_too_soon"),
 )
 RUNS: Final = RouteDoc("list_runs", "A monitor's runs, newest first.", RunsData, reasons=(_UNKNOWN,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from gateway.docs.account.fields import Instant, meaning
 from gateway.http.routing import RouteDoc
@@ -84,6 +84,8 @@ class SourceState(TypedDict):
     """One source of a platform."""
 
     circuit: Circuit
+    hosts: NotRequired[Annotated[int, meaning("Hosts that callers named, where they may name any.", 3)]]
+    open: NotRequired[Annotated[int, meaning("Those of them whose circuit is open.", 0)]]
 
 
 class PlatformState(TypedDict):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from gateway.docs.account.streams import PageRead
+from gateway.docs.openapi.errors import BALANCE, ERROR_SCHEMAS, REQUEST_ID, headers_of
+from gateway.docs.openapi.events import events_typed
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.docs.schemas import openapi_schemas
-from gateway.http.codes import CODES, OF_THE_EDGE
 from upstreams.model.archetypes import Archetype
 
-_REF: Final = "#/components/schemas/{name}"
-_ID: Final = {"type": "string", "description": "The request's id."}
-_BALANCE: Final = {"type": ["integer", "null"], "description": "The balance after it; null while it is not known."}
+REF: Final = "#/components/schemas/{name}"
 _ENVELOPE: Final[Schema] = {
     "type": "object",
     "description": "The fields of every success.",
@@ -25,8 +24,8 @@ _ENVELOPE: Final[Schema] = {
         "platform": {"type": "string"},
         "endpoint": {"type": "string", "description": "The path that was called."},
         "credits_used": {"type": "integer", "minimum": 0},
-        "credits_remaining": _BALANCE,
-        "request_id": _ID,
+        "credits_remaining": BALANCE,
+        "request_id": REQUEST_ID,
         "cached": {"type": "boolean"},
         "idempotent_replay": {"type": "boolean"},
         "replayed": {"type": "boolean"},
@@ -42,42 +41,39 @@ _PAGINATION: Final[Schema] = {
     },
     "required": ["next_cursor", "has_more", "page_size"],
 }
-_ERROR: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "success": {"const": False},
-        "error": {
-            "type": "object",
-            "properties": {
-                "type": {"type": "string", "enum": list(CODES)},
-                "message": {"type": "string"},
-                "status": {"type": "integer"},
-                "doc_url": {"type": "string", "format": "uri"},
-                "details": {"type": "object", "description": "A `reason` or `did_you_mean`, and more."},
-            },
-            "required": ["type", "message", "status", "doc_url"],
+_SHARED: Final = {"Envelope": _ENVELOPE, "Pagination": _PAGINATION, **ERROR_SCHEMAS}
+EXAMPLES: Final[dict[str, Schema]] = {
+    "DryRun": {
+        "summary": "With `dry_run`: the price, and whether the cache would answer.",
+        "value": {
+            "success": True,
+            "platform": "github",
+            "endpoint": "/v1/github/profile",
+            "data": {"estimated_credits": 1, "would_hit_cache": False},
+            "credits_used": 0,
+            "credits_remaining": 1000,
+            "request_id": "req_01a1fd6f28fd7bba92988ba98f5dc154",
+            "cached": False,
         },
-        "credits_used": {"type": "integer", "minimum": 0},
-        "credits_remaining": _BALANCE,
-        "request_id": _ID,
-        "idempotent_replay": {"type": "boolean"},
-    },
-    "required": ["success", "error", "credits_used", "credits_remaining", "request_id"],
-}
-_DRY_RUN: Final[Schema] = {
-    "description": "With `dry_run`: nothing was made.",
-    "content": {
-        "application/json": {"schema": {"allOf": [{"$ref": _REF.format(name="Envelope")}, {"required": ["data"]}]}}
-    },
+    }
 }
 _TEXT: Final = {
     "text/csv": "The rows, a column for each field.",
     "application/x-ndjson": "The rows, each as JSON on a line of its own.",
-    "text/event-stream": "Server-sent events: a `page` event for each page read, then `result` with the envelope.",
 }
-_FEED_STREAM: Final = "Server-sent events: each has an event's cursor as `id`, its type as `event`, its JSON as `data`."
-_FREE_HEADERS: Final = ("X-Request-Id", "X-Credits-Used", "X-Credits-Remaining", "X-RateLimit-Limit")
-_WINDOW: Final = ("X-RateLimit-Remaining", "X-RateLimit-Reset")
+_STREAM: Final = "Server-sent events. `x-events` has the schema of the `data` of each, by its name; JSON on one line."
+_OF_KEYS: Final = (
+    "X-Request-Id",
+    "X-Credits-Used",
+    "X-Credits-Remaining",
+    "X-Sluice-Overhead-Ms",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "RateLimit-Policy",
+    "RateLimit",
+)
+_PUBLIC: Final = ("X-Request-Id", "ETag")
 
 
 class Answers:
@@ -86,6 +82,7 @@ class Answers:
     def __init__(self) -> None:
         self.responses: dict[str, Schema] = {}
         self._types: dict[str, Any] = {}
+        self._envelopes: dict[str, Schema] = {}
 
     def of(self, operation: ApiOperation, forms: Sequence[str]) -> dict[str, Schema]:
         """The operation's success by its status."""
@@ -95,94 +92,89 @@ class Answers:
             if name not in self.responses:
                 self.responses[name] = self._data_response(operation, forms)
             return {"200": {"$ref": f"#/components/responses/{name}"}}
-        if doc.answer is not None:
-            self._types[operation.archetype] = doc.answer
         found = {str(doc.status): self._described(operation, forms)}
-        return {"200": _DRY_RUN, **found} if doc.beside else found
+        if doc.dry_run is None:
+            return found
+        media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
+        dry: Schema = {"description": "With `dry_run`: nothing was made.", "headers": headers_of(_OF_KEYS)}
+        return {"200": {**dry, "content": {"application/json": media}}, **found}
 
     def take(self, type_: Any) -> Schema:
         """Return a reference to the schema of a type."""
         self._types[type_.__name__] = type_
-        return {"$ref": _REF.format(name=type_.__name__)}
+        return {"$ref": REF.format(name=type_.__name__)}
 
     def schemas(self, archetypes: Iterable[Archetype]) -> dict[str, Schema]:
         """The schemas that any answer may refer to."""
-        _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=_REF)
-        return {"Envelope": _ENVELOPE, "Pagination": _PAGINATION, "Error": _ERROR, **openapi_schemas(archetypes), **own}
+        _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
+        typed = events_typed(dict(own))
+        assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
+        return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
     def _data_response(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         extra = ("X-Cache", "X-Next-Cursor") if operation.paginated else ("X-Cache",)
+        media = {form: self._media(operation, form) for form in forms}
+        media["application/json"]["examples"] = {"dry_run": {"$ref": "#/components/examples/DryRun"}}
         return {
             "description": f"{operation.archetype}, in the envelope.",
-            "headers": _headers((*_FREE_HEADERS, *_WINDOW, *extra)),
-            "content": {form: self._media(operation, form) for form in forms},
+            "headers": headers_of((*_OF_KEYS, *extra)),
+            "content": media,
         }
 
     def _described(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         doc = operation.route.doc
         assert doc is not None, "a data endpoint's answer is shared"
-        names = ("X-Request-Id",) if doc.is_public else (*_FREE_HEADERS, *_WINDOW)
-        response: Schema = {"description": _said(doc.status, operation.summary), "headers": _headers(names)}
-        if doc.status not in (101, 204):
+        names = _PUBLIC if doc.is_public else _OF_KEYS
+        response: Schema = {"description": _said(doc.status, operation.summary), "headers": headers_of(names)}
+        if doc.status == 101:
+            response["x-websocket"] = {
+                "sends": [self.take(one) for one in doc.sends],
+                "takes": [self.take(one) for one in doc.takes],
+            }
+        elif doc.status != 204:
             response["content"] = {form: self._media(operation, form) for form in forms}
         return response
 
     def _media(self, operation: ApiOperation, form: str) -> Schema:
+        if form == "text/event-stream":
+            return {"schema": {"type": "string", "description": _STREAM}, "x-events": self._streamed(operation)}
         if form != "application/json":
-            told = _FEED_STREAM if operation.listing is None and form == "text/event-stream" else _TEXT.get(form)
+            told = _TEXT.get(form)
             return {"schema": {"type": "string", **({"description": told} if told else {})}}
-        return {"schema": _enveloped(operation) if operation.archetype else {"type": "object"}}
+        return {
+            "schema": self._answered(operation)
+            if operation.archetype
+            else {"type": "object", "additionalProperties": True}
+        }
 
+    def _streamed(self, operation: ApiOperation) -> Schema:
+        """The schemas of the data of server-sent events, by their names."""
+        doc = operation.route.doc
+        if doc is not None:
+            return {name: self.take(type_) for name, type_ in doc.streams.items()}
+        page, error = self.take(PageRead), {"$ref": REF.format(name="Error")}
+        return {"page": page, "result": self._answered(operation), "error": error}
 
-def _enveloped(operation: ApiOperation) -> Schema:
-    reference = {"$ref": _REF.format(name=operation.archetype)}
-    envelope = {"$ref": _REF.format(name="Envelope")}
-    if operation.route.doc is not None and operation.route.doc.beside:
-        return {"allOf": [envelope, reference]}
-    own: Schema = {"type": "object", "properties": {"data": reference}, "required": ["data"]}
-    if operation.paginated or operation.archetype.endswith("sData"):
-        own["properties"]["pagination"] = {"$ref": _REF.format(name="Pagination")}
-    return {"allOf": [envelope, own]}
+    def _answered(self, operation: ApiOperation) -> Schema:
+        doc, name = operation.route.doc, operation.archetype
+        if doc is not None:
+            return self._enveloped(name, doc.answer, beside=doc.beside, paginated=operation.paginated)
+        return self._enveloped(name, None, paginated=operation.paginated)
+
+    def _enveloped(self, name: str, type_: Any, *, beside: bool = False, paginated: bool = False) -> Schema:
+        """A reference to the envelope around an archetype or a type of the account's, which has a name of its own."""
+        reference = {"$ref": REF.format(name=name)} if type_ is None else self.take(type_)
+        own: Schema = reference
+        if not beside:
+            own = {"type": "object", "properties": {"data": reference}, "required": ["data"]}
+            if paginated or name.endswith("sData"):
+                own["properties"]["pagination"] = {"$ref": REF.format(name="Pagination")}
+        answer = f"{name.removesuffix('Data')}Answer"
+        self._envelopes[answer] = {"allOf": [{"$ref": REF.format(name="Envelope")}, own]}
+        return {"$ref": REF.format(name=answer)}
 
 
 def _said(status: int, summary: str) -> str:
     return {204: "It is done; there is no body.", 101: "The connection is a WebSocket from here on."}.get(
         status, summary
     )
-
-
-def _headers(names: Iterable[str]) -> Schema:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-
-
-def error_responses(base_url: str) -> dict[str, Schema]:
-    """The answers with an error, by their status; `x-error-codes` lists the codes."""
-    by_status: defaultdict[int, list[str]] = defaultdict(list)
-    for code in CODES.values():
-        by_status[code.status].append(code.name)
-    found = {f"E{status}": _error_response(status, names, base_url) for status, names in by_status.items()}
-    edge = _error_response(431, list(OF_THE_EDGE.values()), base_url)
-    return {**found, "EdgeError": {**edge, "description": "Refused before the API was asked: HTTP's own rules."}}
-
-
-def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:
-    more = {405: ("Allow",), 409: ("Retry-After",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(status, ())
-    example = {
-        "success": False,
-        "error": {
-            "type": names[0],
-            "message": CODES[names[0]].condition,
-            "status": status,
-            "doc_url": f"{base_url}/docs/errors#{names[0]}",
-        },
-        "credits_used": 0,
-        "credits_remaining": None,
-        "request_id": "req_01a1fd6f28fd7bba92988ba98f5dc154",
-    }
-    media = {"schema": {"$ref": _REF.format(name="Error")}, "example": example}
-    return {
-        "description": " ".join(CODES[name].condition for name in names),
-        "headers": _headers(("X-Request-Id", *more)),
-        "content": {"application/json": media},
-        "x-error-codes": list(names),
-    }

@@ -10,13 +10,13 @@ from typing import Any, Final
 import orjson
 
 from gateway.docs.account.deliveries import FullDelivery, RowsDelivery
-from gateway.docs.errors import errors_of
+from gateway.docs.errors import reasons_of
 from gateway.docs.guide import content_types, description_of
-from gateway.docs.openapi.answers import Answers, error_responses
+from gateway.docs.openapi.answers import EXAMPLES, Answers
+from gateway.docs.openapi.errors import error_responses, errors_in
 from gateway.docs.openapi.inputs import HEADERS, Inputs
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.samples import Schema
-from gateway.http.codes import CODES
 from upstreams.model.archetypes import ARCHETYPES
 
 _DESCRIPTION: Final = (
@@ -51,14 +51,18 @@ class OpenApi:
         inputs, answers = Inputs(every), Answers()
         paths: dict[str, dict[str, Any]] = {}
         for operation in chosen:
-            paths.setdefault(operation.path, {})[operation.method.lower()] = _item(operation, inputs, answers)
+            item = _item(operation, inputs, answers)
+            paths.setdefault(operation.path, {})[operation.method.lower()] = item
+            if doc := operation.route.doc:
+                item["responses"][str(doc.status)] |= _links(operation, chosen)
         hooks = _webhooks(answers) if platform in (None, "account") else {}
         responses = {**answers.responses, **error_responses(self._base_url)}
         components = {
-            "schemas": answers.schemas(ARCHETYPES.values()),
+            "schemas": _opened({**answers.schemas(ARCHETYPES.values()), **inputs.schemas}),
             "responses": responses,
             "parameters": inputs.parameters,
             "headers": HEADERS,
+            "examples": EXAMPLES,
             "securitySchemes": _SCHEMES,
         }
         used = _used({"paths": paths, "webhooks": hooks}, components)
@@ -94,11 +98,13 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
         **({"description": told} if told != operation.summary else {}),
         "tags": [operation.platform],
         "parameters": inputs.of(operation),
-        "responses": {**answers.of(operation, content_types(operation)), **_errors(operation)},
+        "responses": {**answers.of(operation, content_types(operation)), **errors_in(operation)},
         "x-credit-cost": price.credits,
         "x-credit-tier": operation.listing.endpoint.tier if operation.listing else "free",
         "x-credit-label": price.label,
     }
+    if reasons := reasons_of(operation):
+        item["x-error-reasons"] = reasons
     if operation.one_of:
         item["x-one-of"] = [list(group) for group in operation.one_of]
     if body := inputs.body(operation):
@@ -108,10 +114,31 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
     return item
 
 
-def _errors(operation: ApiOperation) -> dict[str, Schema]:
-    statuses = dict.fromkeys(CODES[name].status for name in errors_of(operation))
-    found = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
-    return {**found, "default": {"$ref": "#/components/responses/EdgeError"}}
+def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:
+    """The links of an answer to the operations whose paths name what it gives."""
+    assert operation.route.doc is not None, "a data endpoint gives nothing that a path names"
+    given = {name: f"$response.body#{pointer}" for name, pointer in operation.route.doc.gives.items()}
+    known = {**{param.name: f"$request.path.{param.name}" for param in operation.in_path}, **given}
+    links = {}
+    for other in others:
+        names = {param.name for param in other.in_path}
+        if names <= known.keys() and names & given.keys():
+            parameters = {name: known[name] for name in known if name in names}
+            links[other.name] = {"operationId": other.name, "parameters": parameters}
+    return {"links": links} if links else {}
+
+
+def _opened(value: Any) -> Any:
+    """Schemas in which an object without fields says that it may have any: some generators take it for empty."""
+    if isinstance(value, list):
+        return [_opened(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _opened(one) for name, one in value.items()}
+    kinds = value.get("type")
+    if "object" in (kinds if isinstance(kinds, list) else [kinds]) and "properties" not in value:
+        inner.setdefault("additionalProperties", True)
+    return inner
 
 
 def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

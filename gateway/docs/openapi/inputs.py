@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gateway.docs.guide import example_body
+from gateway.docs.guide import canonical_form, example_body
+from gateway.docs.openapi.answers import REF
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from upstreams.model.params import Param
@@ -26,21 +27,26 @@ _REFRESH: Final = {
 }
 
 
-def _header(description: str, kind: str = "integer") -> Schema:
-    return {"description": description, "schema": {"type": kind}}
+def _header(description: str, kind: str = "integer", *, always: bool = False) -> Schema:
+    header: Schema = {"description": description, "schema": {"type": kind}}
+    return {**header, "required": True} if always else header
 
 
 HEADERS: Final[dict[str, Schema]] = {
-    "X-Request-Id": _header("The request's id, as in the body.", "string"),
-    "X-Credits-Used": _header("Credits that the request cost."),
+    "X-Request-Id": _header("The request's id, as in the body.", "string", always=True),
+    "X-Credits-Used": _header("Credits that the request cost; a stream tells them in its last event."),
     "X-Credits-Remaining": _header("The balance after it; left out while it is not known."),
+    "X-Sluice-Overhead-Ms": _header("Milliseconds that were not spent upstream.", "number"),
     "X-Cache": {"description": "Whether the cache answered.", "schema": {"type": "string", "enum": ["HIT", "MISS"]}},
-    "X-RateLimit-Limit": _header("Requests that a key may make in a minute."),
-    "X-RateLimit-Remaining": _header("Requests that are left."),
-    "X-RateLimit-Reset": _header("Seconds until a place is free again."),
+    "X-RateLimit-Limit": _header("Requests that a key may make in a minute.", always=True),
+    "X-RateLimit-Remaining": _header("Requests that are left.", always=True),
+    "X-RateLimit-Reset": _header("Seconds until a place is free again.", always=True),
+    "RateLimit-Policy": _header("The same limit as a structured field.", "string", always=True),
+    "RateLimit": _header("What is left of it as a structured field.", "string", always=True),
     "X-Next-Cursor": _header("`pagination.next_cursor`, where the body is no JSON.", "string"),
+    "ETag": _header("Its tag: sent back in `If-None-Match`, it spares an answer that did not change.", "string"),
     "Retry-After": _header("Seconds to wait before the next try."),
-    "Allow": _header("The methods that the path takes.", "string"),
+    "Allow": _header("The methods that the path takes, where it does not take this one.", "string"),
 }
 
 
@@ -48,19 +54,33 @@ class Inputs:
     """Makes the parameters of operations, and keeps those that are shared."""
 
     def __init__(self, operations: Iterable[ApiOperation]) -> None:
-        used = Counter(param for one in operations for param in (*one.in_path, *one.query))
+        users: dict[Param, list[ApiOperation]] = {}
+        for one in operations:
+            for param in (*one.in_path, *one.query):
+                users.setdefault(param, []).append(one)
         self.parameters: dict[str, Schema] = {"IdempotencyKey": _ONCE, "CacheControl": _REFRESH}
+        self.schemas: dict[str, Schema] = {}
+        """The schemas that parameters and bodies refer to."""
         self._names: dict[Param, str] = {}
-        self._in_path = {param for one in operations for param in one.in_path}
-        for param, times in used.items():
-            if times > 1:
-                self._share(param)
+        self._in_path = {param for one in users.values() for user in one for param in user.in_path}
+        shared = [param for param in users if len(users[param]) > 1]
+        for param in sorted(shared, key=lambda one: -len(users[one])):
+            self._share(param, users[param])
 
-    def _share(self, param: Param) -> None:
-        number = sum(1 for other in self._names if other.name == param.name)
-        name = param.name if number == 0 else f"{param.name}.{number + 1}"
+    def _share(self, param: Param, users: Sequence[ApiOperation]) -> None:
+        """Name a parameter by itself, by its platform, or by its first operation: by the first name that is free."""
+        platforms = {one.platform for one in users}
+        of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else param.name
+        name = of_platform if of_platform not in self.parameters else f"{users[0].name}.{param.name}"
         self._names[param] = name
-        self.parameters[name] = _parameter(param, "path" if param in self._in_path else "query")
+        made = _parameter(param, "path" if param in self._in_path else "query")
+        if "enum" in made["schema"]:
+            made["schema"] = self._named(f"{type_name(name)}Choice", made["schema"])
+        self.parameters[name] = made
+
+    def _named(self, name: str, schema: Schema) -> Schema:
+        self.schemas[name] = schema
+        return {"$ref": REF.format(name=name)}
 
     def of(self, operation: ApiOperation) -> list[Schema]:
         """The parameters of an operation."""
@@ -87,8 +107,28 @@ class Inputs:
         }
         if due:
             schema["required"] = due
-        media = {"schema": schema, "example": example_body(operation)}
+        name = f"{type_name(operation.name)}Body"
+        media = {"schema": self._named(name, self._lifted(schema)), "example": example_body(operation)}
         return {"required": bool(due), "content": {"application/json": media}}
+
+    def _lifted(self, value: Any) -> Any:
+        """A schema in which each object with a title is a reference to a schema of that name."""
+        if isinstance(value, list):
+            return [self._lifted(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {name: self._lifted(one) for name, one in value.items()}
+        if "title" not in value or "properties" not in value:
+            return inner
+        beside = {name: inner.pop(name) for name in ("description", "examples") if name in inner}
+        reference = self._named(inner.pop("title"), {**inner, "type": "object"})
+        is_nullable = isinstance(value["type"], list)
+        return {**beside, **({"anyOf": [reference, {"type": "null"}]} if is_nullable else reference)}
+
+
+def type_name(name: str) -> str:
+    """The name of a type, by that of an operation or a parameter."""
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[._-]", name))
 
 
 def _parameter(param: Param, place: str) -> Schema:
@@ -101,6 +141,8 @@ def _parameter(param: Param, place: str) -> Schema:
     }
     if param.required:
         made["required"] = True
+    if canonical := canonical_form(param):
+        made["x-canonical"] = {name: canonical[name] for name in canonical if canonical[name] and name != "example"}
     return made
 
 

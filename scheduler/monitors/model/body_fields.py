@@ -90,7 +90,7 @@ TRACK: Final = Meta(
 )
 FORMAT: Final = Meta(
     description="What a delivery holds; `rows` needs `track`.",
-    extra_json_schema={"type": ["string", "null"], "enum": ["full", "rows", None]},
+    extra_json_schema={"anyOf": [{"type": "string", "enum": ["full", "rows"]}, {"type": "null"}]},
 )
 NAME: Final = Meta(
     description="Its name, on one line.",

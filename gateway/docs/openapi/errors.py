@@ -1,0 +1,96 @@
+"""The errors of the OpenAPI document: a shared answer for each status, and one for those that any request may have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gateway.docs.errors import REASONS, errors_of
+from gateway.docs.operations import ApiOperation
+from gateway.docs.samples import Schema
+from gateway.http.codes import CODES, OF_THE_EDGE
+
+_ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *OF_THE_EDGE.values())
+"""The codes that stand for no operation in particular: the wrong method, HTTP's own rules, a fault of the server."""
+_DEFAULT: Final = {CODES[name].status for name in ("METHOD_NOT_ALLOWED", "INTERNAL_ERROR")}
+"""Statuses that an operation does not name beside its `default`."""
+BALANCE: Final = {
+    "type": ["integer", "null"],
+    "description": "The balance after it; null while it is not known.",
+}
+REQUEST_ID: Final = {"type": "string", "description": "The request's id."}
+_ERROR_BODY: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "enum": list(CODES)},
+        "message": {"type": "string"},
+        "status": {"type": "integer"},
+        "doc_url": {"type": "string", "format": "uri"},
+        "details": {"type": "object", "description": "A `reason` or `did_you_mean`, and more."},
+    },
+    "required": ["type", "message", "status", "doc_url"],
+}
+_ERROR: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "success": {"const": False},
+        "error": {"$ref": "#/components/schemas/ErrorBody"},
+        "credits_used": {"type": "integer", "minimum": 0},
+        "credits_remaining": BALANCE,
+        "request_id": REQUEST_ID,
+        "idempotent_replay": {"type": "boolean"},
+    },
+    "required": ["success", "error", "credits_used", "credits_remaining", "request_id"],
+}
+ERROR_SCHEMAS: Final = {"Error": _ERROR, "ErrorBody": _ERROR_BODY}
+
+
+def errors_in(operation: ApiOperation) -> dict[str, Schema]:
+    """The answers with an error that an operation can give, by their status."""
+    statuses = {CODES[name].status for name in errors_of(operation)} - _DEFAULT
+    found = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
+    return {**found, "default": {"$ref": "#/components/responses/AnyError"}}
+
+
+def error_responses(base_url: str) -> dict[str, Schema]:
+    """The answers with an error; `x-error-codes` lists the codes of each, `x-error-reasons` what `details` may name."""
+    by_status: defaultdict[int, list[str]] = defaultdict(list)
+    for code in CODES.values():
+        by_status[code.status].append(code.name)
+    found = {f"E{status}": _error_response(status, names, base_url) for status, names in by_status.items()}
+    anywhere = _error_response(405, _ANYWHERE, base_url)
+    told = "What any request may be refused with, whatever it asks for: a wrong method, or HTTP's own rules."
+    return {**found, "AnyError": {**anywhere, "description": told}}
+
+
+def headers_of(names: Iterable[str]) -> Schema:
+    """References to headers, by their names."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:
+    more = {405: ("Allow",), 409: ("Retry-After",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(status, ())
+    example = {
+        "success": False,
+        "error": {
+            "type": names[0],
+            "message": CODES[names[0]].condition,
+            "status": status,
+            "doc_url": f"{base_url}/docs/errors#{names[0]}",
+        },
+        "credits_used": 0,
+        "credits_remaining": None,
+        "request_id": "req_01a1fd6f28fd7bba92988ba98f5dc154",
+    }
+    media = {"schema": {"$ref": "#/components/schemas/Error"}, "example": example}
+    response: Schema = {
+        "description": " ".join(CODES[name].condition for name in names),
+        "headers": headers_of(("X-Request-Id", *more)),
+        "content": {"application/json": media},
+        "x-error-codes": list(names),
+    }
+    reasons = {name: [one.name for one in REASONS.values() if one.code == name] for name in names}
+    if any(reasons.values()):
+        response["x-error-reasons"] = {name: found for name, found in reasons.items() if found}
+    return response

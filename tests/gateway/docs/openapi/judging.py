@@ -1,0 +1,47 @@
+"""Reading the OpenAPI document of a node, and judging values by its schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from tests.fakes.node import OpenNode
+
+
+async def document_of(node: OpenNode, query: str = "") -> dict[str, Any]:
+    """The document that a node serves to anybody, and that caches may keep for a while."""
+    answer = await node.get(f"/v1/openapi.json{query}", key=None)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), answer.body[:300]
+    assert answer.headers["cache-control"] == "public, max-age=300"
+    document: dict[str, Any] = answer.json
+    return document
+
+
+def closed(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Schemas that allow no fields but those they name, so that one that nobody described is found."""
+    joined = {ref for one in schemas.values() for part in one.get("allOf", ()) for ref in [part.get("$ref")] if ref}
+    return {name: _closed(one, is_part=f"#/components/schemas/{name}" in joined) for name, one in schemas.items()}
+
+
+def _closed(value: Any, *, is_part: bool = False) -> Any:
+    if isinstance(value, list):
+        return [_closed(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "allOf" in value:
+        return {
+            **value,
+            "allOf": [_closed(one, is_part=True) for one in value["allOf"]],
+            "unevaluatedProperties": False,
+        }
+    inner = {name: _closed(one) for name, one in value.items()}
+    is_open = is_part or not isinstance(value.get("properties"), dict)
+    return inner if is_open else {"additionalProperties": False, **inner}
+
+
+def flaws(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
+    """The differences of a value from a schema of the document, no field of which may be unknown."""
+    components = {"schemas": closed(document["components"]["schemas"])}
+    errors = Draft202012Validator({**schema, "components": components}).iter_errors(value)
+    return [f"{list(error.path)}: {error.message[:300]}" for error in errors]

@@ -1,0 +1,140 @@
+"""Events, deliveries and the messages of streams are as the OpenAPI document says, each type with its own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from events.log.kinds import KINDS
+from tests.fakes.feeding import FEED, ack, append, append_some, discovered, drop_before, page
+from tests.fakes.node import open_test_node
+from tests.fakes.upstream_server import Peer, open_upstream_server, reply, until
+from tests.gateway.api.test_walks_streamed import events_of
+from tests.gateway.docs.openapi.judging import document_of, flaws
+from tests.gateway.feed.talking import talking
+from tests.gateway.feed.test_streams import SSE, streaming
+from tests.spec.monitor_life import CREDITS, SLOTS, STORIES, WEEKS, Life, open_life, send
+
+GONE = 2
+"""Deliveries that the receiver takes before it is gone."""
+DISCOVER = [name for name in KINDS if name.startswith("discover.")]
+
+
+EVENT = {"$ref": "#/components/schemas/EventItem"}
+
+
+async def take_some(peer: Peer) -> None:
+    """Take the first deliveries and be gone for those behind them."""
+    while True:
+        request = await peer.request()
+        told = reply() if peer._server.requests.index(request) < GONE else reply(status="410 Gone")
+        await peer.send(told)
+
+
+async def live(life: Life) -> None:
+    """All that a monitor can live through, with its runs delivered whole, as rows, and then to nobody."""
+    for number, (slot, week) in enumerate(zip(SLOTS, WEEKS, strict=True)):
+        life.node.upstream.script = week.answer
+        if slot == SLOTS[-1]:
+            assert (await life.node.get("/v1/hackernews/search?query=pear&limit=1")).status == 200
+        await life.run(slot)
+        if number == 0:
+            assert (await send(life.node, "PATCH", life.path, {"webhook_format": "rows"})).status == 200
+
+
+async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_path: Path) -> None:
+    """Goal: no drift of what is written from what is described. Method: a life in which everything happens."""
+    async with open_upstream_server(take_some) as receiver:
+        own = {"webhook_url": f"{receiver.url}/hook", "suppress_webhook_unless_alert": False}
+        async with open_life(tmp_path, {**STORIES, **own}, credits=CREDITS) as life:
+            node = life.node
+            document = await document_of(node)
+            await live(life)
+            for query in ("plum", "fig"):  # the last credits
+                assert (await node.get(f"/v1/hackernews/search?query={query}&limit=1")).status == 200
+            await append(node, *(discovered(node.account, node.key_id, type_) for type_ in DISCOVER))
+            await node.operate("key.revoke", key=(await node.new_key(node.account))[1])
+            found: dict[str, Any] = {}
+            while found.keys() != KINDS.keys():
+                items = (await page(node, "limit=500"))["data"]["items"]
+                found = {item["type"]: item for item in items}
+            await until(lambda: len(receiver.requests) > GONE)
+    assert [(type_, flaws(document, EVENT, event)) for type_, event in found.items()] == [(one, []) for one in found]
+    whole, rows, *_ = [orjson.loads(request.partition(b"\r\n\r\n")[2]) for request in receiver.requests]
+    forms = document["webhooks"]["monitorRun"]["post"]["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert [flaws(document, form, body) for form, body in zip(forms, (whole, rows), strict=True)] == [[], []]
+    assert flaws(document, forms[0], rows)
+
+
+def data_of(stream: Any, name: str) -> list[Any]:
+    """The data of the events of a name, of those that have come so far."""
+    blocks = [block for block in stream.blocks if "data" in block and block.get("event", "message") == name]
+    return [orjson.loads(block["data"]) for block in blocks]
+
+
+async def test_server_sent_events_of_the_feed_are_as_the_document_says(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        document = await document_of(node)
+        content = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
+        described = content["text/event-stream"]["x-events"]
+        await append_some(node, 3)
+        await ack(node, "late", (await page(node, "consumer=late&limit=1"))["pagination"]["next_cursor"])
+        await drop_before(node, 3)
+        assert (await node.get(f"{FEED}?consumer=late", headers=SSE)).status == 410
+        async with streaming(node, "consumer=late") as stream:
+            while not data_of(stream, "message"):
+                await stream.block()
+            for name, schema in described.items():
+                assert [flaws(document, schema, data) for data in data_of(stream, name)] == [[]], name
+
+
+async def test_the_messages_of_a_socket_are_as_the_document_says(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        document = await document_of(node)
+        described = document["paths"]["/v1/events/ws"]["get"]["responses"]["101"]["x-websocket"]
+        sends, takes = described["sends"], described["takes"]
+        await append_some(node, 1)
+        with trio.move_on_after(5):
+            async with talking(node, "consumer=one") as talk:
+                first = await talk.next()
+                sent = {"type": "ack", "cursor": first["next_cursor"]}
+                assert [flaws(document, one, sent) for one in takes] == [[]]
+                await talk.say(sent)
+                told = [first, await talk.next()]
+                await talk.say({"type": "nack"})
+                told.append(await talk.next())
+                node.node.draining.set()
+                told.append(await talk.next())
+    assert [one["type"] for one in told] == ["events", "acked", "error", "end"]
+    names = ["SocketEvents", "SocketAcked", "SocketError", "SocketEnd"]
+    for name, message in zip(names, told, strict=True):
+        schema = {"$ref": f"#/components/schemas/{name}"}
+        assert schema in sends
+        assert flaws(document, schema, message) == []
+
+
+async def test_the_progress_of_a_walk_is_as_the_document_says(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        document = await document_of(node)
+        answer = await node.get("/v1/hackernews/search?query=trio&limit=150", headers=SSE)
+        success = document["paths"]["/v1/hackernews/search"]["get"]["responses"]["200"]["$ref"].rpartition("/")[2]
+        described = document["components"]["responses"][success]["content"]["text/event-stream"]["x-events"]
+        found = events_of(answer.body)
+        assert [event.name for event in found][-1] == "result"
+        assert len(found) > 1
+        for event in found:
+            assert flaws(document, described[event.name], event.data) == [], event.name
+
+
+@pytest.mark.parametrize("change", [{"type": "credits.low"}, {"data": {"key_id": "key_1"}}, {"type": "key.lost"}])
+async def test_an_event_with_the_data_of_another_type_is_found(change: dict[str, Any], tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        document = await document_of(node)
+        await append_some(node, 1)
+        (event,) = (await page(node))["data"]["items"]
+    assert flaws(document, EVENT, event) == []
+    assert flaws(document, EVENT, {**event, **change})
