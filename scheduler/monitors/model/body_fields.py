@@ -32,10 +32,9 @@ _TRACK: Final = {
         "row_key": {"type": ["string", "null"], "description": "The path inside a row to its id."},
         "max_rows": {
             "type": ["integer", "null"],
-            "description": "The most rows that a run keeps numbers of.",
+            "description": "The most rows that a run keeps numbers of; 100 where it is left out.",
             "minimum": 1,
             "maximum": 200,
-            "default": 100,
         },
     },
     "required": ["metrics"],
