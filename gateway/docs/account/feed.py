@@ -98,7 +98,7 @@ SOCKET: Final = RouteDoc(
         streams.SocketAlive,
         streams.SocketAcked,
         streams.SocketError,
-        streams.SocketEnd,
+        streams.SocketEnding,
     ),
     takes=(streams.SocketAck,),
 )

@@ -83,7 +83,7 @@ class SocketError(TypedDict):
     error: ErrorBody
 
 
-class SocketEnd(TypedDict):
+class SocketEnding(TypedDict):
     """The last message before a close."""
 
     type: Literal["end"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from events.log.kinds import data_schemas
 from gateway.docs.account.streams import PageRead
 from gateway.docs.openapi.errors import BALANCE, ERROR_SCHEMAS, REQUEST_ID, headers_of
-from gateway.docs.openapi.events import events_typed
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.docs.schemas import openapi_schemas
@@ -74,6 +75,8 @@ _OF_KEYS: Final = (
     "RateLimit",
 )
 _PUBLIC: Final = ("X-Request-Id", "ETag")
+_EVENT: Final = "EventItem"
+_PLACE = re.compile(r" \(spec [^)]*\)")
 
 
 class Answers:
@@ -107,7 +110,7 @@ class Answers:
     def schemas(self, archetypes: Iterable[Archetype]) -> dict[str, Schema]:
         """The schemas that any answer may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
-        typed = events_typed(dict(own))
+        typed = _events_typed(dict(own))
         assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
         return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
@@ -178,3 +181,41 @@ def _said(status: int, summary: str) -> str:
     return {204: "It is done; there is no body.", 101: "The connection is a WebSocket from here on."}.get(
         status, summary
     )
+
+
+def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:
+    """The schemas with one for each shape of events in the place of `EventItem`, which becomes any of them."""
+    if _EVENT not in schemas:
+        return schemas
+    by_type, shapes = data_schemas(REF)
+    types: dict[str, list[str]] = {}
+    for type_, reference in by_type.items():
+        types.setdefault(reference["$ref"].rpartition("/")[2], []).append(type_)
+    kinds = {f"{shape}Event": _event_of(schemas[_EVENT], shape, names) for shape, names in types.items()}
+    described = {name: _without_places(one) for name, one in shapes.items()}
+    any_kind = {
+        "description": schemas[_EVENT]["description"],
+        "oneOf": [{"$ref": REF.format(name=name)} for name in kinds],
+        "discriminator": {
+            "propertyName": "type",
+            "mapping": {type_: REF.format(name=f"{shape}Event") for shape, names in types.items() for type_ in names},
+        },
+    }
+    return {**schemas, _EVENT: any_kind, **kinds, **described}
+
+
+def _event_of(item: Schema, shape: str, types: list[str]) -> Schema:
+    """An event with this shape of `data`."""
+    named = {**item["properties"]["type"], "enum": types, "examples": types[:1]}
+    properties = {**item["properties"], "type": named, "data": {"$ref": REF.format(name=shape)}}
+    return {
+        **item,
+        "title": f"{shape}Event",
+        "description": f"An event of {', '.join(types)}.",
+        "properties": properties,
+    }
+
+
+def _without_places(schema: Mapping[str, Any]) -> Schema:
+    """A schema whose description does not name places of the specification."""
+    return {**schema, "description": _PLACE.sub("", " ".join(schema["description"].split()))}

@@ -110,7 +110,7 @@ async def test_the_messages_of_a_socket_are_as_the_document_says(tmp_path: Path)
                 node.node.draining.set()
                 told.append(await talk.next())
     assert [one["type"] for one in told] == ["events", "acked", "error", "end"]
-    names = ["SocketEvents", "SocketAcked", "SocketError", "SocketEnd"]
+    names = ["SocketEvents", "SocketAcked", "SocketError", "SocketEnding"]
     for name, message in zip(names, told, strict=True):
         schema = {"$ref": f"#/components/schemas/{name}"}
         assert schema in sends
