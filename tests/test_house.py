@@ -60,8 +60,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "scheduler.monitors.runs.payload": "pure: the bytes that a webhook receives",
         "scheduler.webhooks.targets.registration": "the one place where a target is checked before it is stored",
         "upstreams.content.captions": "one module a form of body",
-        "upstreams.model.archetypes.composites": "one module a family",
-        "upstreams.model.archetypes.media": "one module a family",
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.transport.revalidating": "an exchange of its own, around another",
         "upstreams.sandbox.drift": "pure: what an answer lacks, beside the command that makes the call",

@@ -73,7 +73,7 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
     """A node without its addresses, and without the clock: nothing else that may be due is run."""
     from gateway.node.node import NodeSetting
-    from upstreams.platforms import load_platforms
+    from upstreams.composites import load_all
 
     return NodeSetting(
         config=config,
@@ -82,7 +82,7 @@ def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
         environ=os.environ,
         base_url=config.server.public_url(config.server.port),
         log=log,
-        platforms=load_platforms(),
+        platforms=load_all(),
         now=time.time,
         rng=Random(),
         keeps_time=False,

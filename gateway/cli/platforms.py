@@ -33,7 +33,7 @@ def platforms() -> None:
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
     """List every platform and endpoint."""
-    from upstreams.platforms import load_platforms
+    from upstreams.composites import load_all
 
     rows = [
         {
@@ -43,7 +43,7 @@ def list_(slug: str | None, as_json: bool) -> None:
             "needs": ", ".join(endpoint.needs) or None,
             "summary": endpoint.summary,
         }
-        for platform in load_platforms()
+        for platform in load_all()
         if slug in (None, platform.slug)
         for endpoint in platform.endpoints
     ]
@@ -95,10 +95,10 @@ def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
 async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
     from gateway.node.sites import open_sites
     from upstreams.catalog import Catalog
-    from upstreams.platforms import load_platforms
+    from upstreams.composites import load_all
 
     rng = Random()
-    async with open_sites(config, load_platforms(), environ=os.environ, rng=rng) as sites:
+    async with open_sites(config, load_all(), environ=os.environ, rng=rng) as sites:
         listings = [each for each in Catalog(sites).all() if slug in (None, each.site.platform.slug)]
         return [await _smoke(listing) for listing in listings]
 
@@ -136,7 +136,9 @@ def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
     from upstreams.sandbox.drift import members_gone
     from upstreams.sandbox.rehearse import rehearsed
 
-    _, invented = rehearsed(listing.site.platform, listing.endpoint, time.time(), credentials=listing.site.credentials)
+    site = listing.site
+    others = {slug: other.platform for slug, other in site.others.items()}
+    _, invented = rehearsed(site.platform, listing.endpoint, time.time(), others, site.credentials)
     try:
         return members_gone(invented, [orjson.loads(body) for body in bodies])
     except orjson.JSONDecodeError:
@@ -176,7 +178,7 @@ async def _document(config: Config, folder: Path, platform: str | None) -> str:
     from gateway.node.node import NodeSetting
     from gateway.node.wiring import open_node
     from gateway.observability.logs import open_log
-    from upstreams.platforms import load_platforms
+    from upstreams.composites import load_all
 
     store, state = replace(config.store, url=f"sqlite:///{folder}/sluice.db"), replace(config.state, url="memory:")
     alone = replace(config, store=store, state=state)
@@ -188,7 +190,7 @@ async def _document(config: Config, folder: Path, platform: str | None) -> str:
             environ=os.environ,
             base_url=config.server.public_url(config.server.port),
             log=log,
-            platforms=load_platforms(),
+            platforms=load_all(),
             now=time.time,
             rng=Random(),
             keeps_time=False,

@@ -18,6 +18,7 @@ from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from storage.opening import linked_folder, refuse_lost
 from storage.private_files import make_folder
+from upstreams.composites import composite_slugs, load_all
 from upstreams.platforms import platform_slugs
 
 T = TypeVar("T")
@@ -44,14 +45,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def known_platforms() -> set[str]:
     """The slugs that config.toml may name."""
-    return set(platform_slugs())
+    return {*platform_slugs(), *composite_slugs()}
 
 
 def credentials_by_platform() -> dict[str, tuple[str, ...]]:
     """The credentials that each platform can use, by its slug."""
-    from upstreams.platforms import load_platforms
-
-    return {platform.slug: platform.credentials for platform in load_platforms()}
+    return {one.slug: one.credentials for one in load_all()}
 
 
 def read_config(path: str | None, *, to_serve: bool = False) -> Config:

@@ -34,9 +34,9 @@ from gateway.server.serve import serve_native
 from limits.shared_gate import DEFAULT_SPANS, GateSpans
 from storage.disk_watch import Probe
 from storage.opening import exposures_of, open_store
+from upstreams.composites import load_all
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
-from upstreams.platforms import load_platforms
 from upstreams.sandbox.app import Behaviour, Sandbox
 
 _MMAP_THRESHOLD = -3
@@ -56,7 +56,7 @@ class Start:
     secrets: Secrets
     environ: Mapping[str, str]
     log: Log
-    platforms: tuple[Platform, ...] = field(default_factory=load_platforms)
+    platforms: tuple[Platform, ...] = field(default_factory=load_all)
     worker: Worker | None = None
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS

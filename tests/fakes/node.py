@@ -24,6 +24,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
+from upstreams.composites import with_composites
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
@@ -154,7 +155,7 @@ async def open_test_node(
     upstream, log = Upstream(), io.BytesIO()
     with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = only or (*load_platforms(), *platforms)
+            every = only or with_composites((*load_platforms(), *platforms))
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             # Loading the authorities that no test needs would take half of the time of opening a node.

@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 import pytest
 
+from upstreams.composites import load_all
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
 
 
 def _needed() -> Iterator[tuple[str, str]]:
     """The credentials without which some endpoint cannot be called, each with its platform."""
-    for platform in load_platforms():
+    for platform in load_all():
         for name in dict.fromkeys(name for one in platform.endpoints for name in one.needs):
             if name != "contact":  # it is the operator's address, and no secret
                 yield platform.slug, name
@@ -48,7 +48,7 @@ class Row:
         return f"/v1/{self.id}?{query}".removesuffix("?")
 
 
-ROWS = tuple(Row(platform, endpoint) for platform in load_platforms() for endpoint in platform.endpoints)
+ROWS = tuple(Row(platform, endpoint) for platform in load_all() for endpoint in platform.endpoints)
 every_endpoint = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 every_list = pytest.mark.parametrize(
     "row",

@@ -102,15 +102,25 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     if not leads_straight(first) and (culprit := culprit_of(endpoint, read, args, first)) is not None:
         raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
     if isinstance(first, tuple):
-        _check_parts(site, args, first)
+        _check_parts(site, endpoint, args, first)
     return Plan(site, endpoint, args, rung_index, steps, first)
 
 
-def _check_parts(site: Site, args: Args, wanted: tuple[Call | Part, ...]) -> None:
+def _check_parts(site: Site, endpoint: Endpoint, args: Args, wanted: tuple[Call | Part, ...]) -> None:
     """Refuse for free what a part that has to come would refuse."""
     for one in wanted:
         if isinstance(one, Part) and not one.optional:
-            _plan_of(site, args, one).steps.close()
+            try:
+                _plan_of(site, args, one).steps.close()
+            except InvalidArgument as exc:
+                raise _of_composite(endpoint, exc) from exc
+
+
+def _of_composite(endpoint: Endpoint, refusal: InvalidArgument) -> InvalidArgument:
+    """A part's refusal of a value, by the name that the value has in the composite."""
+    if any(param.name == refusal.param for param in endpoint.params):
+        return refusal
+    return InvalidArgument(next(iter(endpoint.named_by), refusal.param), refusal.problem)
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
@@ -254,7 +264,7 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
 
 def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
     if isinstance(wanted, Part):
-        return _part(plan.site, plan.args, deadline_at, wanted)
+        return _part(plan, deadline_at, wanted)
     if plan.rung_index:
         fallback = plan.endpoint.fallbacks[plan.rung_index - 1]
         if fallback.read is None and plan.site.source_name(wanted.source) == plan.site.source_name(""):
@@ -265,31 +275,23 @@ def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part
 
 
 def _plan_of(site: Site, args: Args, part: Part) -> Plan:
-    """The plan of a part.
-
-    Raises:
-        InvalidArgument: it cannot answer these values.
-        UpstreamFailed: this node does not serve it.
-    """
-    there = site.others.get(part.platform) if part.platform else site
-    if there is None:
-        raise UpstreamFailed(part.platform, "the platform is not served by this node")
-    endpoint = next(one for one in there.platform.endpoints if one.resource == part.resource)
-    if not there.offers(endpoint):
-        raise UpstreamFailed(there.platform.slug, "a credential that it needs is not configured")
+    """The plan of a part. Raises InvalidArgument, PartUnavailable: it cannot answer these values, or not here."""
+    there, endpoint = site.offering(part)
     return plan(there, endpoint, Args(endpoint.canonical(part.values), None, there.credentials, args.now_at))
 
 
-async def _part(site: Site, args: Args, deadline_at: float, part: Part) -> Fetched | Missing:
+async def _part(plan: Plan, deadline_at: float, part: Part) -> Fetched | Missing:
     """Another endpoint's answer, by its whole ladder."""
     started = trio.current_time()
-    source = part.platform or site.platform.slug
+    source = part.platform or plan.site.platform.slug
     try:
-        planned = _plan_of(site, args, part)
+        planned = _plan_of(plan.site, plan.args, part)
         source = _source_of(planned.first, planned.site)
         return await fetch(planned, deadline_at)
     except (UpstreamError, LimitError) as failure:
         if not part.optional:
+            if isinstance(failure, InvalidArgument):
+                raise _of_composite(plan.endpoint, failure) from failure
             raise
         source = getattr(failure, "source", "") or source
         return Missing(str(failure), source, trio.current_time() - started, failure=failure)

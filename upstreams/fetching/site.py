@@ -20,6 +20,7 @@ from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
     InvalidArgument,
     NotFound,
+    PartUnavailable,
     TargetRefused,
     UpstreamError,
     UpstreamFailed,
@@ -61,6 +62,20 @@ class Site:
     def offers(self, one: Endpoint | Fallback) -> bool:
         """Whether the credentials that it needs are configured."""
         return all(map(self.credentials.__contains__, one.needs))
+
+    def offering(self, part: Part) -> tuple[Site, Endpoint]:
+        """The site and the endpoint of a composite's part.
+
+        Raises:
+            PartUnavailable: this node does not serve it.
+        """
+        there = self.others.get(part.platform) if part.platform else self
+        if there is None:
+            raise PartUnavailable(part.platform, "the platform is not served by this node")
+        endpoint = next(one for one in there.platform.endpoints if one.resource == part.resource)
+        if not there.offers(endpoint):
+            raise PartUnavailable(there.platform.slug, "a credential that it needs is not configured")
+        return there, endpoint
 
     def _fallbacks_of(self, endpoint: Endpoint) -> tuple[tuple[int, Fallback], ...]:
         return tuple(one for one in enumerate(endpoint.fallbacks, 1) if self.offers(one[1]))

@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypedDict
 
 from upstreams.model import fields
-from upstreams.model.archetypes import Archetype
+from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.errors import UnexpectedBody, UpstreamError, UpstreamThrottled
 from upstreams.model.maps import RecordMap
-from upstreams.model.params import Args, Credentials, Param, Value
+from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import Role, casting
 from upstreams.model.steps import Answer, Call, Steps
@@ -93,6 +93,8 @@ class Endpoint:
     """The map of its records, where one reads them."""
     role: Role | None = None
     """The role that it plays, where its archetype and its resource do not say it (`upstreams.model.roles`)."""
+    preview: Callable[[Mapping[str, Value]], Record] | None = None
+    """Makes what a dry run tells beside the price, of the values alone. Raises InvalidArgument."""
     cache_ttl_s: int = 0
     """That of its kind, where it is not given."""
 
@@ -226,6 +228,10 @@ class Platform:
     """True: it limits how often one may sign in, so that all nodes share one session."""
     revalidates: tuple[str, ...] | None = None
     """The credentials with which an answer that is unchanged (304) costs nothing of a quota; None: it always does."""
+    hosts: tuple[str, ...] = ()
+    """The hosts that its addresses are at, with all below them. Those that callers name need not be told."""
+    address_forms: tuple[AddressForm, ...] = ()
+    """Addresses that its parameters' `forms` cannot say, since they hold several values."""
 
     def __post_init__(self) -> None:
         needed = [name for one in self.endpoints for needs in _needs(one) for name in needs]

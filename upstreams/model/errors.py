@@ -57,6 +57,10 @@ class UpstreamFailed(UpstreamError):
         self.passing = passing
 
 
+class PartUnavailable(UpstreamFailed):
+    """A part of a composite is of a platform that this node does not serve, or lacks a credential for."""
+
+
 class NoJson(UpstreamFailed):
     """JSON was due, and something else came with a good status: a proxy's page, or other software's."""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from upstreams.model.errors import InvalidArgument
@@ -91,6 +91,13 @@ class Param:
             raise InvalidArgument(self.name, f"must be a whole address, such as {self.example}")
         return found[1].lower() + _coded(found[2] or "/") + _coded(found[3] or "")
 
+    def at_address(self, address: str) -> str | None:
+        """The canonical value that an address holds; None where it has none of the parameter's forms."""
+        try:
+            return None if match_form(self.forms, address) is None else self.canonical(address)
+        except InvalidArgument:
+            return None
+
     def _read(self, value: str) -> str:
         """The value that an address holds, which may be one again: a canonical value is its own canonical form."""
         while (found := _read_as(self.forms, value)) is not None and found != value:
@@ -129,6 +136,12 @@ def _coded(piece: str) -> str:
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:
     """The value in one of these spellings; None where it has none of them."""
+    matched = match_form(forms, value)
+    return matched and "/".join(unquote(group) for group in matched.groups() if group is not None)
+
+
+def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
+    """The match of the first of these spellings that a value has, its groups percent-encoded as they came."""
     found = _SCHEME.match(value)
     if found is None or _DROPPED.search(value):
         return None
@@ -140,8 +153,15 @@ def _read_as(forms: tuple[str, ...], value: str) -> str | None:
         for form in forms:
             matched = _compiled(form).fullmatch(text)
             if matched is not None:
-                return "/".join(unquote(group) for group in matched.groups() if group is not None)
+                return matched
     return None
+
+
+class AddressForm(NamedTuple):
+    """A form of addresses that leads to an endpoint; its named groups are the values of parameters."""
+
+    resource: str
+    form: str
 
 
 _HOST = r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]"

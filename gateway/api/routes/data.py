@@ -118,6 +118,8 @@ class DataEndpoint:
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
         if quote.credits > quote.credits_least and not hit:  # a walk: more is held while it runs
             data["reserved_credits"] = quote.credits
+        if self._listing.endpoint.preview is not None:
+            data |= self._listing.endpoint.preview(call.values)
         if "limit" in call.values:  # as it counts: capped at the endpoint's maximum
             data["limit"] = int(call.values["limit"])
         stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)

@@ -9,9 +9,9 @@ import pytest
 from tests.fakes.calling import get
 from tests.processes.commands import Commands
 from tests.processes.place import Place
-from upstreams.platforms import load_platforms
+from upstreams.composites import load_all
 
-ENDPOINTS = [f"{platform.slug}/{one.resource}" for platform in load_platforms() for one in platform.endpoints]
+ENDPOINTS = [f"{platform.slug}/{one.resource}" for platform in load_all() for one in platform.endpoints]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,17 @@ the constructor's arguments, in their order (`locals()`), so that no name is wri
 from upstreams.model.archetypes.analytics import ANALYTICS, analytics, ranked
 from upstreams.model.archetypes.apps import APP, APP_LIST, REVIEW_LIST, app, review, reviewer
 from upstreams.model.archetypes.code import RELEASE_LIST, REPOSITORY, REPOSITORY_LIST, owner, release, repository
-from upstreams.model.archetypes.composites import DOSSIER, VELOCITY, dossier, leg, movement, pace_of_profile
+from upstreams.model.archetypes.composites import (
+    DOSSIER,
+    LOOKUP,
+    VELOCITY,
+    dossier,
+    leg,
+    looked_up,
+    movement,
+    pace_of_profile,
+    resolved,
+)
 from upstreams.model.archetypes.knowledge import (
     ARTICLE,
     ARTICLE_LIST,
@@ -27,16 +37,16 @@ ARCHETYPES = {
     one.name: one
     for one in (
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT_LIST),
-        *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY),
+        *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
     )
 }
 """All of them by name."""
 __all__ = [
     "ANALYTICS", "APP", "APP_LIST", "ARCHETYPES", "ARTICLE", "ARTICLE_LIST", "AUTHOR", "AUTHOR_LIST", "COLLECTION",
-    "COLLECTION_LIST", "COMMENT_LIST", "DOSSIER", "PLACE_LIST", "POST", "POST_LIST", "RELEASE_LIST", "REPOSITORY",
-    "REPOSITORY_LIST", "REVIEW_LIST", "SERIES", "TRANSCRIPT", "VELOCITY", "Archetype", "Record", "analytics", "app",
-    "article", "author", "byline", "collection", "comment", "cue", "dossier", "leg", "movement", "owner",
-    "pace_of_profile", "place", "point", "post", "ranked", "release", "repository", "review", "reviewer", "series",
-    "transcript",
+    "Archetype", "COLLECTION_LIST", "COMMENT_LIST", "DOSSIER", "LOOKUP", "PLACE_LIST", "POST", "POST_LIST",
+    "RELEASE_LIST", "REPOSITORY", "REPOSITORY_LIST", "REVIEW_LIST", "Record", "SERIES", "TRANSCRIPT", "VELOCITY",
+    "analytics", "app", "article", "author", "byline", "collection", "comment", "cue", "dossier", "leg", "looked_up",
+    "movement", "owner", "pace_of_profile", "place", "point", "post", "ranked", "release", "repository", "resolved",
+    "review", "reviewer", "series", "transcript",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ def _judge(answer: Answer) -> UpstreamError | None:
 
 PLATFORM = Platform(
     slug="app_store",
+    hosts=("apps.apple.com", "itunes.apple.com"),
     title="App Store",
     sources={"search": "https://itunes.apple.com", "feeds": "https://itunes.apple.com"},
     docs_url="https://performance-partners.apple.com/search-api",

@@ -61,6 +61,7 @@ _ABSENT = "not found", "actor", "handle"
 
 PLATFORM = Platform(
     slug="bluesky",
+    hosts=("bsky.app",),
     title="Bluesky",
     sources={
         "appview": "https://public.api.bsky.app/xrpc",

@@ -55,6 +55,7 @@ _NO_README = ("description", "image_url", "language", "updated_at")
 """Fields of a page that a readme does not tell."""
 PLATFORM = Platform(
     slug="github",
+    hosts=("github.com",),
     title="GitHub",
     sources={
         "api": "https://api.github.com",

@@ -8,6 +8,11 @@ from upstreams.model.params import Args, Param
 from upstreams.model.steps import Single, Steps
 from upstreams.platforms.github.records import author_of, comment_of, issue_of, readme_of, release_of, repository_of
 
+_OWN_PAGES = (
+    "about|apps|collections|contact|customer-stories|enterprise|events|explore|features|issues|join|login|marketplace|"
+    "new|notifications|orgs|pricing|pulls|search|security|settings|site|sponsors|topics|trending|users"
+)
+"""Words of GitHub's own pages, which stand in an account's place there."""
 _OWNER, _NAME = r"[\w-]+", r"[\w.-]+"
 _REPO = rf"({_OWNER})/({_NAME}?)(?:\.git)?"
 _PLAIN = rf"{_OWNER}/(?!(?:\.{{1,2}}|\.git)(?:/|$)){_NAME}"
@@ -19,7 +24,7 @@ HANDLE = Param(
     length_max=64,
     strip="@",
     fold=True,
-    forms=(r"github\.com/([^/]+)",),
+    forms=(rf"github\.com/(?:(?!(?:{_OWN_PAGES})(?:/|$))|(?:orgs|sponsors)/)([^/?#]+)",),
 )
 REPO_URL = Param(
     "url",
@@ -28,7 +33,7 @@ REPO_URL = Param(
     type="url",
     required=True,
     fold=True,
-    forms=(rf"github\.com[/:]{_REPO}(?:/.*)?", rf"(?!github\.com/){_REPO}"),
+    forms=(rf"github\.com[/:](?!(?:{_OWN_PAGES})/){_REPO}(?:/.*)?", rf"(?!github\.com/){_REPO}"),
     pattern=_PLAIN,
     problem="must name a repository, such as https://github.com/python/cpython",
 )
@@ -40,7 +45,7 @@ ISSUE_URL = Param(
     required=True,
     fold=True,
     forms=(
-        rf"github\.com/({_OWNER})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/.*)?",
+        rf"github\.com/(?!(?:{_OWN_PAGES})/)({_OWNER})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/.*)?",
         rf"({_OWNER})/({_NAME})#(\d{{1,15}})",
     ),
     pattern=rf"{_PLAIN}/\d{{1,15}}",

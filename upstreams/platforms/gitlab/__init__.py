@@ -15,7 +15,7 @@ from upstreams.model.archetypes import (
 )
 from upstreams.model.calls import Get, Pages, listing
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.params import Param
+from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.platforms.gitlab import reads
 from upstreams.platforms.gitlab.reads import HANDLE, HOST, ISSUE, ISSUE_URL, KEYED, PAGED, REPO, REPO_URL
@@ -34,6 +34,7 @@ _RELEASES = Pages(release_of, PAGED)
 
 PLATFORM = Platform(
     slug="gitlab",
+    address_forms=(AddressForm("profile", r"(?P<host>gitlab\.[\w.-]+)/(?P<handle>[\w-][\w.-]*)"),),
     title="GitLab",
     sources={"api": "https://{host}/api/v4"},
     docs_url="https://docs.gitlab.com/api/rest/",

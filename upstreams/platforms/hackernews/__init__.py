@@ -7,7 +7,7 @@ from dataclasses import replace
 from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import listing, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
-from upstreams.model.params import limit
+from upstreams.model.params import AddressForm, limit
 from upstreams.platforms.hackernews import elsewhere, reads
 from upstreams.platforms.hackernews.records import author_of, post_of
 
@@ -33,6 +33,8 @@ def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
 
 PLATFORM = Platform(
     slug="hackernews",
+    hosts=("ycombinator.com",),
+    address_forms=(AddressForm("profile", r"news\.ycombinator\.com/user\?(?:.*&)?id=(?P<handle>[\w-]+)(?:[&#].*)?"),),
     title="Hacker News",
     sources={"algolia": "https://hn.algolia.com/api/v1", "firebase": "https://hacker-news.firebaseio.com/v0"},
     docs_url="https://hn.algolia.com/api",

@@ -80,7 +80,7 @@ def _located(what: str, example: str, path: str) -> tuple[Param, Param]:
     return url, name
 
 
-VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", "w|videos/watch|videos/embed")
+VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", r"w(?!/p/)|videos/watch(?!/playlist/)|videos/embed")
 PLAYLIST = _located("playlist", "w/p/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7", "w/p|video-playlists|videos/watch/playlist")
 COMMENT_ID = Param("comment_id", "The number of the comment on the video.", "34293", required=True, pattern=r"\d{1,18}")
 LANGUAGE = Param(

@@ -8,7 +8,7 @@ from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Member, Pages, Secret, listing, single
 from upstreams.model.endpoint import Platform
 from upstreams.model.paging import ByPage
-from upstreams.model.params import Args, Param
+from upstreams.model.params import AddressForm, Args, Param
 from upstreams.model.refusals import Remaining
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
 from upstreams.platforms.stackexchange.refusals import REFUSALS
@@ -86,6 +86,21 @@ _QUESTIONS, _COMMENTS = Pages(question_of, _PAGED, "items"), Pages(comment_of, _
 
 PLATFORM = Platform(
     slug="stackexchange",
+    hosts=(
+        "stackoverflow.com",
+        "superuser.com",
+        "serverfault.com",
+        "askubuntu.com",
+        "mathoverflow.net",
+        "stackapps.com",
+        "stackexchange.com",
+    ),
+    address_forms=(
+        AddressForm("question", r"(?P<site>(?:meta\.)?mathoverflow\.net)/q(?:uestions)?/(?P<id>\d+)(?:/.*)?"),
+        AddressForm("question", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com/q(?:uestions)?/(?P<id>\d+)(?:/.*)?"),
+        AddressForm("profile", r"(?P<site>(?:meta\.)?mathoverflow\.net)/u(?:sers)?/(?P<user_id>\d+)(?:/.*)?"),
+        AddressForm("profile", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com/u(?:sers)?/(?P<user_id>\d+)(?:/.*)?"),
+    ),
     title="Stack Exchange",
     sources={"api": "https://api.stackexchange.com/2.3"},
     docs_url="https://api.stackexchange.com/docs",

@@ -64,6 +64,7 @@ def _app(args: Args) -> Steps:
 
 PLATFORM = Platform(
     slug="steam",
+    hosts=("steampowered.com", "steamcommunity.com"),
     title="Steam",
     sources={"store": "https://store.steampowered.com"},
     docs_url="https://partner.steamgames.com/doc/store/getreviews",

@@ -9,6 +9,7 @@ from upstreams.platforms.telegram.records import message_of, profile_of
 
 PLATFORM = Platform(
     slug="telegram",
+    hosts=("t.me", "telegram.me"),
     title="Telegram",
     sources={"preview": "https://t.me"},
     docs_url="https://core.telegram.org/widgets",

@@ -10,7 +10,7 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.fields import text
 from upstreams.model.paging import ByOffset, ByToken, Once
-from upstreams.model.params import Param
+from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.model.steps import Answer
 from upstreams.platforms.wikipedia import reads
@@ -47,6 +47,13 @@ def _judge(answer: Answer) -> UpstreamError | None:
 
 PLATFORM = Platform(
     slug="wikipedia",
+    hosts=("wikipedia.org",),
+    address_forms=(
+        AddressForm("page", r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org/(?:wiki|zh-[a-z]+)/(?P<title>[^?#]+)"),
+        AddressForm(
+            "page", r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org/w/index\.php\?(?:.*&)?title=(?P<title>[^&#]+).*"
+        ),
+    ),
     title="Wikipedia",
     sources={
         "wiki": "https://{lang}.wikipedia.org",

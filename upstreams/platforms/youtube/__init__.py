@@ -169,6 +169,7 @@ def _spelled(known: dict[str, str]) -> Callable[[str | None], str | None]:
 
 PLATFORM = Platform(
     slug="youtube",
+    hosts=("youtube.com", "youtube-nocookie.com", "youtu.be"),
     title="YouTube",
     sources={
         "api": "https://www.googleapis.com/youtube/v3",

@@ -1,0 +1,94 @@
+"""Addresses lead where the table beside this file says, or are refused with the words that it has (decisions 14)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from upstreams.composites.addresses import DETAILS, Addresses, Resolution
+from upstreams.model.archetypes import LOOKUP
+from upstreams.model.archetypes.shape import fields_of
+from upstreams.model.endpoint import Platform
+from upstreams.model.errors import InvalidArgument
+from upstreams.platforms import load_platforms
+
+PLATFORMS = load_platforms()
+OF_TABLE = (
+    *("app_store", "bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"),
+    *("stackexchange", "steam", "telegram", "wikipedia", "youtube"),
+)
+"""The platforms that the table is about; one that comes later may read addresses at any host too."""
+ADDRESSES = Addresses(one for one in PLATFORMS if one.slug in OF_TABLE)
+TABLE = [
+    line.rsplit(" => ", 1)
+    for line in Path(__file__).with_name("addresses.txt").read_text("utf-8").splitlines()
+    if " => " in line and not line.startswith("#")
+]
+
+
+def _told(found: Resolution) -> str:
+    targets = (
+        " ".join((f"{platform.slug}/{endpoint.resource}", *(f"{name}={values[name]}" for name in sorted(values))))
+        for platform, endpoint, values in found.targets
+    )
+    return " | ".join(targets) or "page"
+
+
+@pytest.mark.parametrize(("address", "expected"), TABLE, ids=[address for address, _ in TABLE])
+def test_an_address_leads_where_it_should(address: str, expected: str) -> None:
+    if expected.startswith("! "):
+        with pytest.raises(InvalidArgument) as refusal:
+            ADDRESSES.find(address)
+        assert refusal.value.param == "url"
+        assert expected[2:] in str(refusal.value)
+    else:
+        assert _told(ADDRESSES.find(address)) == expected
+
+
+def test_the_table_is_as_long_as_promised_and_names_each_address_once() -> None:
+    assert len(TABLE) >= 300
+    assert len({address for address, _ in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("address", [address for address, expected in TABLE if not expected.startswith("! ")])
+def test_what_an_address_leads_to_takes_its_values_and_its_url_leads_there_again(address: str) -> None:
+    """Goal: `resolved.params` can be sent as they are. Method: read them as a request's, and the one spelling again."""
+    found = ADDRESSES.find(address)
+    for target in found.targets:
+        assert {
+            k: v for k, v in target.endpoint.canonical(target.values).items() if k in target.values
+        } == target.values
+    again = ADDRESSES.find(found.url)
+    assert (again.url, _told(again)) == (found.url, _told(found))
+
+
+def test_every_record_of_its_own_can_be_looked_up() -> None:
+    """Goal: a platform with an archetype of a new kind is told to give it a place here."""
+    keys = {
+        one.archetype.key
+        for platform in PLATFORMS
+        for one in platform.endpoints
+        if one.archetype.key and not one.archetype.many
+    }
+    assert keys - {"analytics", "series"} == set(DETAILS), "numbers over time have no address"
+    assert set(DETAILS) <= {field.name for field in fields_of(LOOKUP.make)}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.slug)
+def test_addresses_that_a_platform_declares_are_of_its_endpoints_and_their_parameters(platform: Platform) -> None:
+    for one in platform.address_forms:
+        endpoint = next(each for each in platform.endpoints if each.resource == one.resource)
+        names = {param.name for param in endpoint.params}
+        assert {name.split(">")[0] for name in one.form.split("(?P<")[1:]} <= names
+
+
+def test_what_is_looked_up_costs_what_a_lookup_costs() -> None:
+    """Goal: lookup is at its target's price (decisions 14); a target of another tier needs more than one price."""
+    tiers = {
+        one.tier
+        for platform in PLATFORMS
+        for one in platform.endpoints
+        if one.archetype.key in DETAILS and not one.archetype.many
+    }
+    assert tiers == {"standard"}

@@ -1,0 +1,178 @@
+"""The record of any address over HTTP (decisions 14): at its target's price, cached, and refused for free."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+
+STORY = "https://news.ycombinator.com/item?id=8863"
+PAGE = b'<html><head><link rel="alternate" type="application/json+oembed" href="%b"></head></html>'
+HTML = {"content-type": "text/html"}
+EMBED = {
+    "type": "video",
+    "title": "A talk",
+    "author_name": "Ada",
+    "author_url": "https://video.example.org/ada",
+    "provider_name": "Videos",
+    "thumbnail_url": "https://video.example.org/1.jpg",
+}
+
+
+def lookup(url: str, **more: str) -> str:
+    return f"/v1/prism/lookup?url={quote(url, safe='')}" + "".join(f"&{name}={value}" for name, value in more.items())
+
+
+@asynccontextmanager
+async def open_answering(folder: Path, script: Callable[[str], Told | None]) -> AsyncIterator[OpenNode]:
+    async with open_test_node(folder) as node:
+        node.upstream.script = script
+        yield node
+
+
+async def test_a_record_comes_with_the_endpoint_that_gives_it(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        direct = (await node.get("/v1/hackernews/story?id=8863")).json["data"]
+        answer = await node.get(lookup(STORY))
+        assert answer.status == 200
+        data = answer.json["data"]
+        assert data["resolved"] == {
+            "platform": "hackernews",
+            "endpoint": "/v1/hackernews/story",
+            "archetype": "Post",
+            "params": {"id": "8863"},
+        }
+        assert (data["post"], data["computed"]) == (direct["post"], direct["computed"])
+        assert data["author"] is data["repository"] is data["app"] is data["article"] is data["collection"] is None
+        assert [(leg["endpoint"], leg["status"], leg["credits_used"]) for leg in data["legs"]] == [
+            ("hackernews/story", "ok", 1)
+        ]
+        assert (answer.json["credits_used"], answer.headers["x-cache"]) == (1, "MISS")
+        again = await node.get(lookup(STORY))
+        assert (again.json["credits_used"], again.headers["x-cache"]) == (0, "HIT")
+        replay = [await node.get(lookup(STORY), headers={"Idempotency-Key": "a"}) for _ in range(2)]
+        assert [one.json["data"] for one in replay] == [data, data]
+        fields = await node.get(lookup(STORY, fields="post.id,resolved.platform"))
+        assert fields.json["data"] == {"post": {"id": "8863"}, "resolved": {"platform": "hackernews"}}
+        await node.assert_sound()
+
+
+async def test_a_dry_run_resolves_and_calls_nobody(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        own = (await node.get(lookup(STORY, dry_run="1"))).json
+        assert (own["credits_used"], own["data"]["estimated_credits"]) == (0, 1)
+        assert own["data"]["resolved"]["endpoint"] == "/v1/hackernews/story"
+        other = (await node.get(lookup("https://lemmy.ml/c/asklemmy", dry_run="1"))).json["data"]
+        assert other["resolved"] is None
+        assert [one["endpoint"] for one in other["candidates"]] == [
+            "/v1/gitlab/repo",
+            "/v1/lemmy/community",
+            "/v1/peertube/channel",
+        ]
+        assert node.upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://bit.ly/x", "url is a short link of bit.ly: send the address that it leads to."),
+        ("https://127.0.0.1/x", "url is no public web address"),
+        ("https://github.com/topics/python", "url is at GitHub, but of no profile, repo"),
+        ("https://www.youtube.com/@GoogleDevelopers", "url can be looked up only with the operator's YouTube key"),
+    ],
+)
+async def test_an_address_that_leads_nowhere_is_a_free_400(tmp_path: Path, url: str, words: str) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(lookup(url))
+        assert (answer.status, answer.json["error"]["type"]) == (400, "INVALID_REQUEST")
+        assert answer.json["error"]["message"].startswith(words)
+        assert answer.json["error"]["details"]["param"] == "url"
+        assert answer.json["credits_used"] == 0
+        assert node.upstream.requests == []
+
+
+async def test_what_this_node_has_no_credential_for_is_a_503_for_good(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get(lookup("https://en.wikipedia.org/wiki/Paris"))
+        assert (answer.status, answer.json["credits_used"]) == (503, 0)
+        assert "retry-after" not in answer.headers
+        assert "wikipedia" in answer.json["error"]["message"]
+
+
+async def test_at_an_unknown_host_the_server_that_runs_there_answers(tmp_path: Path) -> None:
+    """Goal: of the software that reads such addresses, the one that is there gives the record. Method: a Lemmy."""
+
+    def script(asked: str) -> Told | None:
+        return None if "/api/v3/community" in asked else Told(404, b"<html>", HTML)
+
+    async with open_answering(tmp_path, script) as node:
+        answer = await node.get(lookup("https://forum.example.org/c/asklemmy"))
+        assert answer.status == 200, answer.json
+        data = answer.json["data"]
+        assert data["resolved"]["endpoint"] == "/v1/lemmy/community"
+        assert data["author"]["username"] is not None
+        assert (answer.json["credits_used"], len(data["legs"])) == (1, 1)
+        asked = len(node.upstream.requests)
+        await node.get(lookup("https://forum.example.org/c/asklemmy"), headers={"Cache-Control": "no-cache"})
+        assert len(node.upstream.requests) == asked + 1, "the others are known not to be there"
+        await node.assert_sound()
+
+
+async def test_a_page_of_nobody_tells_of_itself_by_its_oembed(tmp_path: Path) -> None:
+    def script(asked: str) -> Told | None:
+        if asked.startswith("video.example.org/api/oembed?"):
+            return told(EMBED)
+        return Told(200, PAGE % b"/api/oembed?url=x&format=json", HTML)
+
+    async with open_answering(tmp_path, script) as node:
+        answer = await node.get(lookup("https://video.example.org/talk?t=5"))
+        assert answer.status == 200, answer.json
+        data: dict[str, Any] = answer.json["data"]
+        assert data["resolved"] == {
+            "platform": "oembed",
+            "endpoint": "https://video.example.org/api/oembed",
+            "archetype": "Post",
+            "params": {"url": "https://video.example.org/talk?t=5"},
+        }
+        assert data["post"]["content"]["text"] == "A talk"
+        assert data["post"]["author"]["display_name"] == "Ada"
+        assert data["post"]["engagement"]["views"] is None
+        assert node.upstream.requests == [
+            "video.example.org/talk?t=5",
+            "video.example.org/api/oembed?url=x&format=json",
+        ]
+        assert answer.json["credits_used"] == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "status", "words"),
+    [
+        (Told(200, b"<html><head></head></html>", HTML), 404, "web/scrape"),
+        (Told(404, b"<html>", HTML), 404, ""),
+        (Told(200, PAGE % b"https://127.0.0.1/oembed", HTML), 400, "public"),
+        (Told(200, PAGE % b"ftp://example.org/oembed", HTML), 404, "web/scrape"),
+        (Told(200, PAGE % b"https://[", HTML), 502, ""),
+        (Told(500), 502, ""),
+    ],
+    ids=["no offer", "no page", "a private offer", "an offer of another kind", "a broken offer", "broken"],
+)
+async def test_a_page_without_a_usable_offer_costs_nothing(tmp_path: Path, page: Told, status: int, words: str) -> None:
+    async with open_answering(tmp_path, lambda _asked: page) as node:
+        answer = await node.get(lookup("https://video.example.org/talk"))
+        assert (answer.status, answer.json["credits_used"]) == (status, 0), answer.json
+        assert words in answer.json["error"]["message"]
+        await node.assert_sound()
+
+
+async def test_a_server_that_fails_is_not_taken_for_one_without_the_record(tmp_path: Path) -> None:
+    async with open_answering(tmp_path, lambda _asked: Told(500)) as node:
+        answer = await node.get(lookup("https://forum.example.org/@ada/5"))
+        assert (answer.status, answer.json["credits_used"]) == (502, 0)
+        assert not any(asked.startswith("forum.example.org/@ada") for asked in node.upstream.requests)

@@ -1,0 +1,171 @@
+"""From an address to the endpoint that answers it (decisions 14): by the forms that platforms declare, never by a call.
+
+An address at a platform's own hosts leads to that platform or nowhere. One at any other host may be of a server whose
+software several platforms read, such as Mastodon's or Discourse's: then there is a target for each whose forms it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from upstreams.guard.addresses import check_url
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.errors import InvalidArgument, TargetRefused
+from upstreams.model.params import Param, Value, match_form
+
+DETAILS: Final = ("post", "app", "collection", "repository", "article", "author")
+"""The records that an address may be of; where forms of several match, the first: a post's address names its author."""
+SHORT: Final = frozenset(
+    """
+    aka.ms amzn.to apple.co bit.ly bl.ink buff.ly cutt.ly dlvr.it fb.me fb.watch flip.it g.co git.io goo.gl ift.tt
+    instagr.am is.gd j.mp lnkd.in msft.it nyti.ms on.soundcloud.com ow.ly pin.it rb.gy rebrand.ly redd.it s.id
+    shorturl.at snip.ly spoti.fi spotify.link t.co t.ly tiny.cc tinyurl.com trib.al v.gd vm.tiktok.com vt.tiktok.com
+    w.wiki wp.me x.gd
+    """.split()  # noqa: SIM905 - a list would take a line for each
+)
+"""Hosts whose addresses stand for others, which only a call would tell."""
+_PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+_JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
+_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):(?=//|[A-Za-z])(?://)?")
+
+
+class Destination(NamedTuple):
+    """An endpoint and the values with which it answers an address."""
+
+    platform: Platform
+    endpoint: Endpoint
+    values: dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The targets of an address."""
+
+    url: str
+    """The address in one spelling."""
+    host: str
+    targets: tuple[Destination, ...]
+    is_certain: bool
+    """Its host is a platform's own, so that there is one target; else only a call tells which of them it is."""
+
+
+class Addresses:
+    """The addresses of all these platforms."""
+
+    def __init__(self, platforms: Iterable[Platform]) -> None:
+        self._hosts: list[tuple[str, Platform]] = []
+        self._anywhere: list[Platform] = []
+        for platform in platforms:
+            named = {one.name: one for endpoint in platform.endpoints for one in endpoint.params if one.is_host}
+            usual = (str(one.default) for one in named.values() if one.default is not None)
+            self._hosts += [(host, platform) for host in (*platform.hosts, *usual)]
+            if named:
+                self._anywhere.append(platform)
+
+    def find(self, address: str) -> Resolution:
+        """Return the targets of an address.
+
+        Raises:
+            InvalidArgument: it is none, is a short link, or leads to nothing that is read at a platform's own host.
+        """
+        url, host = _checked(address)
+        if host in SHORT:
+            raise InvalidArgument("url", f"is a short link of {host}: send the address that it leads to")
+        for own, platform in self._hosts:
+            if host == own or host.endswith(f".{own}"):
+                target = _target(platform, url, host)
+                if target is None:
+                    raise InvalidArgument("url", f"is at {platform.title}, but of no {_kinds(platform)} there")
+                return Resolution(url, host, (target,), is_certain=True)
+        anywhere = (_target(platform, url, host) for platform in self._anywhere)
+        return Resolution(url, host, tuple(one for one in anywhere if one is not None), is_certain=False)
+
+
+def _checked(address: str) -> tuple[str, str]:
+    """The address in one spelling, and its host without `www.`."""
+    text = _trimmed(address)
+    scheme = _SCHEME.match(text)
+    rest = text if scheme is None else text[scheme.end() :]
+    if scheme is not None and scheme[1].lower() not in ("http", "https"):
+        raise InvalidArgument("url", f"must be a web address, not of the scheme {scheme[1][:20]}")
+    authority, slash, path = rest.partition("/")
+    if scheme is not None and scheme[1].lower() == "http":
+        authority = authority.removesuffix(":80")
+    try:
+        target = check_url(f"https://{authority}{slash}{quote(path, safe=_PRINTABLE)}")
+    except (TargetRefused, ValueError) as exc:
+        problem = str(exc).replace("the URL's", "its").replace("the URL", "it").replace("/hook", "/page")
+        raise InvalidArgument("url", f"is no public web address: {problem}") from exc
+    if target.is_address or "." not in target.host or target.port != 443:
+        raise InvalidArgument("url", "must name a public host without a port, as https://mastodon.social/@Gargron does")
+    if target.path.partition("?")[0] == "/":
+        raise InvalidArgument("url", "names a host, and nothing there")
+    return f"https://{target.host}{target.path}", target.host.removeprefix("www.")
+
+
+def _trimmed(address: str) -> str:
+    """The address without what stands around it in a text: brackets that it was in, the sentence's own marks."""
+    text = address.strip().lstrip("`<([{\"'\u00ab\u201c")
+    while text:
+        last = text[-1]
+        is_unpaired = last in _PAIRS and text.count(last) > text.count(_PAIRS[last])
+        if not is_unpaired and last not in _JUNK:
+            break
+        text = text[:-1]
+    return text
+
+
+def _target(platform: Platform, url: str, host: str) -> Destination | None:
+    """The endpoint of one record that an address leads to."""
+    found = [
+        Destination(platform, one, values)
+        for one in platform.endpoints
+        if one.archetype.key in DETAILS
+        and not one.archetype.many
+        and (values := _values(platform, one, url, host)) is not None
+    ]
+    return min(found, key=lambda one: DETAILS.index(one.endpoint.archetype.key), default=None)
+
+
+def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict[str, Value] | None:
+    """The values that an address has for an endpoint, in their canonical form; None where it has none."""
+    own = tuple(one.form for one in platform.address_forms if one.resource == endpoint.resource)
+    by_name = {param.name: param for param in endpoint.params}
+    if own:
+        matched = match_form(own, url)
+        return None if matched is None else _canonical(by_name, {k: unquote(v) for k, v in matched.groupdict().items()})
+    for name in endpoint.named_by:
+        value = by_name[name].at_address(url)
+        if value is not None:
+            return {name: value, **_at_host(endpoint, value, host)}
+    return None
+
+
+def _canonical(by_name: Mapping[str, Param], sent: Mapping[str, str]) -> dict[str, Value] | None:
+    values: dict[str, Value] = {}
+    for name, text in sent.items():
+        param = by_name[name]
+        try:
+            values[name] = param.canonical(text)
+        except InvalidArgument:
+            return None
+        if param.choices and values[name] not in param.choices:
+            return None
+    return values
+
+
+def _at_host(endpoint: Endpoint, value: str, host: str) -> dict[str, Value]:
+    """The host as the endpoint's own parameter, unless the value has one in it."""
+    names_host = any("." in part for part in value.split("/"))
+    return {} if names_host else {one.name: host for one in endpoint.params if one.is_host and one.default != host}
+
+
+def _kinds(platform: Platform) -> str:
+    """The kinds of records that its addresses lead to, in words."""
+    names = [one.resource for one in platform.endpoints if one.archetype.key in DETAILS and not one.archetype.many]
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,0 +1,121 @@
+"""The record of any address: by the endpoint that answers it, else by the oEmbed of its page (decisions 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+from upstreams.composites.addresses import Addresses, Destination
+from upstreams.content.selection import attribute, page
+from upstreams.model import archetypes, fields
+from upstreams.model import readers as read
+from upstreams.model.archetypes import POST, Archetype, Record, byline, post
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.maps import record_map
+from upstreams.model.params import Args, Value
+from upstreams.model.steps import Call, Fetched, Leg, Missing, Part, Single, Steps
+
+PAGE_SOURCE: Final = "page"
+_OFFER = page(oembed=attribute("href", 'link[type="application/json+oembed"][href]'))
+_embed_of = record_map(
+    post,
+    id=read.given("url"),
+    url=read.given("url"),
+    text=read.text("title"),
+    author=record_map(
+        byline, id=read.text("author_url"), display_name=read.text("author_name"), url=read.text("author_url")
+    ).here(),
+    thumbnail_url=read.text("thumbnail_url"),
+    duration_seconds=read.number("duration"),
+    ext={"type": read.text("type"), "provider": read.text("provider_name")},
+)
+_NO_READER = (
+    "No platform here reads addresses such as this one, and its page offers no oEmbed; pages of any kind are read by "
+    "web/scrape, which this node does not have."
+)
+
+
+def targets_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
+    """The endpoint that an address leads to, as far as the address alone tells: `resolved` is null while several may.
+
+    Raises:
+        InvalidArgument: it leads nowhere.
+    """
+    found = addresses.find(str(values["url"]))
+    told = [_resolved(one) for one in found.targets]
+    return {"resolved": told[0] if found.is_certain else None, "candidates": told}
+
+
+def look_up(addresses: Addresses, args: Args) -> Steps:
+    """The record of the address in `url`."""
+    found = addresses.find(args.text("url"))
+    if found.targets:
+        parts = tuple(_part(one, optional=not found.is_certain) for one in found.targets)
+        answers = yield parts
+        for target, answer in zip(found.targets, answers, strict=True):
+            if answer:
+                return _answered(target, answer)
+        _check_failures(answers)
+    return (yield from _embedded(found.url, args))
+
+
+def _part(target: Destination, *, optional: bool) -> Part:
+    return Part(target.endpoint.resource, target.values, optional=optional, platform=target.platform.slug)
+
+
+def _resolved(target: Destination) -> Record:
+    return archetypes.resolved(
+        platform=target.platform.slug,
+        endpoint=f"/v1/{target.platform.slug}/{target.endpoint.resource}",
+        archetype=target.endpoint.archetype.name,
+        params=target.values,
+    )
+
+
+def _answered(target: Destination, answer: Fetched) -> Single:
+    assert isinstance(answer.result, Single), "only endpoints of one record are targets"
+    record = answer.result.record
+    if record.get("id") is None and not record.get("text"):
+        raise NotFound("The upstream answered without usable data.")
+    leg = Leg(f"{target.platform.slug}/{target.endpoint.resource}", answer)
+    return _single(record, target.endpoint.archetype, _resolved(target), leg, *answer.result.warnings)
+
+
+def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *warnings: str) -> Single:
+    told = list(warnings)
+    return Single(archetypes.looked_up(resolved=resolved, **archetype.wrap(record, told)), tuple(told), (leg,))
+
+
+def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
+    """Go on to the page only where every server said for certain that it has no such thing, or is of other software."""
+    for answer in answers:
+        failure = answer.failure if isinstance(answer, Missing) else None
+        if failure is not None and not isinstance(failure, InvalidArgument | NotFound):
+            raise failure
+
+
+def _embedded(url: str, args: Args) -> Steps:
+    """The post that a page's oEmbed tells."""
+    parts = urlsplit(url)
+    shown = yield Call(parts.path.rstrip("/"), _query(parts.query), PAGE_SOURCE, accepts=_OFFER, host=parts.netloc)
+    offered = urlsplit(urljoin(url, shown.body["oembed"] or url))
+    if offered.scheme not in ("http", "https") or offered[1:3] == parts[1:3]:
+        raise NotFound(_NO_READER)
+    answer = yield Call(offered.path, _query(offered.query), PAGE_SOURCE, host=offered.netloc)
+    if fields.text(fields.obj(answer.body), "type") is None:
+        raise UnexpectedBody("an oEmbed came without its type")
+    by = archetypes.resolved(
+        platform="oembed",
+        endpoint=f"https://{offered.netloc}{offered.path}",
+        archetype=POST.name,
+        params={"url": url},
+    )
+    return _single(_embed_of.read(answer.body, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
+
+
+def _query(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found.setdefault(name, []).append(value)
+    return found
