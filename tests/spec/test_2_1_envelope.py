@@ -94,7 +94,21 @@ def assert_transcript(data: dict[str, Any]) -> None:
     assert " ".join(one["text"] for one in data["transcripts"]) == data["transcript"]
 
 
-COMPOSITES = {"RepositoryDossier": assert_dossier, "ProfileVelocity": assert_velocity, "Transcript": assert_transcript}
+def assert_lookup(data: dict[str, Any]) -> None:
+    kinds = {"post", "app", "collection", "repository", "article", "author"}
+    assert data.keys() == {"resolved", "computed", "legs"} | kinds
+    assert data["resolved"].keys() == {"platform", "endpoint", "archetype", "params"}
+    assert [kind for kind in kinds if data[kind] is not None] == ["post"]
+    assert_row("post", {"post": data["post"], "computed": data["computed"]})
+    assert_legs(data["legs"])
+
+
+COMPOSITES = {
+    "RepositoryDossier": assert_dossier,
+    "ProfileVelocity": assert_velocity,
+    "Transcript": assert_transcript,
+    "Lookup": assert_lookup,
+}
 
 
 @every_endpoint

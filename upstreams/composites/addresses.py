@@ -1,7 +1,7 @@
 """From an address to the endpoint that answers it (decisions 14): by the forms that platforms declare, never by a call.
 
 An address at a platform's own hosts leads to that platform or nowhere. One at any other host may be of a server whose
-software several platforms read, such as Mastodon's or Discourse's: then there is a target for each whose forms it has.
+software several platforms read, such as Mastodon's or Discourse's: then there is a destination for each whose forms it has.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The targets of an address."""
+    """The destinations of an address."""
 
     url: str
     """The address in one spelling."""
     host: str
-    targets: tuple[Destination, ...]
+    destinations: tuple[Destination, ...]
     is_certain: bool
-    """Its host is a platform's own, so that there is one target; else only a call tells which of them it is."""
+    """Its host is a platform's own, so that there is one destination; else only a call tells which of them it is."""
 
 
 class Addresses:
@@ -68,7 +68,7 @@ class Addresses:
                 self._anywhere.append(platform)
 
     def find(self, address: str) -> Resolution:
-        """Return the targets of an address.
+        """Return the destinations of an address.
 
         Raises:
             InvalidArgument: it is none, is a short link, or leads to nothing that is read at a platform's own host.
@@ -78,11 +78,11 @@ class Addresses:
             raise InvalidArgument("url", f"is a short link of {host}: send the address that it leads to")
         for own, platform in self._hosts:
             if host == own or host.endswith(f".{own}"):
-                target = _target(platform, url, host)
-                if target is None:
+                destination = _destination(platform, url, host)
+                if destination is None:
                     raise InvalidArgument("url", f"is at {platform.title}, but of no {_kinds(platform)} there")
-                return Resolution(url, host, (target,), is_certain=True)
-        anywhere = (_target(platform, url, host) for platform in self._anywhere)
+                return Resolution(url, host, (destination,), is_certain=True)
+        anywhere = (_destination(platform, url, host) for platform in self._anywhere)
         return Resolution(url, host, tuple(one for one in anywhere if one is not None), is_certain=False)
 
 
@@ -120,7 +120,7 @@ def _trimmed(address: str) -> str:
     return text
 
 
-def _target(platform: Platform, url: str, host: str) -> Destination | None:
+def _destination(platform: Platform, url: str, host: str) -> Destination | None:
     """The endpoint of one record that an address leads to."""
     found = [
         Destination(platform, one, values)

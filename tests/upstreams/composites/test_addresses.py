@@ -30,7 +30,7 @@ TABLE = [
 def _told(found: Resolution) -> str:
     targets = (
         " ".join((f"{platform.slug}/{endpoint.resource}", *(f"{name}={values[name]}" for name in sorted(values))))
-        for platform, endpoint, values in found.targets
+        for platform, endpoint, values in found.destinations
     )
     return " | ".join(targets) or "page"
 
@@ -55,7 +55,7 @@ def test_the_table_is_as_long_as_promised_and_names_each_address_once() -> None:
 def test_what_an_address_leads_to_takes_its_values_and_its_url_leads_there_again(address: str) -> None:
     """Goal: `resolved.params` can be sent as they are. Method: read them as a request's, and the one spelling again."""
     found = ADDRESSES.find(address)
-    for target in found.targets:
+    for target in found.destinations:
         assert {
             k: v for k, v in target.endpoint.canonical(target.values).items() if k in target.values
         } == target.values

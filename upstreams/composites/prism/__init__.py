@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from upstreams.composites.addresses import Addresses
-from upstreams.composites.prism.lookup import PAGE_SOURCE, look_up, targets_of
+from upstreams.composites.prism.lookup import PAGE_SOURCE, look_up, destinations_of
 from upstreams.model.archetypes import LOOKUP
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Param
@@ -41,7 +41,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 partial(look_up, addresses),
                 (URL,),
                 description=_LOOKUP,
-                preview=partial(targets_of, addresses),
+                preview=partial(destinations_of, addresses),
             ),
         ),
     )

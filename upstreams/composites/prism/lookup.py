@@ -36,24 +36,24 @@ _NO_READER = (
 )
 
 
-def targets_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
+def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
     """The endpoint that an address leads to, as far as the address alone tells: `resolved` is null while several may.
 
     Raises:
         InvalidArgument: it leads nowhere.
     """
     found = addresses.find(str(values["url"]))
-    told = [_resolved(one) for one in found.targets]
+    told = [_resolved(one) for one in found.destinations]
     return {"resolved": told[0] if found.is_certain else None, "candidates": told}
 
 
 def look_up(addresses: Addresses, args: Args) -> Steps:
     """The record of the address in `url`."""
     found = addresses.find(args.text("url"))
-    if found.targets:
-        parts = tuple(_part(one, optional=not found.is_certain) for one in found.targets)
+    if found.destinations:
+        parts = tuple(_part(one, optional=not found.is_certain) for one in found.destinations)
         answers = yield parts
-        for target, answer in zip(found.targets, answers, strict=True):
+        for target, answer in zip(found.destinations, answers, strict=True):
             if answer:
                 return _answered(target, answer)
         _check_failures(answers)
@@ -74,7 +74,7 @@ def _resolved(target: Destination) -> Record:
 
 
 def _answered(target: Destination, answer: Fetched) -> Single:
-    assert isinstance(answer.result, Single), "only endpoints of one record are targets"
+    assert isinstance(answer.result, Single), "only endpoints of one record are destinations"
     record = answer.result.record
     if record.get("id") is None and not record.get("text"):
         raise NotFound("The upstream answered without usable data.")
