@@ -1,7 +1,7 @@
 """From an address to the endpoint that answers it (decisions 14): by the forms that platforms declare, never by a call.
 
 An address at a platform's own hosts leads to that platform or nowhere. One at any other host may be of a server whose
-software several platforms read, such as Mastodon's or Discourse's: then there is a destination for each whose forms it has.
+software several platforms read, such as Mastodon's: then there is a destination for each whose forms it has.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ async def test_a_page_of_nobody_tells_of_itself_by_its_oembed(tmp_path: Path) ->
     [
         (Told(200, b"<html><head></head></html>", HTML), 404, "web/scrape"),
         (Told(404, b"<html>", HTML), 404, ""),
-        (Told(200, PAGE % b"https://127.0.0.1/oembed", HTML), 400, "public"),
+        (Told(200, PAGE % b"https://127.0.0.1/oembed", HTML), 502, "public"),
         (Told(200, PAGE % b"ftp://example.org/oembed", HTML), 404, "web/scrape"),
         (Told(200, PAGE % b"https://[", HTML), 502, ""),
         (Told(500), 502, ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from upstreams.composites.addresses import Addresses
-from upstreams.composites.prism.lookup import PAGE_SOURCE, look_up, destinations_of
+from upstreams.composites.prism.lookup import PAGE_SOURCE, destinations_of, look_up
 from upstreams.model.archetypes import LOOKUP
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Param

@@ -28,6 +28,7 @@ RADIUS = Param(
     "radius_m", "Metres around that point.", "500", type="integer", default=1_000, minimum=10, maximum=10_000
 )
 _CONTACT = ("contact",)
+_AT = r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org"
 
 
 def _point(latitude: str, longitude: str) -> str:
@@ -49,10 +50,8 @@ PLATFORM = Platform(
     slug="wikipedia",
     hosts=("wikipedia.org",),
     address_forms=(
-        AddressForm("page", r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org/(?:wiki|zh-[a-z]+)/(?P<title>[^?#]+)"),
-        AddressForm(
-            "page", r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org/w/index\.php\?(?:.*&)?title=(?P<title>[^&#]+).*"
-        ),
+        AddressForm("page", rf"{_AT}/(?:wiki|zh-[a-z]+)/(?P<title>[^?#]+)"),
+        AddressForm("page", rf"{_AT}/w/index\.php\?(?:.*&)?title=(?P<title>[^&#]+).*"),
     ),
     title="Wikipedia",
     sources={
