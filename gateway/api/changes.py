@@ -40,7 +40,7 @@ class Changes:
         Raises:
             ClaimRefused: the key is taken. Or what `make` raises; then the key is as free as before.
         """
-        claim = _claim(request, caller, body)
+        claim = claim_of_change(request, caller, body)
         return await make(None) if claim is None else await self.claims.once(claim, make, keep=keep)
 
     async def repeat_safely(
@@ -52,7 +52,7 @@ class Changes:
         Raises:
             As `make` of this class.
         """
-        claim = _claim(request, caller, body)
+        claim = claim_of_change(request, caller, body)
         if claim is None:
             return await make()
         if (reply := await self.claims.earlier(claim)) is not None:
@@ -79,7 +79,8 @@ def text_of(reply: StoredReply) -> str:
     return reply.text
 
 
-def _claim(request: Request, caller: Caller, body: msgspec.Struct) -> Claim | None:
+def claim_of_change(request: Request, caller: Caller, body: msgspec.Struct) -> Claim | None:
+    """The claim of a change's idempotency key, for this path, query and body; None where it has no key."""
     key = idempotency_key(request.headers.get(b"idempotency-key"))
     if key is None:
         return None

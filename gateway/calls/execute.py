@@ -23,7 +23,7 @@ from gateway.calls.idempotency import Claims
 from gateway.calls.lookup import Lookup
 from gateway.calls.planning import Quote, above_max, quote
 from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
-from gateway.calls.reservations import SETTLE_S, Reservations
+from gateway.calls.reservations import SETTLE_S, Reservations, charge_request
 from gateway.calls.shaping import Seal, Shaped, explained, shape, share_out
 from gateway.http import envelope
 from gateway.runtime import Runtime
@@ -126,30 +126,33 @@ class BilledCalls:
         base_url: str,
         shared: SharedCache | None = None,
     ) -> None:
-        self._reservations = Reservations(charges, claims, base_url)
-        self._balances = balances
+        self.reservations = Reservations(charges, claims, base_url)
+        self.balances = balances
         self.claims = claims
         self.cache = cache
         self.shared = shared
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._signer = signer
-        self._now = runtime.now
+        self.now = runtime.now
         self._stopping = runtime.stopping.is_set
-        self._clock = runtime.clock
+        self.clock = runtime.clock
         self.flights = Flights[CallResult](lambda result: result.whole)
         # Chosen once, so that a node of its own pays nothing for the state that many nodes share.
         self._charged: _Miss = self._lead if shared is None else self._take_turn
         self._miss: _Miss = self._charged
+        self.refusal: str | None = None
+        """Says why nothing that costs is begun now; None: it is."""
         self._lookup = Lookup(balances, claims, cache, shared)
         self.would_hit = self._lookup.would_hit
 
     def change(self, *, timeout_s: float) -> None:
         """Bound the calls that begin from now on."""
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
 
     def refuse_new(self, why: str | None) -> None:
         """Refuse every call that would be charged from now on, as where the store is away; None: take them again."""
         self._miss = self._charged if why is None else partial(_refuse, why)
+        self.refusal = why
 
     def quote(self, request: CallRequest) -> Quote:
         """The reservation that `call` would make; everything that it refuses for free is refused here too.
@@ -170,12 +173,12 @@ class BilledCalls:
             CallFailed: the upstream failed; what was charged is refunded as far as the store could.
         """
         if not request.refresh and (stored := self.cache.get(request.cache_key)) is not None:
-            balance = self._balances.nowait(request.key.account_id)
+            balance = self.balances.nowait(request.key.account_id)
             if balance is not None and request.claim is None:  # nearly always, and it waits for nothing
                 return CallResult(stored, 0, balance, cached=True)
             return await self._lookup.hit(request, stored)
         planned = plan_call(request.listing, self._args(request))
-        arrived = self._clock()
+        arrived = self.clock()
         if request.claim is not None:  # it may not wait for another's call: a second one under its key is told at once
             return await self._miss(request, planned, arrived)
         flight, result = (request.cache_key, request.refresh), None
@@ -189,16 +192,16 @@ class BilledCalls:
                 self.flights.end(flight, result)
         except trio.TooSlowError as exc:  # of another's call, here or on another node
             slug = request.listing.site.platform.slug
-            raise UpstreamFailed(slug, f"no answer within {self._timeout_s:g} s", passing=True) from exc
+            raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
         return result
 
     async def _follow(self, request: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
         """Follow an identical call that is under way and settle as a cache hit (decisions 8); None: lead the next."""
-        result = await self.flights.follow(flight, arrived + self._timeout_s)
+        result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
             return None
         hit = await self._lookup.hit(request, result.fragment)
-        hit.upstream_s = self._clock() - arrived
+        hit.upstream_s = self.clock() - arrived
         return hit
 
     async def _take_turn(self, request: CallRequest, planned: Planned, arrived: float) -> CallResult:
@@ -207,7 +210,7 @@ class BilledCalls:
         if request.refresh:
             return await self._lead(request, planned, arrived)
         waits = request.claim is None
-        async with self.shared.turn(request.cache_key, arrived + self._timeout_s, waits=waits) as turn:
+        async with self.shared.turn(request.cache_key, arrived + self.timeout_s, waits=waits) as turn:
             if turn.found is None:
                 # What would have been a hit when the price was looked at may be gone by now.
                 quoted = quote(planned.reach, request.cost_credits, request.credits_max)
@@ -223,10 +226,10 @@ class BilledCalls:
     ) -> CallResult:
         """Reserve, call, shape, store the answer, close the charge."""
         quoted = quote(planned.reach, request.cost_credits, request.credits_max)
-        charge = await self._reservations.reserve(request, quoted)
+        charge = await self.reservations.reserve(charge_request(request, quoted), request.claim)
         if isinstance(charge, StoredReply):
             return await self._lookup.replay(request, charge)
-        started, deadline_at = self._clock(), arrived + self._timeout_s
+        started, deadline_at = self.clock(), arrived + self.timeout_s
         try:
             fetched = await make_call(
                 planned,
@@ -242,19 +245,19 @@ class BilledCalls:
                 encode, site = partial(self._encode, request, charge, fetched), request.listing.site
                 shaped, used, stored = await site.aside.run(encode, deadline_at, source=site.platform.slug)
         except Exception as exc:
-            reply = self._reservations.refusal_to_store(request, exc)
-            closing = self._reservations.close(request, charge, NOTHING_USED, reply)
+            reply = self.reservations.refusal_to_store(request.claim, exc)
+            closing = self.reservations.close(request.claim, charge, NOTHING_USED, reply)
             used, balance = await closing  # noqa: ASYNC120 - it shields itself
-            raise CallFailed(used, balance, self._clock() - started) from exc
+            raise CallFailed(used, balance, self.clock() - started) from exc
         except BaseException:  # cancelled: nobody gets an answer, and nothing stays charged or claimed
             with trio.move_on_after(SETTLE_S, shield=True):
-                await self._reservations.close(request, charge, NOTHING_USED)
+                await self.reservations.close(request.claim, charge, NOTHING_USED)
             raise
         if shaped.cacheable:
             self._lookup.store(request, stored, turn)
         result = CallResult(stored, used, charge.balance_after, fetched.took_s, started - arrived, whole=fetched.whole)
         if used == charge.credits and request.claim is None:  # nobody has to wait for its closing
-            self._reservations.settle_nowait(charge)
+            self.reservations.settle_nowait(charge)
             return result
         return await self._settle(request, charge, result)
 
@@ -277,17 +280,17 @@ class BilledCalls:
         A claimed one is waited for so that a retry finds its reply, a refund since the answer names the balance.
         """
         reply = None if request.claim is None else StoredReply(200, result.fragment.decode(), request.request_id)
-        closing = self._clock()
-        result.credits_used, result.balance = await self._reservations.close(
-            request, charge, result.credits_used, reply
+        closing = self.clock()
+        result.credits_used, result.balance = await self.reservations.close(
+            request.claim, charge, result.credits_used, reply
         )
-        result.close_s = self._clock() - closing
+        result.close_s = self.clock() - closing
         return result
 
     def _args(self, request: CallRequest) -> Args:
         token = request.values.get("cursor")
         state = self._signer.open(binding(request), str(token)) if token is not None else None
-        return Args(request.values, state, request.listing.site.credentials, self._now())
+        return Args(request.values, state, request.listing.site.credentials, self.now())
 
     def _seal(self, request: CallRequest, state: State) -> str:
         return self._signer.seal(binding(request), state)

@@ -33,30 +33,29 @@ class Reservations:
         self.settle_nowait: Callable[[Charge], None] = charges.settle_nowait
         """Close a charge that was used in full and claims nothing, without waiting for it."""
 
-    def reserve(self, request: CallRequest, quoted: Quote) -> Awaitable[Charge | StoredReply]:
-        """Take the charge; under an idempotency key claim it too, or get the reply to replay.
+    def reserve(self, charge: ChargeRequest, claim: Claim | None) -> Awaitable[Charge | StoredReply]:
+        """Take a charge; under an idempotency key claim it too, or get the reply to replay.
 
         Raises:
             ClaimRefused, InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
         """
-        charge = charge_request(request, quoted)
-        return self._charges.take(charge) if request.claim is None else self._claim(request.claim, charge)
+        return self._charges.take(charge) if claim is None else self._claim(claim, charge)
 
     async def _claim(self, claim: Claim, charge: ChargeRequest) -> Charge | StoredReply:
         begun = await self._claims.begin(Begin(claim, charge))
         assert begun is not None, "only a cache hit begins without a charge"
         return begun
 
-    def refusal_to_store(self, request: CallRequest, exc: Exception) -> StoredReply | None:
+    def refusal_to_store(self, claim: Claim | None, exc: Exception) -> StoredReply | None:
         """The reply that a failure leaves under its key; one that is worth a retry leaves none."""
         refused = refusal_of(exc)
-        if request.claim is None or refused.code.retryable:
+        if claim is None or refused.code.retryable:
             return None
         text = envelope.error_fragment(refused, self._base_url).decode()
-        return StoredReply(refused.code.status, text, request.request_id)
+        return StoredReply(refused.code.status, text, claim.owner)
 
     async def close(
-        self, request: CallRequest, charge: Charge, used: int, reply: StoredReply | None = None
+        self, claim: Claim | None, charge: Charge, used: int, reply: StoredReply | None = None
     ) -> tuple[int, int | None]:
         """Settle what was used and refund the rest, in a shield: what it cost, and the balance after it.
 
@@ -64,10 +63,10 @@ class Reservations:
         """
         with trio.move_on_after(SETTLE_S, shield=True):
             try:
-                if request.claim is None:
+                if claim is None:
                     closed = await self._charges.close(charge, used=used)
                 else:
-                    closed = await self._claims.end(ClaimEnd(request.claim, close_request(charge, used=used), reply))
+                    closed = await self._claims.end(ClaimEnd(claim, close_request(charge, used=used), reply))
             except StorageError:
                 return charge.credits, None
             return closed.credits_used, closed.balance_after

@@ -190,9 +190,9 @@ def _credits(operation: ApiOperation) -> dict[str, Any]:
     return {
         "cost": price.credits,
         "label": price.label,
-        "tier": operation.listing.endpoint.tier if operation.listing else "free",
+        "tier": operation.tier,
         "pricing_notes": price.note,
-        "billing_rules": list(_BILLING_RULES) if operation.listing else [],
+        "billing_rules": [] if operation.tier == "free" else list(_BILLING_RULES),
     }
 
 

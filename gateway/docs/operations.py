@@ -105,7 +105,16 @@ class ApiOperation:
     @property
     def price(self) -> Price:
         """Return its price."""
-        return price_of(self.listing.endpoint) if self.listing else _FREE
+        if self.listing is not None:
+            return price_of(self.listing.endpoint)
+        return _FREE if self._doc.price is None else Price(*self._doc.price)
+
+    @property
+    def tier(self) -> str:
+        """The tier of its price, as the guide names it."""
+        if self.listing is not None:
+            return self.listing.endpoint.tier
+        return "free" if self._doc.price is None else "standard"
 
     @property
     def archetype(self) -> str:

@@ -42,6 +42,8 @@ class RouteDoc:
     """The answer's fields stand beside those of the envelope, not in `data` (decisions 2)."""
     is_public: bool = False
     """It needs no key."""
+    price: tuple[int, str, str] | None = None
+    """The least that it costs, the price in words, and one sentence on how it is counted; None: it is free."""
     notes: tuple[str, ...] = ()
     """Paragraphs for who reads on, such as of its other forms."""
     gives: Mapping[str, str] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from gateway.api.changes import Changes
 from gateway.api.cors import Cors
 from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
+from gateway.api.routes.batches import BatchRoutes
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
 from gateway.api.routes.data import DataEndpoint
@@ -281,6 +282,7 @@ def _account_routes(
         *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
         *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
         *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
+        *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
     ]
 
 

@@ -45,7 +45,8 @@ async def catalog(node: OpenNode, query: str = "") -> dict[str, Any]:
 async def test_every_entry_has_every_field_with_its_type(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         data = await catalog(node)
-    assert [entry["id"] for entry in data["endpoints"][: len(ROWS)]] == [row.id for row in ROWS]
+    reads = [entry["id"] for entry in data["endpoints"] if entry["method"] == "GET"]
+    assert reads[: len(ROWS)] == [row.id for row in ROWS]
     for entry in data["endpoints"]:
         assert {name: type(value) for name, value in entry.items()} == TYPES
         assert entry["id"] in (entry["resource"], f"{entry['platform']}/{entry['resource']}")

@@ -175,7 +175,7 @@ def sources_of(planned: Plan) -> list[str]:
 
 def _fallbacks_of(planned: Plan) -> list[int]:
     """The fallbacks below the plan's own; a cursor that only one understands has none."""
-    offered = planned.site.fallbacks[planned.endpoint.resource]
+    offered = planned.site.fallbacks.get(planned.endpoint.resource)
     if not offered or planned.rung_index:
         return []
     begins = planned.args.cursor is None

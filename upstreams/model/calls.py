@@ -101,7 +101,7 @@ class Get:
                 found.setdefault(param.name, param)
         return tuple(found.values())
 
-    def at(self, args: Args, pages: Pages | None = None, **given: Value | None) -> Call:
+    def at(self, args: Args, pages: Pages | None = None, **given: Value | tuple[str, ...] | None) -> Call:
         """The call of these arguments, for a page of a list where `pages` read it; `given` fills more members."""
         if pages is None:
             return self.make(args, self.accepts, _NOTHING, given)

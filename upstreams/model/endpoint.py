@@ -33,7 +33,7 @@ from upstreams.model.maps import RecordMap
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import Role, casting
-from upstreams.model.steps import Answer, Call, Steps
+from upstreams.model.steps import Answer, Call, Many, Steps
 
 Tier = Literal["standard", "advanced", "premium"]
 Kind = Literal["profile", "post", "comments", "search", "analytics"]
@@ -93,6 +93,8 @@ class Endpoint:
     """The map of its records, where one reads them."""
     role: Role | None = None
     """The role that it plays, where its archetype and its resource do not say it (`upstreams.model.roles`)."""
+    many: Many | None = None
+    """The upstream's own way to give many of its records with one call."""
     preview: Callable[[Mapping[str, Value]], Record] | None = None
     """Makes what a dry run tells beside the price, of the values alone. Raises InvalidArgument."""
     cache_ttl_s: int = 0
@@ -145,6 +147,7 @@ class Options(TypedDict, total=False):
     fallbacks: tuple[Fallback, ...]
     never: tuple[str, ...]
     role: Role | None
+    many: Many
 
 
 def _kind_of(endpoint: Endpoint) -> Kind:

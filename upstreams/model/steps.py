@@ -13,7 +13,7 @@ from upstreams.model import values
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import UpstreamError
 from upstreams.model.maps import RecordMap, Rows
-from upstreams.model.params import State, Value
+from upstreams.model.params import Args, State, Value
 
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
 _PLAIN_SEGMENT = re.compile(r"[\w.~-]*", re.ASCII).fullmatch
@@ -206,3 +206,17 @@ class Fetched:
 
 Wanted = Call | Part | tuple[Call | Part, ...]
 Steps = Generator[Wanted, Any, Page | Single]
+
+
+class Many(NamedTuple):
+    """How several records of an endpoint are read at once: `read` takes the values that name them, as many as `size`.
+
+    It returns a `Single` whose record has each record by its value; those that are not there are left out.
+    """
+
+    param: str
+    """The parameter whose values they are; all others are the same for all of them."""
+    size: int
+    read: Callable[[Sequence[str], Args], Steps]
+    needs: tuple[str, ...] = ()
+    """Credentials without which they are read one by one."""

@@ -73,7 +73,7 @@ class DataEndpoint:
         if accept is not None and accept not in USUAL and self._is_list:
             part = negotiated(request, accept, part, named="format" in values)
         if idempotency is not None:
-            _refuse_stream(request)
+            refuse_stream(request)
             call.claim = claim_of(call, idempotency)
         is_streamed = False
         if request.stream is not None and self._listing.endpoint.collect is not None and request.method == "GET":
@@ -126,7 +126,7 @@ class DataEndpoint:
         return await self._replies.free(request, caller, stored)
 
 
-def _refuse_stream(request: Request) -> None:
+def refuse_stream(request: Request) -> None:
     """A stream of events cannot be replayed (spec 7.2)."""
     if request.stream is not None:
         raise InvalidParam(

@@ -100,7 +100,7 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
         "parameters": inputs.of(operation),
         "responses": {**answers.of(operation, content_types(operation)), **errors_in(operation)},
         "x-credit-cost": price.credits,
-        "x-credit-tier": operation.listing.endpoint.tier if operation.listing else "free",
+        "x-credit-tier": operation.tier,
         "x-credit-label": price.label,
     }
     if reasons := reasons_of(operation):

@@ -10,8 +10,8 @@ from upstreams.model.fields import obj, text
 from upstreams.model.paging import ByToken
 from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
-from upstreams.model.steps import Call
-from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, LIKING, POST_URL, comments, likes, post
+from upstreams.model.steps import Call, Many
+from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, LIKING, POST_URL, comments, likes, post, posts, profiles
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, post_of
 
 _SESSION_S = 7_200.0
@@ -92,6 +92,7 @@ PLATFORM = Platform(
             author_of,
             one_of=_ONE_ACTOR,
             fallbacks=_DIRECT,
+            many=Many("handle", 25, profiles),
         ),
         listing(
             "user/posts",
@@ -104,7 +105,16 @@ PLATFORM = Platform(
             role="profile_posts",
             fallbacks=_DIRECT,
         ),
-        Endpoint("post", "One post.", POST, post, (POST_URL,), record=post_of, fallbacks=_DIRECT),
+        Endpoint(
+            "post",
+            "One post.",
+            POST,
+            post,
+            (POST_URL,),
+            record=post_of,
+            fallbacks=_DIRECT,
+            many=Many("url", 25, posts),
+        ),
         Endpoint(
             "post/comments",
             "The replies to a post, as a tree.",

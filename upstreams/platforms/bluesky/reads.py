@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from upstreams.model.calls import Get, Pages, made
@@ -53,6 +53,8 @@ ACTOR = made(_actor, HANDLE, USER_ID)
 _RESOLVE = Get("/com.atproto.identity.resolveHandle")
 _POSTS = Rows(post_of, "posts")
 _ONE_POST = Get("/app.bsky.feed.getPosts").via(accepts=_POSTS)
+_AUTHORS = Rows(author_of, "profiles")
+_PROFILES = Get("/app.bsky.actor.getProfiles").via(accepts=_AUTHORS)
 _THREAD = Get("/app.bsky.feed.getPostThread", depth=DEPTH, parentHeight=0)
 _LIKES = Get("/app.bsky.feed.getLikes")
 LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), "likes")
@@ -97,3 +99,29 @@ def likes(args: Args) -> Steps:
     uri = yield from _post_uri(args)
     answer = yield _LIKES.at(args, LIKING, uri=uri)
     return LIKING.page(args, answer)
+
+
+def posts(values: Sequence[str], args: Args) -> Steps:
+    """Many posts by one call, behind one that gives the DIDs of the accounts that are named by their handles."""
+    handles = tuple(dict.fromkeys(one for value in values if not (one := value.partition("/")[0]).startswith("did:")))
+    dids: dict[str, str] = {}
+    if handles:
+        found = yield _PROFILES.at(args, actors=handles)
+        dids = {str(one["username"]).lower(): f"did:{one['id']}" for one in _AUTHORS.records(found.body)}
+    places = {
+        value: (dids.get(account, account), key) for value in values for account, _, key in [value.partition("/")]
+    }
+    uris = {f"at://{did}/app.bsky.feed.post/{key}" for did, key in places.values() if did.startswith("did:")}
+    if not uris:
+        return Single({})
+    answer = yield _ONE_POST.at(args, uris=tuple(sorted(uris)))
+    known = {(f"did:{one['author']['id']}", one["id"]): one for one in _POSTS.records(answer.body)}
+    return Single({value: known[place] for value, place in places.items() if place in known})
+
+
+def profiles(values: Sequence[str], args: Args) -> Steps:
+    """Many accounts by one call."""
+    answer = yield _PROFILES.at(args, actors=tuple(values))
+    known = {str(one["username"]).lower(): one for one in _AUTHORS.records(answer.body)}
+    known |= {f"did:{one['id']}": one for one in known.values()}
+    return Single({value: known[value] for value in values if value in known})

@@ -7,7 +7,9 @@ import re
 from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Member, Pages, Secret, listing, single
 from upstreams.model.endpoint import Platform
+from upstreams.model.maps import Rows
 from upstreams.model.paging import ByPage
+from upstreams.model.paging.many import many
 from upstreams.model.params import AddressForm, Args, Param
 from upstreams.model.refusals import Remaining
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
@@ -61,7 +63,7 @@ SITE = Param(
 
 _PAGES_WITHOUT_KEY = 25
 """Pages of one list that Stack Exchange serves to those who send no key."""
-_IDS = re.compile(r"/[0-9][0-9;]*(?=/|$)")
+_IDS = re.compile(r"/[0-9](?:[0-9;]|%3B)*(?=/|$)")
 
 
 class _Paged(ByPage):
@@ -124,7 +126,15 @@ PLATFORM = Platform(
             _get("/questions", tagged=TAGGED, sort=SORT, order="desc"),
             _QUESTIONS,
         ),
-        single("question", "One question.", POST, _get("/questions/{id}", id=QUESTION_ID), question_of, at="items[0]"),
+        single(
+            "question",
+            "One question.",
+            POST,
+            _get("/questions/{id}", id=QUESTION_ID),
+            question_of,
+            at="items[0]",
+            many=many(QUESTION_ID, 100, _get("/questions/{id}", pagesize=100), Rows(question_of, "items"), apart=";"),
+        ),
         listing(
             "question/answers",
             "A question's answers, the most votes first; the accepted one is pinned.",
@@ -141,7 +151,15 @@ PLATFORM = Platform(
             _COMMENTS,
             never=("flags.pinned", "url"),
         ),
-        single("profile", "One account on a site.", AUTHOR, _get("/users/{id}", id=USER_ID), author_of, at="items[0]"),
+        single(
+            "profile",
+            "One account on a site.",
+            AUTHOR,
+            _get("/users/{id}", id=USER_ID),
+            author_of,
+            at="items[0]",
+            many=many(USER_ID, 100, _get("/users/{id}", pagesize=100), Rows(author_of, "items"), apart=";"),
+        ),
         listing(
             "profile/posts",
             "An account's questions, newest first.",

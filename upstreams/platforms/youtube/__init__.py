@@ -193,6 +193,7 @@ PLATFORM = Platform(
             fallbacks=_below(reads.fed_channel),
             record=channel_of,
             role="profile",
+            many=reads.CHANNELS,
         ),
         _of_channel(
             "channel/videos",
@@ -221,6 +222,7 @@ PLATFORM = Platform(
             description="Without the operator's key, or with its units spent, it tells title, channel and picture.",
             fallbacks=_below(reads.embedded),
             record=video_of,
+            many=reads.VIDEOS,
         ),
         listing(
             "videos",

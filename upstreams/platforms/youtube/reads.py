@@ -14,6 +14,7 @@ from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
 from upstreams.model.maps import Rows
 from upstreams.model.paging import ByToken, Whole
+from upstreams.model.paging.many import many
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Page, Single, Steps
 from upstreams.platforms.youtube.records import (
@@ -151,6 +152,8 @@ _CHANNEL = Get(
 ).via(accepts=_CHANNELS)
 _VIDEO = Get("/videos", part=VIDEO_PARTS, id=VIDEO_URL, hl=LANGUAGE).via(accepts=_VIDEOS)
 _FACTS = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
+VIDEOS = many(VIDEO_URL, 50, Get("/videos", part=VIDEO_PARTS, hl=LANGUAGE), _VIDEOS, needs=("key",))
+CHANNELS = many(CHANNEL_ID, 50, Get("/channels", part="snippet,statistics"), _CHANNELS, needs=("key",))
 _PLAYLIST = Get("/playlistItems", part="snippet,contentDetails")
 _SEARCH = Get("/search", part="snippet", type="video").via("search")
 _FEED = Get("/feeds/videos.xml").via("web", accepts=FEED)

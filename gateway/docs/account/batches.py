@@ -1,0 +1,85 @@
+"""Batches, for their readers (decisions 14 and 17)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from gateway.docs.account.fields import Instant, meaning
+from gateway.http.routing import RouteDoc
+
+
+class BatchRow(TypedDict):
+    """The result of one input."""
+
+    input: Annotated[Any, meaning("The input, as it was sent.", "https://news.ycombinator.com/item?id=8863")]
+    platform: Annotated[
+        str | None, meaning("The platform that it leads to; null where it leads to none.", "hackernews")
+    ]
+    status: Literal["ok", "not_found", "unsupported", "failed", "deferred"]
+    record: Annotated[dict[str, Any] | None, meaning("The record, where it came.", {"id": "8863"})]
+    ext: Annotated[dict[str, Any], meaning("`reason` says why there is no record, where more is known.", {})]
+    credits_used: Annotated[int, meaning("The price of the row.", 1)]
+    fetched_at: Instant | None
+
+
+class BatchSummary(TypedDict):
+    """The rows in numbers."""
+
+    total: Annotated[int, meaning("All rows.", 1)]
+    ok: Annotated[int, meaning("Those with a record.", 1)]
+    not_found: Annotated[int, meaning("Those of which the platform has none.", 0)]
+    unsupported: Annotated[int, meaning("Those that no endpoint here answers.", 0)]
+    failed: Annotated[int, meaning("Those that the platform failed to give.", 0)]
+    deferred: Annotated[int, meaning("Those that were not there in time.", 0)]
+    coverage: Annotated[float, meaning("The share of rows that were answered: `ok` and `not_found`.", 1.0)]
+    credits_charged: Annotated[int, meaning("The price of all rows.", 1)]
+    credits_refunded: Annotated[int, meaning("The rest of what was reserved.", 0)]
+
+
+class BatchData(TypedDict):
+    """The results in the order of the inputs, what they cost, and how they came."""
+
+    results: list[BatchRow]
+    summary: BatchSummary
+    legs: Annotated[list[dict[str, Any]], meaning("The calls, each with its number of `rows`.", [])]
+
+
+_REASONS: Final = (
+    "INSUFFICIENT_CREDITS/balance_too_low",
+    "INSUFFICIENT_CREDITS/above_max_credits",
+    "KEY_BUDGET_EXCEEDED/key_budget_reached",
+    "INVALID_REQUEST/conflicting_params",
+)
+_NOTES: Final = (
+    "A row that fails never fails the call. The price of all rows is reserved, and what was not used goes back.",
+    "With `Accept: text/event-stream` each row is a `row` event as soon as it is settled, and `result` is the last.",
+)
+
+
+def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str]) -> RouteDoc:
+    return RouteDoc(
+        name,
+        summary,
+        BatchData,
+        platform=platform,
+        reasons=_REASONS,
+        once=True,
+        form="application/json text/event-stream",
+        notes=_NOTES,
+        price=price,
+    )
+
+
+_A_ROW: Final = "One for each row that has a record."
+_A_CALL: Final = "Five for each 50 inputs of which at least one has a record."
+POST_STATS: Final = _batch(
+    "post_stats", "The numbers of up to 100 posts.", "prism", (1, "1-100 credits, metered", _A_ROW)
+)
+PROFILES: Final = _batch(
+    "profiles",
+    "Up to 50 accounts of any platforms, by their names there (items) or by their addresses (urls).",
+    "prism",
+    (1, "1-50 credits, metered", _A_ROW),
+)
+VIDEOS: Final = _batch("batch_videos", "Up to 1,000 videos.", "youtube", (5, "5-100 credits, metered", _A_CALL))
+CHANNELS: Final = _batch("batch_channels", "Up to 1,000 channels.", "youtube", (5, "5-100 credits, metered", _A_CALL))

@@ -1,0 +1,318 @@
+"""Batches (decisions 14 and 17): rows in order, a bad one harms no other, and their prices add up to the charge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+
+STATS, PROFILES, VIDEOS = "/v1/prism/post-stats", "/v1/prism/profiles", "/v1/youtube/videos"
+STORY = "https://news.ycombinator.com/item?id={}"
+SLOW = "https://mastodon.social/@Gargron/103270115826048975"
+NO_RETRIES: Mapping[str, object] = {"defaults": {"retries": 0}}
+WITH_KEY: Mapping[str, object] = {"defaults": {"retries": 0}, "youtube": {"key_env": "TEST_KEY"}}
+
+
+async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = await node.client.post(
+        node.url + path,
+        content=orjson.dumps(body),
+        headers={"x-api-key": node.key, "content-type": "application/json", **named},
+    )
+    return Answered(answer.status_code, dict(answer.headers), answer.content)
+
+
+async def assert_billed(node: OpenNode, answer: Answered) -> dict[str, Any]:
+    """The rows' prices are the batch's, which is the ledger's; what was reserved is charged or refunded."""
+    body: dict[str, Any] = answer.json
+    data = body["data"]
+    summary, results = data["summary"], data["results"]
+    assert sum(row["credits_used"] for row in results) == body["credits_used"] == summary["credits_charged"]
+    assert sum(leg["credits_used"] for leg in data["legs"]) == body["credits_used"]
+    entries = await node.entries(body["request_id"])
+    taken = -sum(one["amount"] for one in entries if one["type"] == "deduction")
+    refunded = sum(one["amount"] for one in entries if one["type"] == "refund")
+    assert (taken, refunded) == (summary["credits_charged"] + summary["credits_refunded"], summary["credits_refunded"])
+    assert all(row["credits_used"] == 0 for row in results if row["status"] != "ok")
+    statuses = ("ok", "not_found", "unsupported", "failed", "deferred")
+    assert {name: summary[name] for name in statuses} == {
+        name: sum(row["status"] == name for row in results) for name in statuses
+    }
+    assert summary["total"] == len(results)
+    await node.assert_sound()
+    return data
+
+
+async def test_rows_keep_their_order_and_a_bad_one_fails_alone(tmp_path: Path) -> None:
+    urls = [
+        STORY.format(8863),
+        "https://bit.ly/x",
+        "https://github.com/python-trio/trio/issues/1",
+        "https://github.com/python-trio/trio",
+        STORY.format("missing"),
+        "https://mastodon.social/@Gargron/103270115826048975",
+        "https://en.wikipedia.org/wiki/Paris",
+        STORY.format(7),
+    ]
+
+    def script(asked: str) -> Told | None:
+        if asked.startswith("mastodon.social"):
+            return told({"error": "broken"}, 500)
+        return told({"error": "no such item"}, 404) if asked.endswith("/items/7") else None
+
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = script
+        answer = await post(node, STATS, {"urls": urls})
+        assert answer.status == 200, answer.json
+        data = await assert_billed(node, answer)
+        rows = data["results"]
+        assert [row["input"] for row in rows] == urls
+        assert [row["status"] for row in rows] == [
+            *("ok", "unsupported", "ok", "unsupported", "unsupported", "failed", "unsupported"),
+            "not_found",
+        ]
+        assert rows[0]["platform"] == "hackernews"
+        assert rows[0]["record"].keys() == {"id", "url", "engagement"}
+        assert rows[0]["record"]["engagement"].keys() == {"views", "likes", "comments", "shares", "saves"}
+        assert rows[1]["ext"]["reason"].startswith("is a short link of bit.ly")
+        assert rows[3]["ext"]["reason"] == "is no post's address"
+        assert rows[5]["ext"] == {"reason": "UPSTREAM_ERROR"}
+        assert answer.json["credits_used"] == 2
+
+
+async def test_many_rows_are_read_by_the_upstreams_own_calls_for_many(tmp_path: Path) -> None:
+    """Goal: 120 questions of one site and 3 of another are three calls, not 123."""
+
+    def script(asked: str) -> Told | None:
+        if not asked.startswith("api.stackexchange.com/2.3/questions/"):
+            return None
+        ids = urlsplit(asked).path.rpartition("/")[2].replace("%3B", ";").split(";")
+        items = [{"question_id": int(one), "score": int(one), "title": "A question"} for one in ids if int(one) % 10]
+        return told({"items": items[::-1], "has_more": False, "quota_remaining": 100})
+
+    urls = [f"https://stackoverflow.com/q/{one}" for one in range(1, 98)]
+    urls += [f"https://superuser.com/q/{one}" for one in (1, 20, 3)]
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = script
+        data = await assert_billed(node, await post(node, STATS, {"urls": urls, "include": "likes"}))
+        assert [one["rows"] for one in data["legs"]] == [97, 3]
+        assert len(node.upstream.requests) == 2
+        assert {parse_qs(urlsplit(one).query)["site"][0] for one in node.upstream.requests} == {
+            "stackoverflow",
+            "superuser",
+        }
+        for url, row in zip(urls, data["results"], strict=True):
+            number = int(url.rpartition("/")[2])
+            assert row["status"] == ("ok" if number % 10 else "not_found")
+            assert number % 10 == 0 or row["record"]["engagement"] == {"likes": number}
+        assert data["summary"]["coverage"] == 1.0
+
+
+async def test_accounts_of_bluesky_are_read_25_at_once_by_handle_or_did(tmp_path: Path) -> None:
+    def script(asked: str) -> Told | None:
+        actors = parse_qs(urlsplit(asked).query)["actors"]
+        assert len(actors) <= 25
+        found = [{"did": f"did:plc:{one.partition('.')[0]}", "handle": one} for one in actors if "gone" not in one]
+        return told({"profiles": found})
+
+    items = [{"platform": "bluesky", "handle": f"@U{place}.Bsky.Social"} for place in range(28)]
+    items += [{"platform": "bluesky", "handle": "gone.bsky.social", "custom_id": "g"}]
+    items += [{"platform": "nowhere", "handle": "x"}, {"platform": "steam", "handle": "x"}]
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = script
+        data = await assert_billed(node, await post(node, PROFILES, {"items": items}))
+        assert [row["status"] for row in data["results"]] == ["ok"] * 28 + ["not_found", "unsupported", "unsupported"]
+        assert data["results"][27]["record"]["username"] == "u27.bsky.social"
+        assert data["results"][28]["input"] == items[28]
+        assert sorted(one["rows"] for one in data["legs"]) == [4, 25]
+
+
+async def test_accounts_are_read_by_their_addresses_too(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        urls = ["https://github.com/octocat", "https://news.ycombinator.com/user?id=pg", STORY.format(8863)]
+        data = await assert_billed(node, await post(node, PROFILES, {"urls": urls}))
+        assert [row["status"] for row in data["results"]] == ["ok", "ok", "unsupported"]
+        assert data["results"][0]["record"]["followers"] is not None
+
+
+async def test_videos_cost_five_for_each_fifty_of_which_one_is_there(tmp_path: Path) -> None:
+    def script(asked: str) -> Told | None:
+        ids = parse_qs(urlsplit(asked).query)["id"][0].split(",")
+        items = [{"id": one, "snippet": {"title": "A video"}} for one in ids if one.startswith("here")]
+        return told({"items": items, "pageInfo": {"totalResults": len(items)}})
+
+    ids = [f"here{place:04}" for place in range(7)] + [f"gone{place:04}" for place in range(43)]
+    ids += [f"lost{place:04}" for place in range(50)] + ["here9999"]
+    async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
+        node.upstream.script = script
+        answer = await post(node, VIDEOS, {"ids": [*ids, "no id at all"]})
+        data = await assert_billed(node, answer)
+        assert answer.json["credits_used"] == 10
+        assert [row["credits_used"] for row in data["results"][:7]] == [1, 1, 1, 1, 1, 0, 0]
+        assert [leg["credits_used"] for leg in data["legs"]] == [5, 0, 5]
+        assert data["results"][-1]["status"] == "unsupported"
+        assert data["summary"]["credits_refunded"] == 5
+        listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
+        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
+    async with open_test_node(tmp_path / "without") as node:
+        assert (await post(node, VIDEOS, {"ids": ["here0001"]})).status == 405
+
+
+async def test_a_dry_run_prices_the_ceiling_and_max_credits_holds_it(tmp_path: Path) -> None:
+    body = {"urls": [STORY.format(8863), STORY.format(8864), "https://bit.ly/x"]}
+    async with open_test_node(tmp_path) as node:
+        dry = (await post(node, f"{STATS}?dry_run=1", body)).json
+        assert (dry["data"]["estimated_credits"], dry["credits_used"]) == (2, 0)
+        refused = await post(node, f"{STATS}?max_credits=1", body)
+        assert (refused.status, refused.json["error"]["details"]["credits_required"]) == (402, 2)
+        assert node.upstream.requests == []
+        assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
+
+
+async def test_a_balance_below_the_ceiling_is_a_402(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, credits=1) as node:
+        answer = await post(node, STATS, {"urls": [STORY.format(8863), STORY.format(8864)]})
+        assert (answer.status, answer.json["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
+        assert node.upstream.requests == []
+
+
+async def test_a_key_makes_a_batch_once(tmp_path: Path) -> None:
+    body = {"urls": [STORY.format(8863)]}
+    async with open_test_node(tmp_path) as node:
+        first, again = [await post(node, STATS, body, Idempotency_Key="k") for _ in range(2)]
+        assert again.json["data"] == first.json["data"]
+        assert (first.json["credits_used"], again.json["credits_used"]) == (1, 0)
+        assert again.json["idempotent_replay"] is True
+        other = await post(node, STATS, {"urls": [STORY.format(1)]}, Idempotency_Key="k")
+        assert other.json["error"]["type"] == "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"
+        stream = await post(node, STATS, body, Idempotency_Key="s", Accept="text/event-stream")
+        assert stream.status == 400
+        await node.assert_sound()
+
+
+async def test_rows_are_streamed_as_they_settle(tmp_path: Path) -> None:
+    urls = [STORY.format(8863), "https://bit.ly/x", STORY.format(8864)]
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
+        assert answer.status == 200
+        events = [block.split("\n") for block in answer.body.decode().strip().split("\n\n")]
+        names = [lines[0].removeprefix("event: ") for lines in events]
+        assert names == ["row", "row", "row", "result"]
+        told_rows = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
+        assert told_rows[0]["index"] == 1, "what needs no call is settled at once"
+        results = told_rows[-1]["data"]["results"]
+        assert {row.pop("index"): row for row in told_rows[:3]} == dict(enumerate(results))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (STATS, {"urls": []}, "urls"),
+        (STATS, {"urls": [STORY.format(1)] * 101}, "urls"),
+        (STATS, {"urls": ["x" * 3_000]}, "urls[0]"),
+        (STATS, {"urls": [STORY.format(1)], "include": "likes,karma"}, "include"),
+        (STATS, {}, "urls"),
+        (STATS, {"urls": "x"}, "urls"),
+        (STATS, {"urls": ["x"], "ids": []}, "ids"),
+        (PROFILES, {}, "items"),
+        (PROFILES, {"items": [{"platform": "github", "handle": "x"}], "urls": ["x"]}, "items"),
+        (PROFILES, {"items": [{"platform": "github"}]}, "items[0].handle"),
+    ],
+)
+async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, path: str, body: Any, param: str) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, path, body)
+        assert (answer.status, answer.json["credits_used"]) == (400, 0)
+        assert answer.json["error"]["details"]["param"] == param
+
+
+@asynccontextmanager
+async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
+    async with open_test_node(folder, upstreams=NO_RETRIES, server={"request_timeout_s": 2}) as node:
+        yield node
+
+
+async def test_rows_that_are_not_there_in_time_are_deferred_for_nothing(tmp_path: Path) -> None:
+    def script(asked: str) -> Told | None:
+        return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
+
+    async with open_hurried(tmp_path) as node:
+        node.upstream.script = script
+        data = await assert_billed(node, await post(node, STATS, {"urls": [SLOW, STORY.format(8863)]}))
+        assert [row["status"] for row in data["results"]] == ["deferred", "ok"]
+        assert [leg["status"] for leg in data["legs"]] == ["deferred", "ok"]
+
+
+KINDS = {"ok": None, "gone": told({"error": "x"}, 404), "broken": told({"error": "x"}, 500), "cut": Told(200, b"{")}
+
+
+async def test_whatever_becomes_of_its_legs_a_batch_conserves_its_credits(tmp_path: Path) -> None:
+    """Goal: actual + refunded = reserved, and the rows' prices are the batch's. Method: any mix of legs."""
+    kinds: list[str] = []
+
+    def script(asked: str) -> Told | None:
+        number = asked.rpartition("/")[2].partition(".")[0].partition("?")[0]
+        return KINDS[kinds[int(number) % 1000]] if "item" in asked and number.isdecimal() else None
+
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker={"failures": 1000}) as node:
+        node.upstream.script = script
+        for round_, chosen in enumerate(_mixes()):
+            kinds[:] = chosen
+            urls = [STORY.format(1_000_000 + round_ * 1000 + place) for place in range(len(chosen))]
+            data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
+            for kind, row in zip(chosen, data["results"], strict=True):
+                assert row["status"] in {"ok": ("ok",), "gone": ("not_found",)}.get(kind, ("failed",))
+
+
+def _mixes() -> list[list[str]]:
+    found: list[list[str]] = []
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=12))
+    def gather(mix: list[str]) -> None:
+        found.append(mix)
+
+    gather()
+    return found
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_client_that_hangs_up_leaves_nothing_open(tmp_path: Path, *, streams: bool) -> None:
+    """Goal: nothing is held, and no more is paid than the one row that came."""
+
+    def script(asked: str) -> Told | None:
+        return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
+
+    body = orjson.dumps({"urls": [STORY.format(8863), SLOW]})
+    accepted = "text/event-stream" if streams else "application/json"
+    async with open_hurried(tmp_path) as node:
+        before = (await node.money())[0]
+        node.upstream.script = script
+        head = f"POST {STATS} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: {accepted}\r\n"
+        address = urlsplit(node.url)
+        stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
+        async with stream:
+            await stream.send_all(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            with trio.fail_after(30):
+                while streams and b"event: row" not in await stream.receive_some():
+                    pass
+                await until(lambda: any(asked.startswith("mastodon.social") for asked in node.upstream.requests))
+        with trio.fail_after(60):
+            while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
+                await trio.sleep(0.01)
+        assert await node.money() == (before - 1, 0)
+        await node.assert_sound()

@@ -1,0 +1,23 @@
+"""Many records by one call, where an upstream takes several ids at once; batches use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from upstreams.model.calls import Get
+from upstreams.model.maps import Rows
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Many, Single, Steps
+
+
+def many(
+    param: Param, size: int, call: Get, rows: Rows, *, member: str = "id", apart: str = ",", needs: tuple[str, ...] = ()
+) -> Many:
+    """Many records by one call, whose `member` has their ids with `apart` between; each record tells its own id."""
+
+    def read(values: Sequence[str], args: Args) -> Steps:
+        answer = yield call.make(args, call.accepts, {}, {member: apart.join(values)})
+        found = rows.records(answer.body, given=args.values) if answer.body else []
+        return Single({str(one["id"]): one for one in found})
+
+    return Many(param.name, size, read, needs)
