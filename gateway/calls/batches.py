@@ -26,7 +26,7 @@ from gateway.http import envelope
 from limits.errors import LimitError
 from limits.idempotency import Claim, StoredReply
 from storage.errors import StoreUnavailable
-from upstreams.composites.batches import Batch, BatchLeg, Row, ceiling, part_of, plan_legs
+from upstreams.composites.batches import Batch, BatchLeg, Row, ceiling, part_of, plan_each, plan_legs
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.site import Site
 from upstreams.model import archetypes
@@ -163,7 +163,7 @@ class Batches:
 
         async def work() -> None:
             while legs and not run.is_gone:
-                await self._read(run, legs.pop(), end_at)
+                await self._read(run, legs, end_at)
 
         with trio.move_on_at(end_at):
             async with trio.open_nursery() as nursery:
@@ -173,8 +173,9 @@ class Batches:
             if result is None:
                 await self._settle(run, place, "deferred")
 
-    async def _read(self, run: _Run, leg: BatchLeg, end_at: float) -> None:
-        """Read the rows of a leg, and settle each of them."""
+    async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
+        """Read the rows of the last leg and settle each; where one spoils a call for many, each gets a leg of its own."""
+        leg = legs.pop()
         began = _LegRun(leg, self._clock())
         run.legs.append(began)
         site = leg.site
@@ -186,6 +187,9 @@ class Batches:
         finally:
             began.took_s = self._clock() - began.started
         found, batch = began.records(), run.request.batch
+        if leg.names and batch.rows_a_cost == 1 and isinstance(began.failure, NotFound | InvalidArgument):
+            legs += plan_each(run.request.rows, self._sites, leg.places)
+            return
         shares = _shares(batch, [place in found for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):
             if place in found:

@@ -149,6 +149,14 @@ def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
     return legs
 
 
+def plan_each(rows: Sequence[Row], sites: Mapping[str, Site], places: Sequence[int]) -> list[BatchLeg]:
+    """A leg for each of these rows alone, which a call for many of them was refused."""
+    found = ((place, rows[place].destination) for place in places)
+    return [
+        _leg(sites[one.platform.slug], one.endpoint, [rows[place]], (place,)) for place, one in found if one is not None
+    ]
+
+
 def _group(destination: Destination, sites: Mapping[str, Site], place: int) -> tuple[Any, ...]:
     """The key of rows that can be read together; its own place for one that cannot."""
     slug, endpoint, many = destination.platform.slug, destination.endpoint, destination.endpoint.many

@@ -11,13 +11,18 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 import pytest
 import trio
+import trio.lowlevel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.calls.batches import Batches, BatchRequest
 from tests.fakes.calling import Answered
+from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
+from upstreams.composites.addresses import Addresses
+from upstreams.composites.batches import POST_STATS, BatchInput, plan_rows
 
 STATS, PROFILES, VIDEOS = "/v1/prism/post-stats", "/v1/prism/profiles", "/v1/youtube/videos"
 STORY = "https://news.ycombinator.com/item?id={}"
@@ -139,6 +144,23 @@ async def test_accounts_of_bluesky_are_read_25_at_once_by_handle_or_did(tmp_path
         assert data["results"][27]["record"]["username"] == "u27.bsky.social"
         assert data["results"][28]["input"] == items[28]
         assert sorted(one["rows"] for one in data["legs"]) == [4, 25]
+
+
+async def test_where_one_value_spoils_a_call_for_many_each_row_is_read_alone(tmp_path: Path) -> None:
+    def script(asked: str) -> Told | None:
+        if "getProfiles" in asked:
+            return told({"error": "InvalidRequest", "message": "actor must be a valid did or a handle"}, 400)
+        actor = parse_qs(urlsplit(asked).query)["actor"][0]
+        if actor == "bad":
+            return told({"error": "InvalidRequest", "message": "Profile not found"}, 400)
+        return told({"did": f"did:plc:{actor}", "handle": actor})
+
+    items = [{"platform": "bluesky", "handle": name} for name in ("a.test", "bad", "b.test")]
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = script
+        data = await assert_billed(node, await post(node, PROFILES, {"items": items}))
+        assert [row["status"] for row in data["results"]] == ["ok", "not_found", "ok"]
+        assert [leg["rows"] for leg in data["legs"]] == [3, 1, 1, 1]
 
 
 async def test_accounts_are_read_by_their_addresses_too(tmp_path: Path) -> None:
@@ -315,4 +337,41 @@ async def test_a_client_that_hangs_up_leaves_nothing_open(tmp_path: Path, *, str
             while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
                 await trio.sleep(0.01)
         assert await node.money() == (before - 1, 0)
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_batch_cancelled_at_any_wait_is_paid_for_as_far_as_it_was_sent(
+    tmp_path: Path, *, streams: bool
+) -> None:
+    """Goal: conservation. Method: cancel it at each of its waits; a stream's rows that were sent are its price."""
+    roomy = {"limits": {"requests_per_minute": 1_000_000}}
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES, **roomy) as node:
+        inner, sent = node.node, list[int]()
+        batches = Batches(inner.calls, inner.catalog.sites)
+        addresses = Addresses(site.platform for site in inner.catalog.sites.values())
+        inputs = [BatchInput(url, url=url) for url in (STORY.format(8863), "https://bit.ly/x", STORY.format(8864))]
+        rows = plan_rows(POST_STATS, inputs, inner.catalog.sites, addresses)
+        key = await inner.stores.keys.find(node.key)
+
+        async def publish(row: Mapping[str, Any]) -> bool:
+            sent.append(row["credits_used"])
+            await trio.lowlevel.checkpoint()
+            return True
+
+        async def run() -> None:
+            request_id = inner.runtime.make_id("req_")
+            request = BatchRequest(key, POST_STATS, rows, request_id, publish=publish if streams else None)
+            await batches.run(request)
+
+        async def check(got_through: bool) -> None:
+            balance, held = await node.money()
+            assert held == 0
+            assert before[0] - balance in ({2} if got_through else {0, sum(sent), 2 if not streams else sum(sent)})
+            assert inner.stores.charges.unfinished() == 0
+            before[0] = balance
+            sent.clear()
+
+        before = [(await node.money())[0]]
+        assert await cancel_everywhere(run, check) >= 3
         await node.assert_sound()
