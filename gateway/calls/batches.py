@@ -174,7 +174,7 @@ class Batches:
                 await self._settle(run, place, "deferred")
 
     async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
-        """Read the rows of the last leg and settle each; where one spoils a call for many, each gets a leg of its own."""
+        """Read the rows of the last leg; where one value spoils a call for many, each row gets a leg of its own."""
         leg = legs.pop()
         began = _LegRun(leg, self._clock())
         run.legs.append(began)
