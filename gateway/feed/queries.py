@@ -36,7 +36,7 @@ PARAMS = (
     Param(
         "types", "Event types; a family such as discover.*, or * for all.", "key.revoked,credits.*", length_max=2_000
     ),
-    Param("subject_id", f"Ids of what the events are about, at most {SUBJECTS_MAX}.", "mon_...", length_max=4_000),
+    Param("subject_id", f"Ids of what the events are about, at most {SUBJECTS_MAX}.", "mon_...", length_max=6_000),
     Param(
         "limit",
         f"Events on a page, 1 to {LIMIT_MAX}.",
