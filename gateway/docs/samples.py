@@ -16,17 +16,28 @@ _BY_TYPE: Final[Mapping[str, Any]] = {
 
 
 def plain_schema(schema: Schema) -> Schema:
-    """A schema of msgspec's with its one reference resolved: fields that must be sent are in `required`, and the
+    """A schema of msgspec's with its references resolved: fields that must be sent are in `required`, and the
     defaults by which only the code knows that a field was left out are gone.
     """
     definitions = schema.get("$defs", {})
     body: Schema = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    fields = {name: dict(one) for name, one in body["properties"].items()}
+    fields = {name: dict(_resolved(one, definitions)) for name, one in body["properties"].items()}
     due = [name for name, one in fields.items() if one.pop("x-required", False) or name in body.get("required", ())]
     for one in fields.values():
         if one.get("default", 0) is None:
             del one["default"]
     return {"type": "object", "properties": fields, "required": due, "additionalProperties": False}
+
+
+def _resolved(value: Any, definitions: Mapping[str, Schema]) -> Any:
+    """The same with each reference replaced by what it leads to; no body of a request leads back to itself."""
+    if isinstance(value, list):
+        return [_resolved(one, definitions) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        return _resolved(definitions[value["$ref"].rpartition("/")[2]], definitions)
+    return {name: _resolved(one, definitions) for name, one in value.items()}
 
 
 def sample_of(schema: Schema, definitions: Mapping[str, Schema]) -> Any:

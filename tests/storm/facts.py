@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from events.log.kinds import (
     KINDS,
+    AccountChange,
     CreditsExhausted,
     CreditsLow,
     DiscoverCounts,
@@ -51,6 +52,7 @@ DATA: Final[dict[type[Struct], Struct]] = {
         CreditsLow(balance=19, held=1, pack_credits=100, threshold_credits=20),
         CreditsExhausted(balance=0, pack_credits=100),
         KeyRevoked(key_id="key_1", last4="abcd"),
+        AccountChange(account_id="acc_1"),
     )
 }
 

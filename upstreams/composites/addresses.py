@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from upstreams.guard.addresses import check_url
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, TargetRefused
 from upstreams.model.params import Param, Value, match_form
@@ -88,6 +87,9 @@ class Addresses:
 
 def _checked(address: str) -> tuple[str, str]:
     """The address in one spelling, and its host without `www.`."""
+    # This loads the transport, which commands that list platforms do without.
+    from upstreams.guard.addresses import check_url  # noqa: PLC0415
+
     text = _trimmed(address)
     scheme = _SCHEME.match(text)
     rest = text if scheme is None else text[scheme.end() :]

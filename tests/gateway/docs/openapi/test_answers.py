@@ -58,6 +58,8 @@ async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_
                 assert (await node.get(f"/v1/hackernews/search?query={query}&limit=1")).status == 200
             await append(node, *(discovered(node.account, node.key_id, type_) for type_ in DISCOVER))
             await node.operate("key.revoke", key=(await node.new_key(node.account))[1])
+            for change in ("account.suspend", "account.resume"):
+                await node.operate(change, account=node.account)
             found: dict[str, Any] = {}
             while found.keys() != KINDS.keys():
                 items = (await page(node, "limit=500"))["data"]["items"]
