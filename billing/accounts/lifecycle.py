@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from billing.accounts.accounts import GONE, Account, read_account, read_kept_account
+from billing.accounts.accounts import GONE, Account, LifeState, read_account, read_kept_account
 from billing.billing_events import SILENT, BillingEvents
 from billing.keys.changing import KeyChanges, TouchedKey
 from billing.keys.records import read_key
@@ -58,14 +58,9 @@ class Lifecycle:
         Raises:
             AccountUnknown, AccountDeleted: there is no such account any more.
         """
-
-        def change(tx: Tx) -> Account:
-            if read_kept_account(tx, account_id).state == "active":
-                tx.run(SET_STATE, ("suspended", account_id))
-                self._billing_events.account_suspended(tx, account_id)
-            return read_account(tx, account_id)
-
-        return await self._changes.run(partial(_find_usable, account_id), change, write)
+        return await self._change_state(
+            account_id, "active", "suspended", self._billing_events.account_suspended, write
+        )
 
     async def resume(self, account_id: str, *, write: Write | None = None) -> Account:
         """Make a suspended account active again.
@@ -73,11 +68,17 @@ class Lifecycle:
         Raises:
             AccountUnknown, AccountDeleted: there is no such account any more.
         """
+        return await self._change_state(account_id, "suspended", "active", self._billing_events.account_resumed, write)
+
+    async def _change_state(
+        self, account_id: str, old: LifeState, new: LifeState, publish: Callable[[Tx, str], None], write: Write | None
+    ) -> Account:
+        """Bring an account from one state to another and publish that; one in any other stays as it is."""
 
         def change(tx: Tx) -> Account:
-            if read_kept_account(tx, account_id).state == "suspended":
-                tx.run(SET_STATE, ("active", account_id))
-                self._billing_events.account_resumed(tx, account_id)
+            if read_kept_account(tx, account_id).state == old:
+                tx.run(SET_STATE, (new, account_id))
+                publish(tx, account_id)
             return read_account(tx, account_id)
 
         return await self._changes.run(partial(_find_usable, account_id), change, write)
