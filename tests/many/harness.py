@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -101,7 +102,9 @@ class Cluster:
     answers: list[Answer] = field(default_factory=list)
     unanswered: int = 0
     unsettled: set[str] = field(default_factory=set)
-    """Requests that a node answered just before it was killed: they are settled behind the answer, or refunded."""
+    """Requests whose node answered and was lost: they are settled behind the answer, or refunded."""
+    killed_at: dict[int, float] = field(default_factory=dict)
+    """When nodes were killed, in seconds on Trio's clock, by their ports."""
     running: list[Process] = field(default_factory=list)
     """The nodes that run, from their fork on."""
     numbers: Iterator[int] = field(default_factory=count)
@@ -157,11 +160,9 @@ class Cluster:
 
     def kill(self, node: Node) -> None:
         """kill -9."""
-        late = trio.current_time() - SETTLED_S
+        self.killed_at[node.public.port] = trio.current_time()
         self.fleet.kill(node.process)
         self._forget(node)
-        own = [one for one in self.answers if one.port == node.public.port and one.there_at > late]
-        self.unsettled |= {one.json["request_id"] for one in own}
 
     async def wait(self, node: Node) -> int:
         """The exit code of a node that was asked to stop."""
@@ -207,15 +208,13 @@ class Cluster:
         """
         await until(self._is_settled, within_s=settled_within_s)
         net = nets(await self.entries())
-        told: dict[str, int] = {}
-        for envelope in (answer.json for answer in self.answers):
-            if not envelope.get("idempotent_replay"):
-                told[envelope["request_id"]] = envelope["credits_used"]
+        billed = {one.json["request_id"]: one for one in self.answers if not one.json.get("idempotent_replay")}
+        told = {id_: answer.json["credits_used"] for id_, answer in billed.items()}
         paid = {id_: net.get(id_, 0) for id_ in told}
         wrong = {
             id_: (used, paid[id_])
             for id_, used in told.items()
-            if paid[id_] != used and (paid[id_] or id_ not in self.unsettled)
+            if paid[id_] != used and (paid[id_] or not self._may_be_refunded(billed[id_]))
         }
         assert not wrong, f"told, paid: {wrong}"
         silent = {request_id for request_id, cost in net.items() if cost and request_id not in told}
@@ -225,6 +224,11 @@ class Cluster:
         assert held == 0
         assert await self.operate(self.nodes[0], "ledger.verify") == {"ok": True, "violations": []}
         return net
+
+    def _may_be_refunded(self, answer: Answer) -> bool:
+        """Whether its node was killed before it had to be settled; what a killed node sent may be read after that."""
+        killed_at = self.killed_at.get(answer.port, math.inf)
+        return answer.there_at > killed_at - SETTLED_S or answer.json["request_id"] in self.unsettled
 
     async def _is_settled(self) -> bool:
         return await self.open_charges() == 0

@@ -127,6 +127,7 @@ def test_the_first_request_after_a_removal_is_not_answered_as_billed(place: Plac
             place.database.rename(away)
             refused = node.get(BILLED.format(f"gone{number}"), key["key"])
             assert (refused.status, refused.json["credits_used"]) == (503, 0)
+            wait_until(lambda: node.admin("/readyz").status == 503)
             away.rename(place.database)
             wait_until(lambda: node.admin("/readyz").status == 200)
             assert node.get(BILLED.format(f"back{number}"), key["key"]).json["credits_used"] == 1
