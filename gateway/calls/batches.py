@@ -21,6 +21,7 @@ from events.instants import iso
 from gateway.calls.execute import BilledCalls
 from gateway.calls.lookup import balance_of
 from gateway.calls.request import CallFailed, CallResult
+from gateway.calls.reservations import SETTLE_S
 from gateway.calls.shaping import error_of
 from gateway.http import envelope
 from limits.errors import LimitError
@@ -146,7 +147,8 @@ class Batches:
             used, after = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, after, self._clock() - started) from exc
         except BaseException:  # cancelled: what was sent is paid for, and nothing stays charged or claimed
-            await self._calls.reservations.close(request.claim, charge, run.sent_credits or NOTHING_USED)  # noqa: ASYNC120
+            with trio.move_on_after(SETTLE_S, shield=True):
+                await self._calls.reservations.close(request.claim, charge, run.sent_credits or NOTHING_USED)
             raise
         reply = None if request.claim is None else StoredReply(200, fragment.decode(), request.request_id)
         took_s = self._clock() - started
