@@ -1,7 +1,10 @@
 """One connection's task: head after head, each answered by the app before the next is read."""
 
+from __future__ import annotations
+
 import logging
 import math
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -12,9 +15,10 @@ from gateway.server.exchange import Exchange
 from gateway.server.http1.fields import fields_of
 from gateway.server.http1.request_head import Peer, RequestHead, RequestHeadReader
 from gateway.server.http1.response_head import head_lines
-from gateway.server.websocket.engine import WebSocket
-from gateway.server.websocket.handshake import read_handshake
 from gateway.server.wire import HEAD_READ_BYTES, Wire
+
+if TYPE_CHECKING:
+    from gateway.server.websocket.engine import WebSocket
 
 LINGER_BYTES = 65_536
 FAILED = "The app failed on %s %s"
@@ -24,13 +28,14 @@ _logger = logging.getLogger("sluice.server")
 class Connection:
     """A client's connection from its first byte to its close."""
 
-    __slots__ = ("_edge", "_exchange", "_heads", "_is_admitted", "wire")
+    __slots__ = ("_edge", "_exchange", "_heads", "_is_admitted", "_socket", "wire")
 
     def __init__(self, wire: Wire, edge: Edge, peer: Peer) -> None:
         self.wire = wire
         self._edge = edge
         self._heads = RequestHeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
+        self._socket: WebSocket | None = None  # which is the exchange then
         self._is_admitted = False  # the request that has arrived, by who refuses others
 
     @property
@@ -119,9 +124,13 @@ class Connection:
         """
         scope, edge = request.scope, self._edge
         if scope["path"] in edge.websocket_paths:
+            from gateway.server.websocket.engine import WebSocket  # noqa: PLC0415 - most nodes start without its library
+            from gateway.server.websocket.handshake import read_handshake  # noqa: PLC0415 - as above
+
             handshake = read_handshake(scope["method"], scope["http_version"], scope["headers"])
             if handshake is not None:
-                return WebSocket(self.wire, edge, request, handshake)
+                self._socket = WebSocket(self.wire, edge, request, handshake)
+                return self._socket
         return Exchange(self.wire, edge, request)
 
     def _is_refused(self, request: RequestHead, shedding: Shedding) -> bool:
@@ -168,8 +177,8 @@ class Connection:
         if exchange.finished and exchange.keep_alive:
             self._exchange = None
             return True
-        if isinstance(exchange, WebSocket) and exchange.accepted:
-            await exchange.leave(failed=failed)
+        if self._socket is not None and self._socket.accepted:
+            await self._socket.leave(failed=failed)
         elif not exchange.finished:
             await self._mend(exchange, request, failed=failed)
         elif self.wire.unread or not exchange.body_read:
@@ -189,8 +198,8 @@ class Connection:
 
     def _cut_off(self) -> None:
         """Cancelled: a cut answer must not be taken for a whole one, a WebSocket's client hears of the end."""
-        if isinstance(self._exchange, WebSocket) and self._exchange.accepted:
-            self._exchange.go_away()
+        if self._socket is not None and self._socket.accepted:
+            self._socket.go_away()
         else:
             self.wire.abort()
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import codecs
 import re
 
-from charset_normalizer import from_bytes
-
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _HEADER = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE | re.ASCII)
 _DECLARED = re.compile(
@@ -82,6 +80,8 @@ def _detected(raw: bytes, first: int) -> str:
     sample = raw[max(0, first - _DETECTED_BYTES // 4) : first + _DETECTED_BYTES]
     if 20 * _broken(sample) < len(sample.translate(None, _ASCII)):
         return "utf-8"
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - few bodies need it, and no start
+
     found = from_bytes(sample, cp_isolation=sorted(_TOLD_APART)).best()
     return found.encoding if found is not None and found.encoding in _TOLD_APART else "cp1252"
 
