@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 import trio
 
-from gateway.cli.run import known_platforms, read_secrets, run, say_beside
+from gateway.cli.run import Refusal, known_platforms, read_secrets, run, say_beside
 from gateway.config import load_config
 from gateway.config.settings import Config, with_egress
 from gateway.node.serve import Start, open_sandbox, open_served_node
@@ -41,7 +41,7 @@ _TRIES = (
 def demo(port: int | None, drift: bool) -> None:
     """Try Sluice. Starts a node and the upstream sandbox, and prints a key and three calls to copy."""
     with TemporaryDirectory(prefix="sluice-demo-") as folder:
-        config = _demo_config(Path(folder), _usual_or_free() if port is None else port)
+        config = _demo_config(Path(folder), _port_of(port))
         secrets = read_secrets(config)
 
         async def main(log: Log) -> None:
@@ -73,15 +73,21 @@ def _demo_config(folder: Path, port: int) -> Config:
     return load_config(file, os.environ, known_platforms())
 
 
-def _usual_or_free() -> int:
-    """The usual port where nobody listens on it, else 0."""
+def _port_of(port: int | None) -> int:
+    """The port to take; without one the usual, or 0 where somebody listens on that.
+
+    Raises:
+        Refusal: exit 1, the port cannot be had.
+    """
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((_HOST, _USUAL_PORT))
-        except OSError:
-            return 0
-    return _USUAL_PORT
+            sock.bind((_HOST, _USUAL_PORT if port is None else port))
+        except OSError as exc:
+            if port is None:
+                return 0
+            raise Refusal(f"cannot listen on {_HOST}:{port}: {exc.strerror}; name another --port") from exc
+    return _USUAL_PORT if port is None else port
 
 
 def _welcome(url: str, key: str) -> str:

@@ -76,4 +76,5 @@ def test_a_port_that_is_none_is_wrong_use(place: Place, port: str) -> None:
 
 def test_a_port_that_is_taken_is_refused(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "in use" in place.run("demo", "--port", str(taken.getsockname()[1])).refused(1)
+        why = place.run("demo", "--port", str(taken.getsockname()[1])).refused(1)
+    assert "in use; name another --port" in why
