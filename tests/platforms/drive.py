@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import orjson
 
 from upstreams.fetching.answers import refusal_of
-from upstreams.model.endpoint import Endpoint, Platform, Session
+from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import UNREADABLE, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, unreadable
 from upstreams.model.params import Args, State, Value
-from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single
+from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Session, Single
 from upstreams.platforms import load_platform
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import Routes, SandboxRequest, query_of
@@ -78,7 +78,7 @@ def drive(
             return Missing(str(refusal))
 
     def read(one: Endpoint, args: Args) -> Page | Single:
-        own = one.fallbacks[rung_index - 1].read if rung_index else one.read
+        own, args = one.fallbacks[rung_index - 1].read if rung_index else one.read, one.placed(args)
         result = _run((own or one.read)(args), partial(ask, values=args.values))
         assert isinstance(result, Page | Single)
         return result

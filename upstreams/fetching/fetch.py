@@ -95,6 +95,7 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     read = own or endpoint.read
+    args = endpoint.placed(args)
     steps = read(args)
     first = next(steps)
     if site.has_hosts:

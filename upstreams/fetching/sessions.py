@@ -10,10 +10,10 @@ import trio
 
 from storage.errors import StateUnavailable
 from storage.state import State
-from upstreams.model.endpoint import Platform, Session
+from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UNREADABLE, UpstreamFailed, unreadable
 from upstreams.model.params import Credentials
-from upstreams.model.steps import Answer, Call
+from upstreams.model.steps import Answer, Call, Session
 
 MARGIN_S: Final = 30.0
 RENEWED_APART_S: Final = 30.0

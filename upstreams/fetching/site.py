@@ -181,11 +181,12 @@ class Site:
 
 
 def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
-    """The parameter that names a host: the source's own, or one with an address there; None where an answer does."""
-    own = args.values.get(source.param)
-    if isinstance(own, str) and source.host(own) == host:
-        return source.param
-    return next((name for name, value in args.values.items() if isinstance(value, str) and host in value.lower()), None)
+    """The parameter that names a host: an address there, the source's own, or what holds it; None: an answer does."""
+    texts = {name: value for name, value in args.values.items() if isinstance(value, str)}
+    at_it = (name for name, text in texts.items() if text.startswith(f"{host}/"))
+    is_own = source.host(texts.get(source.param, "")) == host
+    holding = (name for name, text in texts.items() if host in text.lower())
+    return next(at_it, None) or (source.param if is_own else next(holding, None))
 
 
 def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -> UpstreamError:

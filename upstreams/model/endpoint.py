@@ -21,19 +21,17 @@ walks page after page until it has as many items as `limit` asks for.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
-from upstreams.model import fields
 from upstreams.model.archetypes import Archetype, Record
-from upstreams.model.errors import UnexpectedBody, UpstreamError, UpstreamThrottled
+from upstreams.model.errors import UpstreamError, UpstreamThrottled
 from upstreams.model.maps import RecordMap
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import Role, casting
-from upstreams.model.steps import Answer, Call, Many, Steps
+from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
 
 Tier = Literal["standard", "advanced", "premium"]
 Kind = Literal["profile", "post", "comments", "search", "analytics"]
@@ -68,6 +66,35 @@ class Collect:
     """Pages that a walk may take beyond those that `limit` needs when every page comes full."""
 
 
+class Located:
+    """The subject of endpoints, named by its address, which says the host too, or by a name on the `host`.
+
+    The canonical form of such an address is its host and, behind a slash, what it names there.
+    """
+
+    __slots__ = ("_address", "_host", "name", "params")
+
+    def __init__(self, host: Param, *params: Param) -> None:
+        self.params = params
+        self.name = next(one for one in params if one.type != "url")
+        """The parameter that a call takes, whichever was sent."""
+        self._host = host
+        self._address = next(one.name for one in params if one.type == "url")
+
+    def placed(self, args: Args) -> Args:
+        """The arguments with what the address names, and its host; the same ones where none was sent.
+
+        Raises:
+            InvalidArgument: the host is not plainly public.
+        """
+        found = args.text_or_none(self._address)
+        if found is None:
+            return args
+        place, _, value = found.partition("/")
+        place = replace(self._host, name=self._address).canonical(place)
+        return replace(args, values={**args.values, self.name.name: value, self._host.name: place})
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One resource of a platform: `GET /v1/{platform}/{resource}` (spec 4.1)."""
@@ -80,6 +107,8 @@ class Endpoint:
     tier: Tier = "standard"
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters of which exactly one must be sent."""
+    located: Located | None = None
+    """Its subject, where an address may name that: one of these parameters must be sent."""
     kind: Kind | None = None
     """How long its answers are good for; by its archetype and its resource's name where it is not given."""
     description: str = ""
@@ -102,6 +131,10 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
+        if self.located is not None:
+            params = self.located.params
+            object.__setattr__(self, "params", (*params, *(one for one in self.params if one not in params)))
+            object.__setattr__(self, "one_of", (tuple(one.name for one in params),))
 
     @property
     def named_by(self) -> tuple[str, ...]:
@@ -109,6 +142,14 @@ class Endpoint:
         if self.one_of:
             return self.one_of[0]
         return next(((param.name,) for param in self.params if param.required), ())
+
+    def placed(self, args: Args) -> Args:
+        """The arguments for its reads: with what an address among them names, on the host that it says.
+
+        Raises:
+            InvalidArgument: that host is not plainly public.
+        """
+        return args if self.located is None else self.located.placed(args)
 
     @property
     def unfilled(self) -> frozenset[str]:
@@ -141,6 +182,7 @@ class Options(TypedDict, total=False):
     """Parameters beside those that its call takes."""
     tier: Tier
     one_of: tuple[tuple[str, ...], ...]
+    located: Located
     kind: Kind
     description: str
     needs: tuple[str, ...]
@@ -157,48 +199,6 @@ def _kind_of(endpoint: Endpoint) -> Kind:
     if endpoint.archetype.name == "CommentList":
         return "comments"
     return "search" if endpoint.resource.split("/", 1)[0] == "search" else "post"
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A signed-in state with an upstream: headers to send and how long they hold."""
-
-    headers: tuple[tuple[str, str], ...]
-    ttl_s: float
-
-
-SessionSteps = Generator[Call, Any, Session]
-_TOKEN_MAX = 8_192
-_TOKEN_S = 3_600
-
-
-def basic(user: str, password: str) -> tuple[str, str]:
-    """The header of Basic authentication (RFC 7617)."""
-    return "authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
-
-
-def client_credentials(
-    path: str, *, source: str = "", names: tuple[str, str] = ("identifier", "password"), in_form: bool = False
-) -> Callable[[Credentials], SessionSteps]:
-    """How one signs in as an application (RFC 6749, 4.4): with a POST to `path` that gives a token.
-
-    `names` are those of the credentials that it takes; they go in the header of Basic authentication, or in the form.
-    """
-
-    def open_session(credentials: Credentials) -> SessionSteps:
-        user, word = (credentials[name] for name in names)
-        form: dict[str, Value] = {"grant_type": "client_credentials"}
-        if in_form:
-            form |= {"client_id": user, "client_secret": word}
-        headers = () if in_form else (basic(user, word),)
-        answer = yield Call(path, source=source, method="POST", form=form, headers=headers)
-        body = fields.obj(answer.body)
-        token = fields.text(body, "access_token")
-        if token is None or len(token) > _TOKEN_MAX:
-            raise UnexpectedBody("signing in gave no access token")
-        return Session((("authorization", f"Bearer {token}"),), fields.count(body, "expires_in") or _TOKEN_S)
-
-    return open_session
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
@@ -277,18 +277,3 @@ class Args:
         """The upstream's own cursor that ours carries, or None on the first page."""
         value = self.cursor.get(key) if self.cursor else None
         return None if value is None else str(value)
-
-    def located(self, host: Param, name: str, address: str = "url") -> tuple[Args, str]:
-        """Return the arguments with what `address` names, and the host that it stands on; "" without it.
-
-        The canonical form of such an address is its host and, behind a slash, what it names there.
-
-        Raises:
-            InvalidArgument: the host is not plainly public.
-        """
-        found = self.text_or_none(address)
-        if found is None:
-            return self, ""
-        place, _, value = found.partition("/")
-        place = replace(host, name=address).canonical(place)
-        return replace(self, values={**self.values, name: value, host.name: place}), place

@@ -114,6 +114,6 @@ def culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> st
         if isinstance(values.get(param.name), str):
             values[param.name] = param.example_value
             with suppress(InvalidArgument):
-                if detours(next(read(replace(args, values=values)))) < worst:
+                if detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
                     return param.name
     return None

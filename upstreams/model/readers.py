@@ -103,9 +103,9 @@ def fraction(*names: str) -> Reader:
     return _Value(names, _OTHER, values.fraction)
 
 
-def flag(name: str) -> Reader:
+def flag(*names: str) -> Reader:
     """True or False as it comes."""
-    return _Value((name,), _FLAG, values.flag)
+    return _Value(names, _FLAG, values.flag)
 
 
 def instant(*names: str) -> Reader:

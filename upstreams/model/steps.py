@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
-from upstreams.model import values
+from upstreams.model import fields, values
 from upstreams.model.archetypes import Record
-from upstreams.model.errors import UpstreamError
+from upstreams.model.errors import UnexpectedBody, UpstreamError
 from upstreams.model.maps import RecordMap, Rows
-from upstreams.model.params import Args, State, Value
+from upstreams.model.params import Args, Credentials, State, Value
 
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
 _PLAIN_SEGMENT = re.compile(r"[\w.~-]*", re.ASCII).fullmatch
@@ -65,10 +66,6 @@ class Call:
             if pairs:
                 return f"{base_path}{self.path}?{urlencode(pairs)}"
         return base_path + self.path
-
-    def to(self, host: str) -> Call:
-        """Return the same call to a host that a value of the request names; "" is the one that the request names."""
-        return replace(self, host=host) if host else self
 
 
 def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tuple[str, str]]:
@@ -220,3 +217,45 @@ class Many(NamedTuple):
     read: Callable[[Sequence[str], Args], Steps]
     needs: tuple[str, ...] = ()
     """Credentials without which they are read one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A signed-in state with an upstream: headers to send and how long they hold."""
+
+    headers: tuple[tuple[str, str], ...]
+    ttl_s: float
+
+
+SessionSteps = Generator[Call, Any, Session]
+_TOKEN_MAX = 8_192
+_TOKEN_S = 3_600
+
+
+def basic(user: str, password: str) -> tuple[str, str]:
+    """The header of Basic authentication (RFC 7617)."""
+    return "authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def client_credentials(
+    path: str, *, source: str = "", names: tuple[str, str] = ("identifier", "password"), in_form: bool = False
+) -> Callable[[Credentials], SessionSteps]:
+    """How one signs in as an application (RFC 6749, 4.4): with a POST to `path` that gives a token.
+
+    `names` are those of the credentials that it takes; they go in the header of Basic authentication, or in the form.
+    """
+
+    def open_session(credentials: Credentials) -> SessionSteps:
+        user, word = (credentials[name] for name in names)
+        form: dict[str, Value] = {"grant_type": "client_credentials"}
+        if in_form:
+            form |= {"client_id": user, "client_secret": word}
+        headers = () if in_form else (basic(user, word),)
+        answer = yield Call(path, source=source, method="POST", form=form, headers=headers)
+        body = fields.obj(answer.body)
+        token = fields.text(body, "access_token")
+        if token is None or len(token) > _TOKEN_MAX:
+            raise UnexpectedBody("signing in gave no access token")
+        return Session((("authorization", f"Bearer {token}"),), fields.count(body, "expires_in") or _TOKEN_S)
+
+    return open_session

@@ -83,8 +83,8 @@ class _Rehearsal:
 
     def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
         """Return the result of a read."""
-        steps = endpoint.read(Args(values, None, self._credentials, self._now_at))
-        ask = partial(self._ask, values)
+        args = endpoint.placed(Args(values, None, self._credentials, self._now_at))
+        steps, ask = endpoint.read(args), partial(self._ask, args.values)
         wanted = next(steps)
         try:
             while True:

@@ -1,7 +1,6 @@
 """GitLab's recordings as cases, and bodies by hand of what none of them has.
 
-These belong to no endpoint: `branches.json`, `merge_requests.json`, `tree.json`, `group.json`, `release.json` and
-`recorded_award_emoji.json`.
+These belong to no endpoint: `branches.json`, `tree.json`, `group.json`, `release.json` and `recorded_award_emoji.json`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from upstreams.model.archetypes import author, byline, comment, owner, post, rel
 from upstreams.model.errors import NotFound
 
 _API = "gitlab.com/api/v4"
-_DATA = f"{_API}/projects/fdroid/fdroiddata"
 
 
 def words(row: Json) -> str:
@@ -64,22 +62,31 @@ ACCOUNT = table(
     external_url="website_url",
     ext={"organization": "organization", "job_title": "job_title", "state": "state", "bot": "bot"},
 )
-ISSUE = table(
+AT_ISSUE = {
+    "id": ident("iid"),
+    "url": "web_url",
+    "text": words,
+    "author": below("author", table(byline, **BYLINE)),
+    "likes": "upvotes",
+    "comments": "user_notes_count",
+    "published_at": utc("created_at"),
+}
+EXT = {
+    "state": "state",
+    "labels": "labels",
+    "downvotes": "downvotes",
+    "milestone": "milestone.title",
+    "updated_at": utc("updated_at"),
+    "closed_at": utc("closed_at"),
+}
+ISSUE = table(post, **AT_ISSUE, ext=EXT)
+MERGE_REQUEST = table(
     post,
-    id=ident("iid"),
-    url="web_url",
-    text=words,
-    author=below("author", table(byline, **BYLINE)),
-    likes="upvotes",
-    comments="user_notes_count",
-    published_at=utc("created_at"),
+    **AT_ISSUE,
     ext={
-        "state": "state",
-        "labels": "labels",
-        "downvotes": "downvotes",
-        "milestone": "milestone.title",
-        "updated_at": utc("updated_at"),
-        "closed_at": utc("closed_at"),
+        **EXT,
+        "draft": lambda row: row["draft"] if "draft" in row else row["work_in_progress"],
+        "merged_at": utc("merged_at"),
     },
 )
 NOTE = table(
@@ -161,6 +168,7 @@ TICKET: Json = {
     "labels": ["bug"],
     "milestone": {"title": "1.0"},
 }
+MERGED: Json = {**TICKET, "draft": False, "state": "merged", "merged_at": "2025-01-31T14:00:00Z"}
 SAID: Json = {
     "id": 90,
     "noteable_iid": 7,
@@ -182,90 +190,68 @@ MADE: Json = {
 """Bodies made by hand."""
 _LOGIN = {"handle": "ada", "host": "gitlab.com"}
 _PROJECT = {"repo": "ada/tools", "host": "gitlab.com"}
+_TICKET = {"issue": "ada/tools#7", "host": "gitlab.com"}
+_FDROID = {"repo": "fdroid/fdroiddata"}
+_DIASPORA = {"repo": "diaspora/diaspora"}
+
+
+def case(name: str, resource: str, params: Json, path: str, answer: Any, expected: Any, **more: Any) -> Case:
+    """A case of one call."""
+    return Case(name, resource, params, {f"{_API}/{path}": answer}, expected, **more)
+
+
+def by_hand(resource: str, body: Json, read: Any) -> Case:
+    """A list of a project with one row made by hand."""
+    path = f"projects/ada/tools/{resource.partition('/')[2].replace('-', '_')}"
+    return case(f"{resource} by hand", resource, _PROJECT, path, [body], rows("", read))
+
+
+_BY_ADDRESS = {"url": "https://gitlab.com/ada/tools/-/issues/7#note_90", "host": "gitlab.com"}
+_OLD = {"url": "https://gitlab.com/diaspora/diaspora.git"}
+_ISSUES = ("recorded_issues_p1", "recorded_issues_p2", "issues", "recorded_empty")
+_MERGES, _RELEASES = "projects/diaspora/diaspora/merge_requests", "projects/diaspora/diaspora/releases"
+_NOTES = ("projects/fdroid/fdroiddata/issues/1/notes", "projects/ada/tools/issues/7/notes")
 
 CASES: tuple[Case, ...] = (
-    Case("a project by hand", "repo", _PROJECT, {f"{_API}/projects/ada/tools": TOOLS}, PROJECT),
-    Case("a project", "repo", {"repo": "fdroid/fdroiddata"}, {_DATA: "recorded_project.json"}, PROJECT),
-    Case(
-        "a project of old times",
-        "repo",
-        {"url": "https://gitlab.com/diaspora/diaspora.git"},
-        {f"{_API}/projects/diaspora/diaspora": "project.json"},
-        PROJECT,
-    ),
+    case("a project by hand", "repo", _PROJECT, "projects/ada/tools", TOOLS, PROJECT),
+    case("a project", "repo", _FDROID, "projects/fdroid/fdroiddata", "recorded_project.json", PROJECT),
+    case("a project of old times", "repo", _OLD, "projects/diaspora/diaspora", "project.json", PROJECT),
     *(
-        Case(
+        case(
             f"issues: {file}",
             "repo/issues",
-            {"repo": "fdroid/fdroiddata", "state": "all"},
-            {f"{_DATA}/issues": f"{file}.json"},
+            {**_FDROID, "state": "all"},
+            "projects/fdroid/fdroiddata/issues",
+            f"{file}.json",
             rows("", ISSUE),
             has_more=False,
         )
-        for file in ("recorded_issues_p1", "recorded_issues_p2", "issues", "recorded_empty")
+        for file in _ISSUES
     ),
-    Case("issues by hand", "repo/issues", _PROJECT, {f"{_API}/projects/ada/tools/issues": [TICKET]}, rows("", ISSUE)),
-    Case(
-        "an issue by its address",
-        "issue",
-        {"url": "https://gitlab.com/ada/tools/-/issues/7#note_90", "host": "gitlab.com"},
-        {f"{_API}/projects/ada/tools/issues/7": TICKET},
-        ISSUE,
-    ),
-    Case(
-        "an issue",
-        "issue",
-        {"issue": "ada/tools#7", "host": "gitlab.com"},
-        {f"{_API}/projects/ada/tools/issues/7": TICKET},
-        ISSUE,
-    ),
+    by_hand("repo/issues", TICKET, ISSUE),
+    case("merge requests", "repo/merge-requests", _DIASPORA, _MERGES, "merge_requests.json", rows("", MERGE_REQUEST)),
+    by_hand("repo/merge-requests", MERGED, MERGE_REQUEST),
+    by_hand("repo/forks", TOOLS, PROJECT),
+    case("an issue by its address", "issue", _BY_ADDRESS, "projects/ada/tools/issues/7", TICKET, ISSUE),
+    case("an issue", "issue", _TICKET, "projects/ada/tools/issues/7", TICKET, ISSUE),
     *(
-        Case(
+        case(
             f"notes: {file}",
             "issue/comments",
             {"issue": "fdroid/fdroiddata#1"},
-            {f"{_DATA}/issues/1/notes": f"{file}.json"},
+            _NOTES[0],
+            f"{file}.json",
             people,
             has_more=False,
         )
         for file in ("recorded_issue_notes", "issue_notes")
     ),
-    Case(
-        "notes by hand",
-        "issue/comments",
-        {"issue": "ada/tools#7", "host": "gitlab.com"},
-        {f"{_API}/projects/ada/tools/issues/7/notes": [SAID, {**SAID, "id": 91, "system": True}]},
-        people,
-        has_more=False,
-    ),
-    Case(
-        "releases",
-        "repo/releases",
-        {"repo": "diaspora/diaspora"},
-        {f"{_API}/projects/diaspora/diaspora/releases": "releases.json"},
-        rows("", RELEASE),
-    ),
-    Case(
-        "releases by hand",
-        "repo/releases",
-        _PROJECT,
-        {f"{_API}/projects/ada/tools/releases": [MADE]},
-        rows("", RELEASE),
-    ),
-    Case(
-        "projects that a search found",
-        "search",
-        {"query": "diaspora"},
-        {f"{_API}/projects": "projects.json"},
-        rows("", PROJECT),
-    ),
-    Case(
-        "a search by hand",
-        "search",
-        {"query": "tools", "host": "gitlab.com"},
-        {f"{_API}/projects": [TOOLS]},
-        rows("", PROJECT),
-    ),
+    case("notes by hand", "issue/comments", _TICKET, _NOTES[1], [SAID, {**SAID, "system": True}], people),
+    case("releases", "repo/releases", _DIASPORA, _RELEASES, "releases.json", rows("", RELEASE)),
+    by_hand("repo/releases", MADE, RELEASE),
+    case("projects that a search found", "search", {"query": "x"}, "projects", "projects.json", rows("", PROJECT)),
+    case("a search by hand", "search", {"query": "x", "host": "gitlab.com"}, "projects", [TOOLS], rows("", PROJECT)),
+    case("a group's projects", "group/repos", {"group": "ada"}, "groups/ada/projects", [TOOLS], rows("", PROJECT)),
     Case(
         "an account that a server shows to everybody",
         "profile",
@@ -280,19 +266,16 @@ CASES: tuple[Case, ...] = (
         {f"{_API}/users": [ADA], f"{_API}/users/22": WHOLE},
         lambda _listed, whole: ACCOUNT(whole),
     ),
-    Case(
-        "a login that nobody has",
-        "profile",
-        {"handle": "nobody"},
-        {f"{_API}/users": "recorded_empty.json"},
-        refused=NotFound,
-    ),
-    Case(
-        "an account's projects by hand",
-        "profile/repos",
-        _LOGIN,
-        {f"{_API}/users": [ADA], f"{_API}/users/22/projects": [TOOLS]},
-        rows("", PROJECT),
-        has_more=False,
+    case("nobody's login", "profile", {"handle": "no"}, "users", "recorded_empty.json", None, refused=NotFound),
+    *(
+        Case(
+            resource,
+            resource,
+            _LOGIN,
+            {f"{_API}/users": [ADA], f"{_API}/users/22/{path}": [TOOLS]},
+            rows("", PROJECT),
+            has_more=False,
+        )
+        for resource, path in (("profile/repos", "projects"), ("profile/starred", "starred_projects"))
     ),
 )

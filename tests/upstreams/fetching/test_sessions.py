@@ -19,9 +19,8 @@ from tests.fakes.scripted_exchange import LONG_S, SILENCE, outcomes
 from tests.upstreams.fetching.test_site import ASK, SIGN_IN_S, Members, site_over
 from upstreams.fetching.sessions import SIGNING_IN_MS, SharedSession
 from upstreams.fetching.site import Site
-from upstreams.model.endpoint import Session
 from upstreams.model.errors import UpstreamFailed
-from upstreams.model.steps import Answer
+from upstreams.model.steps import Answer, Session
 
 KEY = b"sluice:{session:odd}"
 SESSION = Session((("authorization", "t9"),), 100.0)

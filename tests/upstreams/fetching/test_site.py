@@ -30,11 +30,11 @@ from upstreams.fetching.sessions import RENEWED_APART_S
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
-from upstreams.model.endpoint import Endpoint, Platform, Session, SessionSteps, basic, client_credentials
+from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.fields import obj
 from upstreams.model.params import Credentials
-from upstreams.model.steps import Answer, Call, Missing
+from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, basic, client_credentials
 from upstreams.transport.http import HttpCall
 
 LOGIN = "/v1/login"

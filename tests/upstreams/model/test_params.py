@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from upstreams.model.endpoint import Located
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Address, Args, Host, Param
 from upstreams.platforms import load_platforms
@@ -97,10 +98,11 @@ def test_every_example_is_a_value(param: Param) -> None:
 
 
 def test_an_address_tells_the_host_to_read_from_and_its_name_there() -> None:
-    instance = Host("instance", default="example.org")
-    at_address, host = Args({"url": "example.net/7", "instance": "example.org"}).located(instance, "id")
-    assert (at_address.text("id"), host) == ("7", "example.net")
-    assert Args({"id": "8"}).located(instance, "id") == (Args({"id": "8"}), "")
+    url, number = Param("url", "Its address.", "https://example.org/7", type="url"), Param("id", "Its number.", "7")
+    post = Located(Host("instance", default="example.org"), url, number)
+    placed = post.placed(Args({"url": "example.net/7", "instance": "example.org"}))
+    assert (placed.text("id"), placed.text("instance")) == ("7", "example.net")
+    assert post.placed(Args({"id": "8"})) == Args({"id": "8"})
     with pytest.raises(InvalidArgument) as refusal:
-        Args({"url": "localhost/7"}).located(instance, "id")
+        post.placed(Args({"url": "localhost/7"}))
     assert refusal.value.param == "url"

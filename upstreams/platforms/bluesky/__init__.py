@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Pages, listing, listing_by, single
-from upstreams.model.endpoint import Endpoint, Fallback, Platform, Session, SessionSteps
+from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.fields import obj, text
 from upstreams.model.paging import ByToken
 from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
-from upstreams.model.steps import Call, Many
+from upstreams.model.steps import Call, Many, Session, SessionSteps
 from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, LIKING, POST_URL, comments, likes, post, posts, profiles
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, post_of
 

@@ -12,7 +12,7 @@ from upstreams.model.paging import ByLastId, ByOffset, Whole
 from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.discourse import reads
-from upstreams.platforms.discourse.reads import HOST, LIMIT, POST_ID, POST_URL
+from upstreams.platforms.discourse.reads import HOST, LIMIT, ONE_TOPIC, TOPIC
 from upstreams.platforms.discourse.records import (
     action_of,
     byline_of,
@@ -60,7 +60,6 @@ GROUP = Param(
 
 _JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
 """The map of a topic once its author is found."""
-_ONE_POST = (("url", "id"),)
 
 
 def _topics(resource: str, summary: str, call: Get) -> Endpoint:
@@ -90,22 +89,14 @@ PLATFORM = Platform(
         _topics(
             "profile/posts", "The topics that an account began.", Get("/topics/created-by/{handle}.json", handle=HANDLE)
         ),
-        Endpoint(
-            "post",
-            "One topic, with the words of its first post.",
-            POST,
-            reads.post,
-            (POST_URL, POST_ID),
-            one_of=_ONE_POST,
-            record=topic_of,
-        ),
+        single("post", "One topic, with the words of its first post.", POST, TOPIC, topic_of, located=ONE_TOPIC),
         Endpoint(
             "post/comments",
             "The posts behind the first one of a topic, oldest first.",
             COMMENT_LIST,
             reads.comments,
-            (POST_URL, POST_ID, LIMIT),
-            one_of=_ONE_POST,
+            (LIMIT,),
+            located=ONE_TOPIC,
             record=numbered_comment_of,
         ),
         listing(

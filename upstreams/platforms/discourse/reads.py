@@ -7,16 +7,16 @@ from typing import Any
 
 from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages
+from upstreams.model.endpoint import Located
 from upstreams.model.fields import ident, obj, parts, rows
 from upstreams.model.paging import ByPage
 from upstreams.model.params import Args, Host, Param, limit
-from upstreams.model.steps import Page, Single, Steps
+from upstreams.model.steps import Page, Steps
 from upstreams.platforms.discourse.records import (
     byline_of,
     found_post_of,
     listed_topic_of,
     numbered_comment_of,
-    topic_of,
 )
 
 HOST = Host("host", default="meta.discourse.org")
@@ -30,10 +30,11 @@ POST_URL = Param(
     pattern=r"[^/]+/\d{1,18}",
     problem="must be the address of a topic, such as https://meta.discourse.org/t/how-to-search/7943",
 )
+ONE_TOPIC = Located(HOST, POST_URL, POST_ID)
 _PORTION = 20
 """The posts that come with a topic, and those that may be asked for at once."""
 LIMIT = limit(_PORTION)
-_TOPIC = Get("/t/{id}.json", id=POST_ID)
+TOPIC = Get("/t/{id}.json", id=POST_ID)
 _POSTS = Get("/t/{id}/posts.json", id=POST_ID)
 TOPICS = Pages(
     listed_topic_of,
@@ -58,17 +59,9 @@ def topics(call: Get, args: Args) -> Steps:
     return page
 
 
-def post(args: Args) -> Steps:
-    """One topic, with the words of its first post."""
-    args, host = args.located(HOST, "id")
-    answer = yield replace(_TOPIC.at(args), accepts=topic_of).to(host)
-    return Single(topic_of.read(answer.body, args.values))
-
-
 def comments(args: Args) -> Steps:
     """The posts behind the first one of a topic: the topic names all of them, and brings the first ones along."""
-    args, host = args.located(HOST, "id")
-    answer = yield _TOPIC.at(args).to(host)
+    answer = yield TOPIC.at(args)
     stream = obj(obj(answer.body).get("post_stream"))
     known = rows(stream.get("posts"))
     start, size = args.position("o", 0), args.number("limit")
@@ -76,7 +69,7 @@ def comments(args: Args) -> Steps:
     wanted = numbers[start : start + size]
     lacking = tuple(set(wanted) - {ident(one, "id") for one in known})
     if lacking:
-        more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)}).to(host)
+        more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)})
         known += rows(obj(obj(more.body).get("post_stream")).get("posts"))
     found = {ident(one, "id"): one for one in known}
     records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]

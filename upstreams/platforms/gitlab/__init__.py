@@ -12,14 +12,15 @@ from upstreams.model.archetypes import (
     RELEASE_LIST,
     REPOSITORY,
     REPOSITORY_LIST,
+    Archetype,
 )
-from upstreams.model.calls import Get, Pages, listing
+from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.platforms.gitlab import reads
-from upstreams.platforms.gitlab.reads import HANDLE, HOST, ISSUE, ISSUE_URL, KEYED, PAGED, REPO, REPO_URL
-from upstreams.platforms.gitlab.records import author_of, issue_of, note_of, release_of, repository_of
+from upstreams.platforms.gitlab.reads import GROUP, HANDLE, HOST, KEYED, OF_TICKET, PAGED, PROJECT, REPO, TICKET
+from upstreams.platforms.gitlab.records import author_of, issue_of, merge_request_of, release_of, repository_of
 
 QUERY = Param("query", "What to search for, in names and paths.", "parser", required=True)
 ORDER_BY = Param(
@@ -27,10 +28,28 @@ ORDER_BY = Param(
     choices=("star_count", "last_activity_at", "created_at", "similarity"),
 )  # fmt: skip
 STATE = Param("state", "Which issues.", "closed", default="opened", choices=("opened", "closed", "all"))
-_ONE_REPO = (("repo", "url"),)
-_ONE_ISSUE = (("issue", "url"),)
-_ISSUES = Pages(issue_of, PAGED)
-_RELEASES = Pages(release_of, PAGED)
+MERGE_STATE = Param(
+    "state",
+    "Which merge requests.",
+    "merged",
+    default="opened",
+    choices=("opened", "closed", "merged", "all"),
+)
+_REPOSITORIES, _ISSUES = Pages(repository_of, PAGED), Pages(issue_of, PAGED)
+
+
+def _of_repo(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Param) -> Endpoint:
+    """A list of a project."""
+    call = Get(f"/projects/{{repo}}/{resource.partition('/')[2].replace('-', '_')}", repo=REPO, **members)
+    return listing(resource, summary, archetype, call, pages, located=PROJECT)
+
+
+def _of_account(resource: str, summary: str, call: Get, pages: Pages) -> Endpoint:
+    """A list of an account's projects."""
+    return listing_by(
+        resource, summary, REPOSITORY_LIST, partial(reads.of_account, call, pages), pages, params=(HANDLE,)
+    )
+
 
 PLATFORM = Platform(
     slug="gitlab",
@@ -44,57 +63,67 @@ PLATFORM = Platform(
     rest=Remaining("ratelimit-remaining", "ratelimit-reset", window_s=600.0),
     pace=Pace(400, per_s=600),
     endpoints=(
-        Endpoint(
-            "repo", "One project.", REPOSITORY, reads.repo, (REPO, REPO_URL), one_of=_ONE_REPO, record=repository_of
+        single(
+            "repo",
+            "One project.",
+            REPOSITORY,
+            Get("/projects/{repo}", repo=REPO, license=True),
+            repository_of,
+            located=PROJECT,
         ),
-        Endpoint(
-            "repo/issues",
-            "A project's issues, the newest first.",
+        _of_repo("repo/issues", "A project's issues, the newest first.", POST_LIST, _ISSUES, state=STATE),
+        _of_repo(
+            "repo/merge-requests",
+            "A project's merge requests, the newest first.",
             POST_LIST,
-            partial(reads.of_repo, Get("/projects/{repo}/issues", state=STATE), _ISSUES),
-            (REPO, REPO_URL, STATE, *PAGED.params()),
-            one_of=_ONE_REPO,
-            record=issue_of,
-            never=("total",),
+            Pages(merge_request_of, PAGED),
+            state=MERGE_STATE,
         ),
-        Endpoint(
-            "repo/releases",
-            "A project's releases, the newest first.",
-            RELEASE_LIST,
-            partial(reads.of_repo, Get("/projects/{repo}/releases"), _RELEASES),
-            (REPO, REPO_URL, *PAGED.params()),
-            one_of=_ONE_REPO,
-            record=release_of,
-            never=("total",),
+        _of_repo("repo/releases", "A project's releases, the newest first.", RELEASE_LIST, Pages(release_of, PAGED)),
+        _of_repo("repo/forks", "A project's forks.", REPOSITORY_LIST, _REPOSITORIES),
+        single(
+            "issue",
+            "One issue.",
+            POST,
+            Get("/projects/{repo}/issues/{number}", **OF_TICKET),
+            issue_of,
+            located=TICKET,
         ),
-        Endpoint("issue", "One issue.", POST, reads.issue, (ISSUE, ISSUE_URL), one_of=_ONE_ISSUE, record=issue_of),
-        Endpoint(
+        listing_by(
             "issue/comments",
             "What people wrote on an issue, oldest first.",
             COMMENT_LIST,
             reads.notes,
-            (ISSUE, ISSUE_URL, *PAGED.params()),
-            one_of=_ONE_ISSUE,
+            reads.NOTES,
+            located=TICKET,
             description="The system's own notes, of changed labels and such, are left out: a page may be short.",
-            record=note_of,
-            never=("total",),
         ),
         listing(
             "search",
             "Projects by query.",
             REPOSITORY_LIST,
             Get("/projects", search=QUERY, order_by=ORDER_BY),
-            Pages(repository_of, PAGED),
+            _REPOSITORIES,
+        ),
+        listing(
+            "group/repos",
+            "A group's projects, the newest first.",
+            REPOSITORY_LIST,
+            Get("/groups/{group}/projects", group=GROUP),
+            _REPOSITORIES,
         ),
         Endpoint("profile", "One account.", AUTHOR, reads.profile, (HANDLE,), record=author_of),
-        Endpoint(
+        _of_account(
             "profile/repos",
             "An account's projects, the newest first.",
-            REPOSITORY_LIST,
-            reads.profile_repos,
-            (HANDLE, *KEYED.params()),
-            record=repository_of,
-            never=("total",),
+            Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset"),
+            Pages(repository_of, KEYED),
+        ),
+        _of_account(
+            "profile/starred",
+            "The projects that an account starred, those with the latest activity first.",
+            Get("/users/{user}/starred_projects", order_by="last_activity_at"),
+            _REPOSITORIES,
         ),
     ),
 )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from upstreams.model.calls import Get, Pages
+from upstreams.model.calls import Get, Pages, made
+from upstreams.model.endpoint import Located
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import Json, ident, obj, rows
 from upstreams.model.paging import ByLink, ByPage
 from upstreams.model.params import Args, Host, Param
-from upstreams.model.steps import Call, Missing, Page, Single, Steps
-from upstreams.platforms.gitlab.records import author_of, issue_of, note_of, repository_of
+from upstreams.model.steps import Call, Missing, Single, Steps
+from upstreams.platforms.gitlab.records import author_of, note_of
 
 HOST = Host("host", default="gitlab.com")
 _NAME = r"[\w-][\w.-]*"
@@ -62,55 +66,37 @@ HANDLE = Param(
     fold=True,
     pattern=_NAME, problem="must be a login, such as dzaporozhets",
 )  # fmt: skip
+GROUP = Param(
+    "group", "The group: its path, with those above it.", "gitlab-org", required=True, length_max=300,
+    fold=True, forms=(rf"[^/:@]+/(?:groups/)?({_LAZY_PATH}|{_NAME}?)(?:/-/.*)?",), pattern=rf"{_NAME}(?:/{_NAME})*",
+    problem="must be a group's path, such as gitlab-org",
+)  # fmt: skip
 PAGED = ByPage("page", size="per_page", header="x-next-page")
 """Most lists count their pages; a header tells the next one, and is empty on the last."""
 KEYED = ByLink("id_before", "page", size="per_page")
 """Projects of an account go on behind the last one's number; older servers count their pages here too."""
 
-_PROJECT = Get("/projects/{repo}", license=True)
-_ISSUE = Get("/projects/{repo}/issues/{number}")
-_NOTES = Get("/projects/{repo}/issues/{number}/notes", sort="asc", order_by="created_at")
+PROJECT = Located(HOST, REPO, REPO_URL)
+TICKET = Located(HOST, ISSUE, ISSUE_URL)
+
+
+def _part(number: int, issue: str | None) -> str | None:
+    """The project of an issue, or its number there, of either parameter."""
+    return issue and re.split(r"[/#](?=\d+$)", issue)[number]
+
+
+OF_TICKET = {"repo": made(partial(_part, 0), ISSUE), "number": made(partial(_part, 1), ISSUE)}
+NOTES = Pages(note_of, PAGED)
+_NOTES = Get("/projects/{repo}/issues/{number}/notes", sort="asc", order_by="created_at", **OF_TICKET)
 _USERS = Get("/users", username=HANDLE)
 _USER = Get("/users/{user}").via(optional=True)
-_OWNED = Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset")
-_OWNED_PAGES = Pages(repository_of, KEYED)
-
-
-def _numbered(args: Args) -> tuple[Args, dict[str, str], str]:
-    """The arguments of an issue, its project and number there, and the host that its address names."""
-    args, host = args.located(HOST, "issue")
-    repo, _, number = args.text("issue").rpartition("/" if host else "#")
-    return args, {"repo": repo, "number": number}, host
-
-
-def repo(args: Args) -> Steps:
-    """One project."""
-    args, host = args.located(HOST, "repo")
-    answer = yield _PROJECT.at(args, repo=args.text("repo")).to(host)
-    return Single(repository_of(obj(answer.body), args.values))
-
-
-def of_repo(call: Get, pages: Pages, args: Args) -> Steps:
-    """A list of a project."""
-    args, host = args.located(HOST, "repo")
-    answer = yield call.at(args, pages, repo=args.text("repo")).to(host)
-    return pages.page(args, answer)
-
-
-def issue(args: Args) -> Steps:
-    """One issue."""
-    args, place, host = _numbered(args)
-    answer = yield _ISSUE.make(args, "json", {}, place).to(host)
-    return Single(issue_of(obj(answer.body), args.values))
 
 
 def notes(args: Args) -> Steps:
     """The comments on an issue; the system's own notes are left out of a page, which may leave it empty."""
-    args, place, host = _numbered(args)
-    answer = yield _NOTES.make(args, "json", PAGED.query(args), place).to(host)
-    found = rows(answer.body)
-    said = [note_of(row, args.values) for row in found if row.get("system") is not True]
-    return Page(said, PAGED.following(args, answer, {}, found))
+    answer = yield replace(_NOTES.at(args, NOTES), accepts="json")
+    people = [row for row in rows(answer.body) if row.get("system") is not True]
+    return NOTES.page(args, answer._replace(body=people))
 
 
 def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
@@ -132,8 +118,8 @@ def profile(args: Args) -> Steps:
     return Single(author_of(obj(answer.body) if answer else listed, args.values))
 
 
-def profile_repos(args: Args) -> Steps:
-    """An account's projects, the newest first."""
+def of_account(call: Get, pages: Pages, args: Args) -> Steps:
+    """A list of an account."""
     number, _ = yield from _account(args)
-    answer = yield _OWNED.at(args, _OWNED_PAGES, user=number)
-    return _OWNED_PAGES.page(args, answer)
+    answer = yield call.at(args, pages, user=number)
+    return pages.page(args, answer)

@@ -84,6 +84,9 @@ issue_of = record_map(
     },
 )
 """An issue, by its number in the project."""
+merge_request_of = issue_of.with_fields(
+    ext={"draft": read.flag("draft", "work_in_progress"), "merged_at": read.instant("merged_at")}
+)
 note_of = record_map(
     comment,
     id=read.ident("id"),

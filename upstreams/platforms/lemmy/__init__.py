@@ -16,6 +16,7 @@ from upstreams.platforms.lemmy.reads import (
     NAME,
     NEW_SORT,
     OLD_SORT,
+    ONE_POST,
     POST_ID,
     QUERY,
     SCOPE,
@@ -103,7 +104,7 @@ PLATFORM = Platform(
             one_post_of,
             archetype=POST,
             calls=(Get("/post", id=POST_ID), Get("/post", id=POST_ID)),
-            of_post=True,
+            located=ONE_POST,
         ),
         listing_of(
             "post/comments",
@@ -115,7 +116,7 @@ PLATFORM = Platform(
                 Get("/comment/list", post_id=POST_ID, sort=COMMENT_SORT),
                 "comments",
             ),
-            of_post=True,
+            located=ONE_POST,
         ),
         single_of(
             "profile",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from upstreams.model.archetypes import Archetype
 from upstreams.model.calls import Get, Pages, made
-from upstreams.model.endpoint import Endpoint
+from upstreams.model.endpoint import Endpoint, Located
 from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByPage, ByToken, Paging
@@ -90,7 +90,7 @@ def _span_s(sort: str | None) -> int | None:
 OLD_SORT, NEW_SORT, SPAN_S = made(in_capitals, SORT), made(_order, SORT), made(_span_s, SORT)
 
 
-_OF_POST, _ONE_POST = (POST_URL,), (("url", "id"),)
+ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
 
 
@@ -111,14 +111,12 @@ def single_of(
     *,
     archetype: Archetype,
     calls: tuple[Get, Get],
-    of_post: bool = False,
+    located: Located | None = None,
 ) -> Endpoint:
     """An endpoint of one record, from the call of version 3 or that of version 4."""
     old, new = calls
     read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
-    params = (*_OF_POST, *old.params) if of_post else old.params
-    one_of = _ONE_POST if of_post else ()
-    return Endpoint(resource, summary, archetype, read, params, one_of=one_of, record=record, never=("total",))
+    return Endpoint(resource, summary, archetype, read, old.params, located=located, record=record, never=("total",))
 
 
 def listing_of(
@@ -128,35 +126,32 @@ def listing_of(
     *,
     archetype: Archetype,
     listed: Listed,
-    of_post: bool = False,
+    located: Located | None = None,
 ) -> Endpoint:
     """An endpoint of a list, from the call of version 3 or that of version 4."""
     old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
-    params = (*(_OF_POST if of_post else ()), *listed.old.params, *NUMBERED.params())
-    one_of = _ONE_POST if of_post else ()
-    return Endpoint(resource, summary, archetype, read, params, one_of=one_of, record=record, never=("total",))
+    params = (*listed.old.params, *NUMBERED.params())
+    return Endpoint(resource, summary, archetype, read, params, located=located, record=record, never=("total",))
 
 
 def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
-    args, host = args.located(INSTANCE, "id")
-    answer = yield old.at(args).to(host)
+    answer = yield old.at(args)
     if not answer:
         _hold(answer)
-        answer = yield new.at(args).to(host)
+        answer = yield new.at(args)
     return Single(record.read(answer.body))
 
 
 def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
-    args, host = args.located(INSTANCE, "id")
     call, pages = old
     is_newer = pages.paging is NUMBERED and args.token() is not None  # the page before came from version 4
-    answer = None if is_newer else (yield call.at(args, pages).to(host))
+    answer = None if is_newer else (yield call.at(args, pages))
     if not answer:
         if answer is not None:
             _hold(answer)
         call, pages = new
-        answer = yield call.at(args, pages).to(host)
+        answer = yield call.at(args, pages)
     return pages.page(args, answer)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from upstreams.model.archetypes import ANALYTICS, AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, Archetype
-from upstreams.model.calls import Get, Pages, listing
+from upstreams.model.calls import Get, Pages, listing, single
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.maps import RecordMap, Rows
 from upstreams.model.paging import ByLink, ByOffset, Once, Whole
 from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.platforms.mastodon import reads
-from upstreams.platforms.mastodon.reads import HANDLE, INSTANCE, POST_ID, POST_URL, USER_ID
+from upstreams.platforms.mastodon.reads import HANDLE, INSTANCE, ONE_POST, POST_ID, USER_ID
 from upstreams.platforms.mastodon.records import author_of, comment_of, link_of, post_of, profile_of, trend_of
 
 NO_REPLIES = Param("exclude_replies", "Whether to leave replies out.", "true", type="boolean")
@@ -23,7 +23,6 @@ TAG = Param(
 QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
 
 _ONE_ACCOUNT = (("handle", "user_id"),)
-_ONE_POST = (("url", "id"),)
 _NEEDS_LOGIN = "authenticated user"
 _OLDER, _ACCOUNTS_PAGED = ByLink("max_id", size_max=40), ByLink("max_id", size_max=80)
 
@@ -39,10 +38,9 @@ def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more
 
 def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
     """A list of a post."""
-    read = partial(reads.of_post, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages)
-    params = (POST_URL, POST_ID, *pages.paging.params())
-    record = pages.record if isinstance(pages.record, RecordMap) else None
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_POST, record=record, never=("total",))
+    return listing(
+        resource, summary, archetype, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages, located=ONE_POST
+    )
 
 
 def _search(type_: str) -> Get:
@@ -74,7 +72,7 @@ PLATFORM = Platform(
         _of_account("profile/posts", "An account's posts, newest first.", "statuses", post_of, NO_REPLIES, NO_BOOSTS),
         _of_account("followers", "An account's followers.", "followers", author_of),
         _of_account("following", "The accounts that an account follows.", "following", author_of),
-        Endpoint("post", "One post.", POST, reads.post, (POST_URL, POST_ID), one_of=_ONE_POST, record=post_of),
+        single("post", "One post.", POST, Get("/v1/statuses/{id}", id=POST_ID), post_of, located=ONE_POST),
         _of_post(
             "post/comments",
             "The replies to a post, parents first: 60 of them at most.",

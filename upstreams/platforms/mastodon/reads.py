@@ -1,14 +1,15 @@
-"""Mastodon's reads of more than one call: lists of an account need its number, and a post's address names its host."""
+"""Mastodon's parameters, and its reads of more than one call: lists of an account need its number."""
 
 from __future__ import annotations
 
 from upstreams.model.archetypes import analytics, ranked
 from upstreams.model.calls import Get, Pages, made
+from upstreams.model.endpoint import Located
 from upstreams.model.errors import UnexpectedBody
 from upstreams.model.maps import Rows
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
 from upstreams.model.steps import Single, Steps
-from upstreams.platforms.mastodon.records import post_of, profile_of
+from upstreams.platforms.mastodon.records import profile_of
 
 INSTANCE = Host("instance", default="mastodon.social")
 HANDLE = Param(
@@ -32,11 +33,10 @@ POST_URL = Param(
     pattern=r"[^/]+/\d{1,30}",
     problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",
 )
-
+ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 
 _LOOKUP = Get("/v1/accounts/lookup", acct=made(at_host, HANDLE)).via(accepts=profile_of)
 _BY_NUMBER = Get("/v1/accounts/{user_id}", user_id=USER_ID).via(accepts=profile_of)
-_STATUS = Get("/v1/statuses/{id}", id=POST_ID).via(accepts=post_of)
 
 
 def profile(args: Args) -> Steps:
@@ -54,20 +54,6 @@ def of_account(call: Get, pages: Pages, args: Args) -> Steps:
     if number is None:
         raise UnexpectedBody("an account came without its number")
     answer = yield call.at(args, pages, account=number)
-    return pages.page(args, answer)
-
-
-def post(args: Args) -> Steps:
-    """One post."""
-    args, host = args.located(INSTANCE, "id")
-    answer = yield _STATUS.at(args).to(host)
-    return Single(post_of.read(answer.body))
-
-
-def of_post(call: Get, pages: Pages, args: Args) -> Steps:
-    """A list of a post."""
-    args, host = args.located(INSTANCE, "id")
-    answer = yield call.at(args, pages).to(host)
     return pages.page(args, answer)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from upstreams.content import CAPTIONS
 from upstreams.model.archetypes import (
     AUTHOR,
@@ -14,13 +12,11 @@ from upstreams.model.archetypes import (
     POST,
     POST_LIST,
     TRANSCRIPT,
-    Archetype,
 )
 from upstreams.model.calls import Get, Pages, listing, made, single
-from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.endpoint import Endpoint, Located, Platform
 from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import flag, ident, obj, part, rows, text
-from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByOffset
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
 from upstreams.model.paths import told_call
@@ -62,8 +58,8 @@ CHANNEL = made(at_host, _name("channel's", "joinpeertube", "(?:c|video-channels)
 _ID = r"[A-Za-z0-9-]{1,36}"
 
 
-def _located(what: str, example: str, path: str) -> tuple[Param, Param]:
-    """The parameters that name something by its address, or by its id on the instance."""
+def _located(what: str, example: str, path: str) -> Located:
+    """A subject that is named by its address, or by its id on the instance."""
     address = f"https://framatube.org/{example}"
     url = Param(
         "url",
@@ -77,7 +73,7 @@ def _located(what: str, example: str, path: str) -> tuple[Param, Param]:
     name = Param(
         "id", f"The {what}'s id on the instance, in any of its forms.", example.rpartition("/")[2], pattern=_ID
     )
-    return url, name
+    return Located(INSTANCE, url, name)
 
 
 VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", r"w(?!/p/)|videos/watch(?!/playlist/)|videos/embed")
@@ -93,38 +89,21 @@ LANGUAGE = Param(
 )
 _CLOSED = ("private", "internal", "password", "authenticate", "blocklisted")
 """Words of a refusal that is about who may see a video."""
-_ONE_OF = (("url", "id"),)
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
-_COMMENTS = Pages(comment_of, _PAGED, "data")
-
-
-def _one(call: Get, record: RecordMap, args: Args) -> Steps:
-    args, host = args.located(INSTANCE, "id")
-    answer = yield call.at(args).to(host)
-    return Single(record.read(answer.body, args.values))
-
-
-def _comments(call: Get, args: Args) -> Steps:
-    args, host = args.located(INSTANCE, "id")
-    answer = yield call.at(args, _COMMENTS).to(host)
-    return _COMMENTS.page(args, answer)
-
-
-def _replies(call: Get, args: Args) -> Steps:
-    args, host = args.located(INSTANCE, "id")
-    answer = yield call.at(args).to(host)
-    return Page(replies_of(rows(obj(answer.body).get("children")), args.values))
-
-
-_CAPTIONS = Get("/videos/{id}/captions", id=VIDEO[1])
+_REPLIES = Get("/videos/{id}/comment-threads/{thread}", id=VIDEO.name, thread=COMMENT_ID)
+_CAPTIONS = Get("/videos/{id}/captions", id=VIDEO.name)
 _NO_CAPTIONS = "no_captions"
+
+
+def _replies(args: Args) -> Steps:
+    answer = yield _REPLIES.at(args)
+    return Page(replies_of(rows(obj(answer.body).get("children")), args.values))
 
 
 def _transcript(args: Args) -> Steps:
     """The words of a video; captions that people wrote go before those that a program did."""
-    args, host = args.located(INSTANCE, "id")
-    answer = yield _CAPTIONS.at(args).to(host)
+    answer = yield _CAPTIONS.at(args)
     tracks = rows(obj(answer.body).get("data"))
     wanted = args.text_or_none("language") or ""
     of_language = [one for one in tracks if _is_in(wanted, ident(part(one, "language"), "id") or "")]
@@ -133,7 +112,7 @@ def _transcript(args: Args) -> Steps:
         raise NotFound(problem, reason=_NO_CAPTIONS)
     track = min(of_language, key=lambda one: flag(one, "automaticallyGenerated") is True)
     path = text(track, "captionPath")
-    address = text(track, "fileUrl") or (path and f"https://{host or args.text('instance')}{path}")
+    address = text(track, "fileUrl") or (path and f"https://{args.text('instance')}{path}")
     call = told_call(address, source="files", accepts=CAPTIONS)
     if call is None:
         raise UnexpectedBody("a track without the address of its file came")
@@ -144,13 +123,6 @@ def _transcript(args: Args) -> Steps:
 def _is_in(wanted: str, language: str) -> bool:
     """Whether a language is the one that is wanted, or that of a country: en-gb is en."""
     return not wanted or language.lower() == wanted or language.lower().startswith(f"{wanted}-")
-
-
-def _single(resource: str, summary: str, record: RecordMap, *, archetype: Archetype, call: Get) -> Endpoint:
-    """An endpoint of one record at an address."""
-    params = PLAYLIST if archetype is COLLECTION else VIDEO
-    read = partial(_one, call.via(accepts=record), record)
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_OF, record=record)
 
 
 PLATFORM = Platform(
@@ -187,23 +159,22 @@ PLATFORM = Platform(
             Get("/videos", sort="-trending"),
             _VIDEOS,
         ),
-        _single("video", "One video.", whole_video_of, archetype=POST, call=Get("/videos/{id}", id=VIDEO[1])),
-        Endpoint(
+        single("video", "One video.", POST, Get("/videos/{id}", id=VIDEO.name), whole_video_of, located=VIDEO),
+        listing(
             "video/comments",
             "The comments on a video itself, newest first.",
             COMMENT_LIST,
-            partial(_comments, Get("/videos/{id}/comment-threads", id=VIDEO[1])),
-            (*VIDEO, *_PAGED.params()),
-            one_of=_ONE_OF,
-            record=comment_of,
+            Get("/videos/{id}/comment-threads", id=VIDEO.name),
+            Pages(comment_of, _PAGED, "data"),
+            located=VIDEO,
         ),
         Endpoint(
             "video/comment/replies",
             "The replies to a comment, as a tree.",
             COMMENT_LIST,
-            partial(_replies, Get("/videos/{id}/comment-threads/{thread}", id=VIDEO[1], thread=COMMENT_ID)),
-            (*VIDEO, COMMENT_ID),
-            one_of=_ONE_OF,
+            _replies,
+            (COMMENT_ID,),
+            located=VIDEO,
             never=("total", "engagement.likes", "flags.pinned", "author.verified"),
         ),
         Endpoint(
@@ -211,9 +182,9 @@ PLATFORM = Platform(
             "The words of a video, of its captions.",
             TRANSCRIPT,
             _transcript,
-            (*VIDEO, LANGUAGE),
+            (LANGUAGE,),
             tier="premium",
-            one_of=_ONE_OF,
+            located=VIDEO,
         ),
         single("profile", "One account.", AUTHOR, Get("/accounts/{name}", name=ACCOUNT), author_of),
         listing(
@@ -245,12 +216,13 @@ PLATFORM = Platform(
             Get("/video-channels/{name}/video-playlists", name=CHANNEL),
             Pages(playlist_of, _PAGED, "data"),
         ),
-        _single(
+        single(
             "playlist",
             "One playlist.",
+            COLLECTION,
+            Get("/video-playlists/{id}", id=PLAYLIST.name),
             playlist_of,
-            archetype=COLLECTION,
-            call=Get("/video-playlists/{id}", id=PLAYLIST[1]),
+            located=PLAYLIST,
         ),
     ),
 )
