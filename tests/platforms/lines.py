@@ -10,6 +10,15 @@ from typing import NamedTuple
 from upstreams.platforms import load_platforms
 
 _PROJECT = Path(__file__).resolve().parents[2]
+DECLARED = frozenset(
+    {
+        "app_store", "discourse", "gitlab", "lemmy", "mastodon", "peertube", "podcasts", "steam", "telegram", "wikipedia",
+        "youtube",
+    }
+)  # fmt: skip
+"""The platforms that were first declared in today's form."""
+LINES_MAX = 60
+"""The lines an endpoint that their median may have."""
 
 
 class Lines(NamedTuple):
@@ -42,18 +51,24 @@ def lines_of_platforms() -> Iterator[Lines]:
         )
 
 
+def median_of_declared() -> float:
+    """The median of lines an endpoint, of the platforms that were first declared in today's form."""
+    return median(one.each for one in lines_of_platforms() if one.slug in DECLARED)
+
+
 def _lines(path: Path) -> int:
     return sum(1 for line in path.read_text().splitlines() if line.strip())
 
 
 def main() -> None:
-    """Print a line a platform, and the median."""
+    """Print a line a platform, and the medians."""
     found = list(lines_of_platforms())
     print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'an endpoint':>14}")
     for one in found:
         print(f"{one.slug:16}{one.endpoints:10}{one.adapter:10}{one.cases:8}{one.traps:8}{one.each:14.1f}")
     total = sum(one.endpoints for one in found)
     print(f"median {median(one.each for one in found):.1f} lines an endpoint, {total} endpoints")
+    print(f"median {median_of_declared():.1f} of {len(DECLARED)} that were first declared in today's form")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.platforms.lines import lines_of_platforms
+from tests.platforms.lines import LINES_MAX, lines_of_platforms, median_of_declared
 from upstreams.platforms import platform_slugs
 
 
@@ -11,3 +11,7 @@ def test_every_platform_is_counted_with_each_of_its_parts() -> None:
     assert tuple(sorted(found)) == platform_slugs()
     assert all(one.adapter and one.cases and one.traps for one in found.values())
     assert all(one.each == (one.adapter + one.cases + one.traps) / one.endpoints for one in found.values())
+
+
+def test_a_declared_platform_takes_few_lines_an_endpoint() -> None:
+    assert median_of_declared() <= LINES_MAX

@@ -1,7 +1,7 @@
 """Wikipedia's recordings as cases, and bodies by hand of what none of them has: views of a site, and the most viewed.
 
 These belong to no endpoint: `extract__...`, `page_info*`, `mediawiki_*` (other properties of pages, of other wikis),
-`opensearch__*` and `prefixsearch__*` (titles that begin with some letters).
+`opensearch__*` (titles that begin with some letters).
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ LISTED = table(
     ext={"namespace": "ns", "kind": "type"},
 )
 LINKED = table(article, url=address("title"), title="title", language=english, ext={"namespace": "ns"})
+TRANSLATED = table(article, url="url", title="*", language="lang", ext={"language_name": "langname"})
 FOUND = table(
     article,
     id=ident("pageid"),
@@ -93,10 +94,14 @@ def views(subject: str) -> Any:
     return lambda body: series(subject=subject, unit="views", points=[POINT(row) for row in body["items"]])
 
 
-def linked(body: Json) -> list[Json]:
-    """The table of a page's links, which stand below its number."""
-    (page,) = body["query"]["pages"].values()
-    return [LINKED(row) for row in page["links"]]
+def of_page(name: str, read: Any) -> Any:
+    """The table of a page's list, which stands below its number."""
+    return lambda body: [read(row) for page in body["query"]["pages"].values() for row in page[name]]
+
+
+def page_with(**lists: list[Json]) -> Json:
+    """The body of a page with lists."""
+    return {"query": {"pages": {"5134": {"pageid": 5134, "ns": 0, "title": "Chess", **lists}}}}
 
 
 def listed(resource: str, files: str, path: str, read: Any, **params: str | int) -> list[Case]:
@@ -120,6 +125,7 @@ SUMMARY: Json = {
     "thumbnail": {"source": "https://upload.example.org/ada.png"},
     "content_urls": {"desktop": {"page": "https://en.wikipedia.org/wiki/Ada_(name)"}},
 }
+GERMAN: Json = {"lang": "de", "langname": "German", "url": "https://de.wikipedia.org/wiki/Schach", "*": "Schach"}
 DAYS: Json = {"items": [{"timestamp": "2025010100", "views": 12}, {"timestamp": "2025010300", "views": 0}]}
 TOP: Json = {
     "items": [
@@ -166,6 +172,9 @@ CASES: tuple[Case, ...] = (
         PAGE,
     ),
     *listed("search", _SEARCHES, "query.search", FOUND, query="python", limit=10),
+    *listed(
+        "search/titles", "prefixsearch__ar prefixsearch__ba_30", "query.prefixsearch", LISTED, query="ba", limit=30
+    ),
     *listed("search/nearby", "geosearch_coord geosearch_meta", "query.geosearch", PLACE, **_LONDON),
     *listed("search/nearby", "geosearch__new_york", "query.geosearch", PLACE, latitude="40.67", longitude="-73.94"),
     *listed("random", _RANDOM, "query.random", LISTED),
@@ -179,13 +188,34 @@ CASES: tuple[Case, ...] = (
         has_more=False,
     ),
     *(
-        Case(f"links: {file}", "page/links", {"title": "Python"}, {_API: f"{file}.json"}, linked, has_more=more)
+        Case(
+            f"links: {file}",
+            "page/links",
+            {"title": "Python"},
+            {_API: f"{file}.json"},
+            of_page("links", LINKED),
+            has_more=more,
+        )
         for file, more in (
             ("links_p1", True),
             ("links_p2", False),
             ("links__minor_planets_p1", True),
             ("links__minor_planets_p2", True),
         )
+    ),
+    Case(
+        "the categories of a page by hand",
+        "page/categories",
+        {"title": "Chess"},
+        {_API: page_with(categories=[{"ns": 14, "title": "Category:Board games"}])},
+        of_page("categories", LINKED),
+    ),
+    Case(
+        "the languages of a page by hand",
+        "page/languages",
+        {"title": "Chess"},
+        {_API: page_with(langlinks=[GERMAN])},
+        of_page("langlinks", TRANSLATED),
     ),
     Case(
         "the views of a page",

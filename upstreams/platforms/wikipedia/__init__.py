@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from upstreams.model.archetypes import ANALYTICS, ARTICLE, ARTICLE_LIST, PLACE_LIST, SERIES
-from upstreams.model.calls import Get, Member, Pages, listing, made
-from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.archetypes import ANALYTICS, ARTICLE, ARTICLE_LIST, PLACE_LIST, SERIES, Archetype
+from upstreams.model.calls import Get, Member, Pages, listing, listing_by, made
+from upstreams.model.endpoint import Endpoint, Platform, Read
 from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.fields import text
+from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByOffset, ByToken, Once
 from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.model.steps import Answer
 from upstreams.platforms.wikipedia import reads
-from upstreams.platforms.wikipedia.reads import ACCESS, AGENT, DATE, FROM, GRANULARITY, LANG, LINKS, TITLE, TO
-from upstreams.platforms.wikipedia.records import found_of, linked_of, listed_of, page_of, place_of
+from upstreams.platforms.wikipedia.reads import ACCESS, AGENT, DATE, FROM, GRANULARITY, LANG, TITLE, TO
+from upstreams.platforms.wikipedia.records import found_of, linked_of, listed_of, page_of, place_of, translated_of
 
 QUERY = Param("query", "What to search for, in titles and texts.", "structured concurrency", required=True)
 CATEGORY = replace(
@@ -35,8 +37,25 @@ def _point(latitude: str, longitude: str) -> str:
     return f"{latitude}|{longitude}"
 
 
-def _query(**members: Member) -> Get:
-    return Get("/w/api.php", action="query", format="json", **members)
+def _listing(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Member) -> Endpoint:
+    """A list that the wiki's own API has."""
+    call = Get("/w/api.php", action="query", format="json", **members)
+    return listing(resource, summary, archetype, call, pages, needs=_CONTACT)
+
+
+def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **members: Member) -> Endpoint:
+    """A list of a page."""
+    mark = "pl" if prop == "links" else f"{prop[0]}l"
+    call = Get("/w/api.php", action="query", prop=prop, redirects=1, titles=TITLE, format="json", **members)
+    pages = Pages(record, ByToken(f"{mark}continue", f"continue.{mark}continue", size=f"{mark}limit"), reads.OF_PAGE)
+    read = partial(reads.of_page, call, prop, pages)
+    return listing_by(resource, summary, ARTICLE_LIST, read, pages, params=(TITLE,), needs=_CONTACT)
+
+
+def _viewed(resource: str, summary: str, read: Read, *params: Param, description: str = "") -> Endpoint:
+    """Views by day or month."""
+    spans = (*params, FROM, TO, GRANULARITY, ACCESS, AGENT)
+    return Endpoint(resource, summary, SERIES, read, spans, kind="analytics", description=description, needs=_CONTACT)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
@@ -76,11 +95,10 @@ PLATFORM = Platform(
     pace=Pace(200, per_s=60),
     endpoints=(
         Endpoint("page", "One page's summary.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
-        listing(
+        _listing(
             "search",
             "Pages by query.",
             ARTICLE_LIST,
-            _query(list="search", srsearch=QUERY, srprop="size|wordcount|timestamp|snippet", srinfo="totalhits"),
             Pages(
                 found_of,
                 ByOffset(
@@ -92,65 +110,64 @@ PLATFORM = Platform(
                 ),
                 "query.search",
             ),
-            needs=_CONTACT,
+            list="search",
+            srsearch=QUERY,
+            srprop="size|wordcount|timestamp|snippet",
+            srinfo="totalhits",
         ),
-        listing(
+        _listing(
+            "search/titles",
+            "Pages whose titles begin as the query does, the likeliest first.",
+            ARTICLE_LIST,
+            Pages(listed_of, ByOffset("psoffset", size="pslimit", more="continue.psoffset"), "query.prefixsearch"),
+            list="prefixsearch",
+            pssearch=QUERY,
+            psnamespace=0,
+        ),
+        _listing(
             "search/nearby",
             "Pages about places around a point, the nearest first.",
             PLACE_LIST,
-            _query(list="geosearch", gscoord=made(_point, LATITUDE, LONGITUDE), gsradius=RADIUS),
             Pages(place_of, Once(size="gslimit"), "query.geosearch"),
-            needs=_CONTACT,
+            list="geosearch",
+            gscoord=made(_point, LATITUDE, LONGITUDE),
+            gsradius=RADIUS,
         ),
-        listing(
+        _listing(
             "random",
             "Pages by chance, without redirects.",
             ARTICLE_LIST,
-            _query(list="random", rnnamespace=0, rnfilterredir="nonredirects"),
             Pages(listed_of, Once(size="rnlimit"), "query.random"),
-            needs=_CONTACT,
+            list="random",
+            rnnamespace=0,
+            rnfilterredir="nonredirects",
         ),
-        listing(
+        _listing(
             "category",
             "A category's pages and subcategories.",
             ARTICLE_LIST,
-            _query(
-                list="categorymembers",
-                cmtitle=made("Category:{}".format, CATEGORY),
-                cmprop="ids|title|type",
-                cmtype="page|subcat",
-            ),
             Pages(listed_of, ByToken("cmcontinue", "continue.cmcontinue", size="cmlimit"), "query.categorymembers"),
-            needs=_CONTACT,
+            list="categorymembers",
+            cmtitle=made("Category:{}".format, CATEGORY),
+            cmprop="ids|title|type",
+            cmtype="page|subcat",
         ),
-        Endpoint(
-            "page/links",
-            "The pages that a page links to.",
-            ARTICLE_LIST,
-            reads.links,
-            (TITLE, *LINKS.params()),
-            needs=_CONTACT,
-            record=linked_of,
-            never=("total",),
+        _of_page("page/links", "The pages that a page links to.", "links", linked_of),
+        _of_page("page/categories", "The categories that a page is in.", "categories", linked_of, clshow="!hidden"),
+        _of_page(
+            "page/languages", "The same page in other languages.", "langlinks", translated_of, llprop="url|langname"
         ),
-        Endpoint(
+        _viewed(
             "page/pageviews",
             "How often a page was viewed, by day or month.",
-            SERIES,
             reads.page_pageviews,
-            (TITLE, FROM, TO, GRANULARITY, ACCESS, AGENT),
-            kind="analytics",
+            TITLE,
             description="A day without views is left out; views come about a day late, and begin with July 2015.",
-            needs=_CONTACT,
         ),
-        Endpoint(
+        _viewed(
             "site/pageviews",
             "How often all pages of a language were viewed, by day or month.",
-            SERIES,
             reads.site_pageviews,
-            (FROM, TO, GRANULARITY, ACCESS, AGENT),
-            kind="analytics",
-            needs=_CONTACT,
         ),
         Endpoint(
             "top",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from upstreams.model.archetypes import analytics, series
-from upstreams.model.calls import Get
+from upstreams.model.calls import Get, Pages
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
 from upstreams.model.fields import obj, part, rows
-from upstreams.model.paging import ByToken
 from upstreams.model.params import Args, Param
-from upstreams.model.steps import Page, Single, Steps
-from upstreams.platforms.wikipedia.records import linked_of, page_of, point_of, ranked_of
+from upstreams.model.steps import Single, Steps
+from upstreams.platforms.wikipedia.records import page_of, point_of, ranked_of
 
 _LANGUAGES = """
     en ar arz ast az azb ba be bg bn bs ca ce ceb cs cy da de el eo es et eu fa fi fr ga gl gu he hi hr hu hy id is it
@@ -55,10 +55,10 @@ DATE = Param(
 )
 _LATE = timedelta(days=2)
 _SPAN = timedelta(days=29)
+OF_PAGE = "rows"
+"""The member under which a page's list is put."""
 _DISAMBIGUATION = "The title names several things: this page lists them."
 
-LINKS = ByToken("plcontinue", "continue.plcontinue", size="pllimit")
-_LINKS = Get("/w/api.php", action="query", prop="links", redirects=1, titles=TITLE, format="json")
 _SUMMARY = Get("/api/rest_v1/page/summary/{title}", title=TITLE).via(accepts=page_of)
 _OF_PAGE = Get(
     "/per-article/{lang}.wikipedia/{access}/{agent}/{title}/{granularity}/{start}/{end}",
@@ -78,18 +78,16 @@ def page(args: Args) -> Steps:
     return Single(found, (_DISAMBIGUATION,) if found["ext"]["type"] == "disambiguation" else ())
 
 
-def links(args: Args) -> Steps:
-    """The pages that a page links to; the answer holds them below the page's number."""
-    answer = yield _LINKS.make(args, "json", LINKS.query(args), {})
+def of_page(call: Get, name: str, pages: Pages, args: Args) -> Steps:
+    """A list of a page; the answer holds it below the page's number."""
+    answer = yield replace(call.at(args, pages), accepts="json")
     body = obj(answer.body)
     found = [one for one in part(part(body, "query"), "pages").values() if isinstance(one, dict)]
     if not found:
         raise UnexpectedBody("a page was due")
     if "missing" in found[0] or "invalid" in found[0]:
         raise NotFound("Wikipedia has no such page in this language.")
-    records = [linked_of(row, args.values) for row in rows(found[0].get("links", []))]
-    token = part(body, "continue").get("plcontinue")
-    return Page(records, LINKS.following(args, answer, {"continue.plcontinue": token}, records))
+    return pages.page(args, answer._replace(body={**body, OF_PAGE: found[0].get(name, [])}))
 
 
 def page_pageviews(args: Args) -> Steps:

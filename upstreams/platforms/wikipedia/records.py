@@ -55,6 +55,11 @@ linked_of = record_map(
     ext={"namespace": read.number("ns")},
 )  # fmt: skip
 """A page that another one links to, which may not be there."""
+translated_of = record_map(
+    article, id=read.always(None), url=read.text("url"), title=read.text("*"), text=read.always(None),
+    language=read.text("lang"), ext={"language_name": read.text("langname")},
+)  # fmt: skip
+"""The same page in another language."""
 found_of = listed_of.with_fields(
     id=read.ident("pageid"),
     description=read.html("snippet"),
