@@ -12,8 +12,8 @@ from upstreams.platforms import load_platforms
 _PROJECT = Path(__file__).resolve().parents[2]
 DECLARED = frozenset(
     {
-        "app_store", "discourse", "gitlab", "lemmy", "mastodon", "peertube", "podcasts", "steam", "telegram", "wikipedia",
-        "youtube",
+        "app_store", "discourse", "gitlab", "lemmy", "mastodon", "peertube", "podcasts", "steam", "telegram",
+        "wikipedia", "youtube",
     }
 )  # fmt: skip
 """The platforms that were first declared in today's form."""
