@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 Kind = Literal["value", "object", "list"]
+Only = Literal["", "text", "texts"]
 
 
 @dataclass(slots=True)
@@ -18,8 +19,8 @@ class Shape:
 
     kind: Kind = "object"
     members: dict[str, Shape] = field(default_factory=dict)
-    is_text: bool = False
-    """Whether a value is read as text and as nothing else: then a decoder makes text of it, and refuses the rest."""
+    only: Only = ""
+    """The one form in which a value is read, if there is one: then a decoder makes that of it, and refuses the rest."""
     takes_given: bool = False
     """Whether the function of it takes the request's values too."""
     inner: dict[str, Shape] = field(default_factory=dict)
@@ -27,13 +28,13 @@ class Shape:
     type: type[msgspec.Struct] | None = None
     """The type that a decoder makes of it, once there is one."""
 
-    def member(self, name: str, kind: Kind, *, is_text: bool = False) -> Shape:
+    def member(self, name: str, kind: Kind, only: Only = "") -> Shape:
         """The member of this name, which is read as this kind.
 
         Raises:
             TypeError: it is read as another kind too.
         """
-        found = self.members.setdefault(name, Shape(kind, is_text=is_text))
+        found = self.members.setdefault(name, Shape(kind, only=only))
         if found.kind != kind:
             raise TypeError(f"{name} is read as {found.kind} and as {kind}")
         return found
@@ -45,7 +46,14 @@ class Shape:
 
 OR_SELF = "?"
 """Ends a name in a path: the object under it, or where there is none the one that would hold it."""
-_PLACE = "<text {}>"
+_PLACE = "<value {}>"
+_READ: dict[tuple[Only, bool], str] = {
+    ("text", True): "({x} or None)",
+    ("text", False): "(v if (v := {x}) and v.__class__ is str else None)",
+    ("texts", True): '(v if (v := {x}) is None or "" not in v else [e for e in v if e])',
+    ("texts", False): "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)",
+}
+"""Reads a value in a form, where a decoder has made that form of it, and where it may be anything."""
 _EMPTY: dict[str, Any] = {}
 
 
@@ -64,8 +72,8 @@ class _Program:
     names: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, Shape] = field(default_factory=dict)
     """The names that stand for an object of this shape that is not there."""
-    texts: list[tuple[Shape, str]] = field(default_factory=list)
-    """The texts that are read, by the number of their place in the code."""
+    typed: list[tuple[Shape, str, Only]] = field(default_factory=list)
+    """The values that are read in one form, by the number of their place in the code."""
     variables: int = 0
     takes_given: bool = False
 
@@ -93,19 +101,18 @@ class _Program:
         self.absent[name] = shape
         return name
 
-    def text(self, shape: Shape, found: str) -> str:
-        """Return a place in the code for a text: whether its member is text alone is known when all are read."""
-        self.texts.append((shape, found))
-        return _PLACE.format(len(self.texts) - 1)
+    def only(self, shape: Shape, found: str, form: Only) -> str:
+        """Return a place in the code for a value: whether its member has this form alone is known when all are read."""
+        self.typed.append((shape, found, form))
+        return _PLACE.format(len(self.typed) - 1)
 
     def code(self, lines: Iterable[str]) -> str:
         """Return the lines as one function."""
         head = "def read(o, given):" if self.takes_given else "def read(o):"
         code = "\n    ".join((head, *lines))
-        for place, (shape, found) in enumerate(self.texts):
-            is_made_so = shape.is_text and not self.from_json
-            read = f"({found} or None)" if is_made_so else f"(v if (v := {found}) and v.__class__ is str else None)"
-            code = code.replace(_PLACE.format(place), read)
+        for place, (shape, found, form) in enumerate(self.typed):
+            is_made_so = shape.only == form and not self.from_json
+            code = code.replace(_PLACE.format(place), _READ[form, is_made_so].format(x=found))
         return code
 
 
@@ -138,26 +145,32 @@ class Emitter:
         """Return the expression of the plain JSON under a name."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        shape.member(last, "value").is_text = False
+        shape.member(last, "value").only = ""
         return self._get(holder, last)
 
-    def text(self, name: str) -> str:
-        """Return the expression of the text under a name, of which an empty one is None."""
+    def only(self, name: str, form: Only) -> str:
+        """Return the expression of the text, or the list of texts, under a name, without empty ones."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        own = shape.members.get(last) or shape.member(last, "value", is_text=True)
-        return self._program.text(own, self._get(holder, last))
+        own = shape.members.get(last) or shape.member(last, "value", form)
+        if own.only != form:
+            own.only = ""
+        return self._program.only(own, self._get(holder, last), form)
 
     def given(self, name: str) -> str:
         """Return the expression of a value of the request."""
         self._program.takes_given = True
         return f"given.get({name!r})"
 
-    def each(self, name: str, reader: Emits, *, first: bool = False) -> str:
-        """Return the variable of what `reader` reads in each object of a list: all that is told, or the first of it."""
+    def each(self, name: str, reader: Emits, *, first: bool = False, into: str = "") -> str:
+        """Return the variable of what `reader` reads in each object of a list: all that is told, or the first of it.
+
+        All is put into a list that is there already, where a name of one is given.
+        """
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        found, entry, into = self._get(holder, last), self._program.variable(), self.put("None" if first else "[]")
+        found, entry = self._get(holder, last), self._program.variable()
+        into = into or self.put("None" if first else "[]")
         below = Emitter(self._program, entry, shape.member(last, "list"))
         value = below.put(reader.emit(below))
         told = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
@@ -213,12 +226,15 @@ def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callabl
     return function
 
 
+_TYPES: dict[Only, Any] = {"": Any, "text": str | None, "texts": list[str] | None}
+
+
 def struct_of(shape: Shape) -> type[msgspec.Struct]:
     """The type of an object of which only these members are made; made once, when all of them are known."""
     if shape.type is None:
         members: dict[str, Any] = {}
         for name, one in (shape.members | shape.inner).items():
-            members[name] = (str | None if one.is_text else Any) if one.kind == "value" else struct_of(one) | None
+            members[name] = _TYPES[one.only] if one.kind == "value" else struct_of(one) | None
             if one.kind == "list":
                 members[name] = list[struct_of(one)] | None  # type: ignore[misc]
         typed = [(attribute(name), kind, None) for name, kind in members.items()]

@@ -33,10 +33,12 @@ class _Value(Reader):
     names: tuple[str, ...]
     template: str
     function: Callable[[Any], Any]
+    usual: Callable[[Any], Any] | None = None
+    """The function of a value as it usually comes."""
 
     def emit(self, to: Emitter) -> str:
-        function = to.bind(self.function)
-        found = [self.template.format(x=to.value(name), f=function) for name in self.names]
+        function, usual = to.bind(self.function), to.bind(self.usual)
+        found = [self.template.format(x=to.value(name), f=function, g=usual) for name in self.names]
         expression = found.pop()
         while found:
             expression = f"(v if (v := {found.pop()}) is not None else {expression})"
@@ -54,7 +56,10 @@ _WITHIN = (
     f"(v if (v := {{x}}).__class__ is int and %d <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
 )
 _FLAG = "(v if (v := {x}) is True or v is False else None)"
-_TEXTS = "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)"
+_INSTANT = (
+    "(None if (v := {x}) is None else"
+    f" {{g}}(v) if v.__class__ is str and len(v) <= {values.INSTANT_TEXT_MAX} else {{f}}(v))"
+)
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
 """Each reads what usually comes without calling a function; all are the same as their function of `values`."""
 
@@ -64,13 +69,24 @@ class _Text(Reader):
     names: tuple[str, ...]
 
     def emit(self, to: Emitter) -> str:
-        *others, expression = map(to.text, self.names)
+        *others, expression = (to.only(name, "text") for name in self.names)
         for one in reversed(others):
             expression = f"({one} or {expression})"
         return expression
 
     def inside(self, path: str) -> Reader:
         return replace(self, names=tuple(f"{path}.{name}" for name in self.names))
+
+
+@dataclass(frozen=True)
+class _Texts(Reader):
+    name: str
+
+    def emit(self, to: Emitter) -> str:
+        return to.only(self.name, "texts")
+
+    def inside(self, path: str) -> Reader:
+        return replace(self, name=f"{path}.{self.name}")
 
 
 def text(*names: str) -> Reader:
@@ -110,12 +126,12 @@ def flag(*names: str) -> Reader:
 
 def instant(*names: str) -> Reader:
     """A time as ISO 8601 UTC, from Unix seconds or from ISO text."""
-    return _Value(names, _OTHER, values.instant)
+    return _Value(names, _INSTANT, values.instant, values.instant_of_text)
 
 
 def texts(name: str) -> Reader:
     """The non-empty strings of a list."""
-    return _Value((name,), _TEXTS, values.texts)
+    return _Texts(name)
 
 
 def _plain(found: Any) -> str | None:
@@ -148,8 +164,11 @@ class _Gathered(Reader):
     def emit(self, to: Emitter) -> str:
         into = to.put("[]")
         for one in self.readers:
-            found = to.once(one)
-            to.body.append(f"if {found}: {into} += {found if isinstance(one, _Each) else f'({found},)'}")
+            if isinstance(one, _Each):
+                to.each(one.name, one.reader, into=into)
+            else:
+                found = to.once(one)
+                to.body.append(f"if {found}: {into}.append({found})")
         return into
 
     def inside(self, path: str) -> Reader:
@@ -196,6 +215,11 @@ class _Made(Reader):
 
     def inside(self, path: str) -> Reader:
         return replace(self, readers=tuple(one.inside(path) for one in self.readers))
+
+
+def written(expression: str, *readers: Reader) -> Reader:
+    """An expression of what readers read, `{0}` and so on: what a function of them would take longer for."""
+    return _Made(expression, readers)
 
 
 def first(name: str, reader: Reader | None = None) -> Reader:

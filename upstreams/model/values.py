@@ -16,7 +16,7 @@ _IDENT_END = 2**64
 _DIGITS_MAX = 20
 _FRACTION_TEXT_MAX = 64
 _YEAR_10000_S = 253_402_300_800
-_INSTANT_TEXT_MAX = 64
+INSTANT_TEXT_MAX = 64
 _INSTANTS: Final = 4_096
 """Instants that are remembered: the same rows come again with every refresh."""
 
@@ -82,14 +82,15 @@ def texts(found: Any) -> list[str] | None:
 def instant(found: Any) -> str | None:
     """A time as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
     if found.__class__ is str:
-        return _from_iso(found) if len(found) <= _INSTANT_TEXT_MAX else None
+        return instant_of_text(found) if len(found) <= INSTANT_TEXT_MAX else None
     if (type(found) is int or type(found) is float) and 0 <= found < _YEAR_10000_S:
         return _from_unix(int(found))
     return None
 
 
 @lru_cache(maxsize=_INSTANTS)
-def _from_iso(found: str) -> str | None:
+def instant_of_text(found: str) -> str | None:
+    """As `instant`, of ISO text that is not too long to be remembered."""
     try:
         moment = datetime.fromisoformat(found)
         if len(found) == 20 and found[4::3] == "--T::Z":  # 2020-01-31T12:00:00Z, as most are

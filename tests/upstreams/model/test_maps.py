@@ -49,6 +49,9 @@ SENT = {
     "skipped": {"whatever": [1, 2, {"deep": None}]},
 }
 
+USUAL = {**SENT, "_tags": ["a", "", "b"]}
+"""An object as it usually comes: a list of texts holds nothing else."""
+
 scalars = st.one_of(
     st.none(),
     st.booleans(),
@@ -137,13 +140,13 @@ def test_decoded_rows_give_the_records_of_their_whole_json(sent: list[Any], tota
 
 @given(values)
 def test_the_other_members_of_a_page_are_what_was_sent(total: Any) -> None:
-    raw = written({"items": [SENT], "total": total, "more": 1})
+    raw = written({"items": [USUAL], "total": total, "more": 1})
     number = fields.number(orjson.loads(raw), "total")
     assert fields.number(ROWS.members(ROWS.decode(raw)), "total") == number
 
 
 def test_a_page_of_the_usual_kind_is_decoded_and_makes_nothing_else() -> None:
-    body = ROWS.decode(orjson.dumps({"items": [SENT], "total": 1}))
+    body = ROWS.decode(orjson.dumps({"items": [USUAL], "total": 1}))
     assert not isinstance(body, dict)
     assert not hasattr(body.items[0], "skipped")
 

@@ -17,14 +17,6 @@ _VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = ("porn", "sexual", "nudity", "graphic-media")
 
 
-def _number_of(did: str | None) -> str | None:
-    return did and did.removeprefix("did:")
-
-
-def _name(handle: str | None, did: str | None) -> str | None:
-    return did if handle is None or handle == _UNVERIFIED_HANDLE else handle
-
-
 def _key(uri: str | None) -> str | None:
     """The record key at the end of a post's at:// URI."""
     return uri and uri.rpartition("/")[2]
@@ -32,19 +24,20 @@ def _key(uri: str | None) -> str | None:
 
 def _is_adult(labels: Any) -> bool | None:
     """Whether a label that still holds marks the post; None when the view carries no labels at all."""
-    if not isinstance(labels, list):
+    if labels.__class__ is not list:
         return None
     for label in labels:
-        if isinstance(label, dict) and label.get("val") in _ADULT and label.get("neg") is not True:
+        if label.__class__ is dict and label.get("val") in _ADULT and label.get("neg") is not True:
             return True
     return False
 
 
 _HANDLE, _DID, _URI = read.text("handle"), read.text("did"), read.text("uri")
-_PROFILE = read.address(f"{_SITE}/{{}}", of(_name, _HANDLE, _DID))
+_NAME = read.written(f"{{1}} if {{0}} is None or {{0}} == {_UNVERIFIED_HANDLE!r} else {{0}}", _HANDLE, _DID)
+_PROFILE = read.address(f"{_SITE}/{{}}", _NAME)
 byline_of = record_map(
     byline,
-    id=of(_number_of, _DID),
+    id=read.written("{0} and {0}.removeprefix('did:')", _DID),
     username=_HANDLE,
     display_name=read.text("displayName"),
     avatar_url=read.text("avatar"),
@@ -62,7 +55,7 @@ author_of = byline_of.with_fields(
     external_url=read.text("website"),
 )
 """An account; only the call for one profile carries its counts and website."""
-_KEY = of(_key, _URI)
+_KEY = read.written("{0} and {0}.rpartition('/')[2]", _URI)
 _PAGE = read.address("{}/post/{}", _PROFILE.inside("author"), _KEY)
 _FULL, _SMALL = read.text("fullsize"), read.text("thumb", "thumbnail")
 post_of = record_map(
