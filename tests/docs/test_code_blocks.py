@@ -28,7 +28,8 @@ RUN_BY = {
     "way": "tests/docs/test_architecture_page.py",
     "nginx": "tests/docs/test_code_blocks.py tests/gateway/feed/test_behind_nginx.py",
     "redis": "tests/docs/test_code_blocks.py",
-    "python": "tests/docs/test_events_page.py tests/docs/test_platforms_page.py "
+    "typescript": "tests/clients/test_generated.py",
+    "python": "tests/clients/test_generated.py tests/docs/test_events_page.py tests/docs/test_platforms_page.py "
     "tests/scheduler/webhooks/test_documented_verifiers.py",
     "bash": "tests/docs/test_events_page.py tests/scheduler/webhooks/test_documented_verifiers.py",
     "javascript": "tests/docs/test_events_page.py",

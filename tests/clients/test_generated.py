@@ -1,0 +1,95 @@
+"""Clients that generators make of a document, as docs/api.md has it: they compile, and their first call works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import FENCE, commands, shell_blocks
+from tests.processes.commands import PROJECT, open_commands
+from tests.processes.place import Place
+
+PAGE = PROJECT / "docs" / "api.md"
+PACKAGES = Path(__file__).parent / "node_modules"
+COMPILER = ("--strict", "--target", "es2022", "--module", "nodenext", "first.ts")
+WITHOUT_TYPES = "declare const process: { argv: string[] };\n"
+"""The one name of Node.js that is used, whose types would take longer than all else."""
+Environ = Mapping[str, str]
+
+
+def block(language: str) -> str:
+    """The one example in a language."""
+    (found,) = (one["body"] for one in FENCE.finditer(PAGE.read_text()) if one["info"].split()[:1] == [language])
+    return str(found)
+
+
+def generating(program: str, environ: Environ) -> list[str]:
+    """The documented command that makes a client with this program."""
+    documented = [one.words for each in shell_blocks(PAGE) for one in commands(each.text)]
+    (found,) = (words for words in documented if program in words and "install" not in words)
+    return [word.replace("$URL", environ["URL"]) for word in found]
+
+
+def run(*command: str, folder: Path, environ: Environ) -> str:
+    """The output of a program, which ends well."""
+    ended = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environ]:
+    """The environment of a client of a node before the sandbox: its address, and a key."""
+    with open_commands() as runner:
+        place = Place(tmp_path_factory.mktemp("clients"), runner)
+        place.configure()
+        _, key = place.new_key()
+        with place.serve("--sandbox") as node:
+            programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+            yield {**os.environ, "PATH": programs, "URL": node.url, "KEY": key["key"]}
+
+
+@pytest.fixture(scope="module")
+def types(environ: Environ, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the types of a client in TypeScript."""
+    if not PACKAGES.is_dir():
+        assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "npm ci --prefix tests/clients"
+        pytest.skip("needs npm ci --prefix tests/clients")
+    folder = tmp_path_factory.mktemp("types")
+    (folder / "node_modules").symlink_to(PACKAGES)
+    (folder / "package.json").write_text('{"type": "module"}')
+    _, program, *arguments = generating("openapi-typescript", environ)
+    run(f"node_modules/.bin/{program}", *arguments, folder=folder, environ=environ)
+    return folder
+
+
+def assert_stories(printed: str) -> None:
+    """Three stories, each with its number and its address."""
+    lines = [line.split(" ") for line in printed.splitlines()]
+    assert [number.isdecimal() and url.startswith("https://") for number, url in lines] == [True] * 3
+
+
+def test_a_client_in_python_compiles_and_its_first_call_works(environ: Environ, tmp_path: Path) -> None:
+    run(*generating("openapi-python-client", environ), folder=tmp_path, environ=environ)
+    run(sys.executable, "-W", "error", "-m", "compileall", "-q", "sluice_client", folder=tmp_path, environ=environ)
+    (tmp_path / "first.py").write_text(block("python"))
+    assert_stories(run(sys.executable, "first.py", folder=tmp_path, environ=environ))
+
+
+def test_a_client_in_typescript_compiles_and_its_first_call_works(environ: Environ, types: Path) -> None:
+    (types / "first.ts").write_text(WITHOUT_TYPES + block("typescript"))
+    run("node_modules/.bin/tsc", *COMPILER, folder=types, environ=environ)
+    assert_stories(run("node", "first.js", environ["URL"], environ["KEY"], folder=types, environ=environ))
+
+
+def test_a_client_in_typescript_is_told_by_its_compiler_of_a_parameter_that_it_lacks(
+    environ: Environ, types: Path
+) -> None:
+    (types / "first.ts").write_text(WITHOUT_TYPES + block("typescript").replace('query: "trio", ', ""))
+    with pytest.raises(AssertionError, match="'query' is missing"):
+        run("node_modules/.bin/tsc", "--noEmit", *COMPILER, folder=types, environ=environ)
