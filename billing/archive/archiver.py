@@ -1,6 +1,7 @@
 """Moves whole days of the journal into files, in steps that any process may die between.
 
-1. A day's rows are copied into a file, which is made durable. A process that dies here leaves a file that nobody knows.
+1. A day's rows are copied into a file, which is made durable, and before it its index. A process that dies here leaves
+   files that nobody knows.
 2. One transaction enters the file into `archives`: from here on the database lets the day's rows go.
 3. The manifest in the folder is brought up to `archives`.
 4. Member by member of the file, one transaction each, rows leave the journal, their sums come into `openings`, and
@@ -12,7 +13,7 @@ Rows of an old day that come late, as from a node whose clock stood wrong, go in
 import fcntl
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,8 @@ from billing.archive.files import (
     read_member,
     write_manifest,
 )
-from billing.ledger.chain import MODULUS, links
+from billing.archive.index import IndexWriter, index_name, make_index
+from billing.archive.openings import add_openings
 from storage.private_files import make_folder
 from storage.store import Store, Tx
 
@@ -64,12 +66,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)
 READ_REMOVED: Final = "SELECT removed_to FROM archives WHERE number = ? {lock}"
 SAVE_REMOVED: Final = "UPDATE archives SET removed = removed + ?, removed_to = ? WHERE number = ?"
 REMOVE: Final = "DELETE FROM journal WHERE id IN {in}"
-ADD_OPENINGS: Final = f"""
-INSERT INTO openings (account, day, issued, spent, postings, chain) VALUES {{rows}}
-ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.issued,
-    spent = openings.spent + excluded.spent, postings = openings.postings + excluded.postings,
-    chain = (openings.chain + excluded.chain) % {MODULUS}
-"""  # noqa: S608 - constants
 
 
 class Archive(NamedTuple):
@@ -79,15 +75,6 @@ class Archive(NamedTuple):
     removed: int
     removed_to: int
     """The offset in the file behind the last member that has left the journal."""
-
-
-class Opening(NamedTuple):
-    """The sums of an account's rows that are in the archive."""
-
-    issued: int
-    spent: int
-    postings: int
-    chain: int
 
 
 class Archived(NamedTuple):
@@ -117,33 +104,6 @@ def first_id(day: int) -> bytes:
     return (day * DAY_MS).to_bytes(6, "big")
 
 
-def openings_of(rows: Iterable[ArchivedRow]) -> dict[int, Opening]:
-    """The sums of rows by the number of their account."""
-    sums: dict[int, Opening] = {}
-    for row in rows:
-        one = sums.get(row.account_number) or Opening(0, 0, 0, 0)
-        postings = 1 + (row.refund_place is not None) + (row.issued_place is not None)
-        sums[row.account_number] = Opening(
-            one.issued + row.issued,
-            one.spent + row.taken - row.refunded,
-            one.postings + postings,
-            (one.chain + links_of(row)) % MODULUS,
-        )
-    return sums
-
-
-def links_of(row: ArchivedRow) -> int:
-    """The sum of the row's postings in the chain of its account."""
-    return links(
-        (row.place, row.refund_place, row.issued_place),
-        taken=row.taken,
-        refunded=row.refunded,
-        issued=row.issued,
-        after=row.balance_after,
-        closed=row.balance_closed,
-    )
-
-
 class Archiver:
     """Archives what is older than `detail_days` whole days into `folder`. One process at a time."""
 
@@ -163,6 +123,7 @@ class Archiver:
         """
         with alone(self.folder):
             files = removed = 0
+            await self._make_indexes(until)
             while trio.current_time() < until:
                 archives = await self._store.read(read_archives)
                 await self._store.read(partial(self._bring_up, archives))
@@ -196,17 +157,44 @@ class Archiver:
     async def _copy(self, day: int, archives: Sequence[Archive]) -> None:
         number = len(archives) + 1
         writer = FileWriter(self.folder, number=number, day=day)
+        index = IndexWriter(self.folder, writer.name)
         end, last = first_id(day + 1), first_id(day)
         try:
-            while (copied := await self._store.read(partial(_copy_some, writer, last, end))) is not None:
+            while (copied := await self._store.read(partial(_copy_some, writer, index, last, end))) is not None:
                 last = copied
                 await trio.sleep(COPY_PAUSE_S)
+            await self._store.read(lambda _tx: index.finish())
             digest = await self._store.read(lambda _tx: writer.finish())
         finally:
+            index.close()
             writer.close()
         before = archives[-1].file.chain if archives else ""
         file = chained(before, ArchiveFile(number, day, writer.name, writer.rows, digest))
         await self._store.write(lambda tx: tx.run(ADD_ARCHIVE, (*_values(file), end)))
+
+    async def _make_indexes(self, until: float) -> None:
+        """Make the indexes that are not there; a file that cannot be read has none, and stops nothing."""
+        for name in await self._store.read(self._without_index):
+            if trio.current_time() >= until:
+                return
+            writer = IndexWriter(self.folder, name)
+            begin: int | None = 0
+            try:
+                while begin is not None:
+                    begin = await self._store.read(partial(self._index_some, name, writer, begin))
+                    await trio.sleep(COPY_PAUSE_S)
+            except ArchiveBroken:
+                continue
+            finally:
+                writer.close()
+
+    def _index_some(self, name: str, writer: IndexWriter, begin: int, _tx: Tx) -> int | None:
+        return make_index(self.folder, name, writer, begin, MEMBERS_A_READ)
+
+    def _without_index(self, tx: Tx) -> list[str]:
+        """The files that have no index: an earlier version wrote them, or somebody removed it."""
+        names = [archive.file.name for archive in read_archives(tx)]
+        return [name for name in names if not (self.folder / index_name(name)).exists()]
 
     async def _remove(self, archive: Archive, until: float) -> int:
         """Let the rows go that are in the file; gives their number."""
@@ -228,7 +216,7 @@ class Archiver:
         return read_member(self.folder, name, begin)
 
 
-def _copy_some(writer: FileWriter, after: bytes, end: bytes, tx: Tx) -> bytes | None:
+def _copy_some(writer: FileWriter, index: IndexWriter, after: bytes, end: bytes, tx: Tx) -> bytes | None:
     """Copy some members of rows between two ids; the last one's id, None if there were none."""
     last = None
     for _ in range(MEMBERS_A_READ):
@@ -236,7 +224,9 @@ def _copy_some(writer: FileWriter, after: bytes, end: bytes, tx: Tx) -> bytes | 
         if not rows:
             break
         last = bytes.fromhex(rows[-1].id)
+        begin = writer.end
         writer.add(rows)
+        index.add(begin, rows)
     return last
 
 
@@ -246,8 +236,7 @@ def _remove_member(file: ArchiveFile, member: Member, tx: Tx) -> None:
     ids = [bytes.fromhex(row.id) for row in member.rows]
     if tx.run_in(REMOVE, ids) != len(ids):
         raise ArchiveBroken(f"the journal does not have the rows of {file.name} behind byte {member.begin}")
-    openings = openings_of(member.rows)
-    tx.run_many(ADD_OPENINGS, [(account, file.day, *opening) for account, opening in openings.items()])
+    add_openings(tx, file.day, member.rows)
     tx.run(SAVE_REMOVED, (len(ids), member.end, file.number))
 
 

@@ -88,6 +88,7 @@ class FileWriter:
         date = datetime.fromtimestamp(day * 86_400, UTC).date().isoformat()
         self.name = f"journal-{date}-{number:06d}.jsonl.gz"
         self.rows = 0
+        self.end = 0
         self._folder = folder
         self._part = folder / f".{self.name}.part"
         self._digest = hashlib.sha256()
@@ -103,6 +104,7 @@ class FileWriter:
         self._file.write(packed)
         self._digest.update(packed)
         self.rows += len(rows)
+        self.end += len(packed)
 
     def close(self) -> None:
         """Let the file go; one that is not finished is nobody's."""
@@ -116,7 +118,7 @@ class FileWriter:
         os.fsync(self._file.fileno())
         self._file.close()
         self._part.rename(self._folder / self.name)
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
         return self._digest.hexdigest()
 
 
@@ -128,7 +130,7 @@ def write_manifest(folder: Path, files: Iterable[ArchiveFile]) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     part.rename(folder / MANIFEST)
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def read_manifest(folder: Path) -> list[ArchiveFile]:
@@ -185,7 +187,8 @@ def members_of(folder: Path, name: str, begin: int = 0) -> Iterator[Member]:
         begin = member.end
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names of files in the folder durable. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,18 +1,21 @@
 """The proof of the archive: its files are those of the store's chain, and add up to the sums that stayed behind."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from billing.archive.archiver import Archive, Opening, openings_of, read_archives
-from billing.archive.files import ArchiveBroken, chained, digest_of, members_of, read_manifest
+from billing.archive.archiver import Archive, read_archives
+from billing.archive.files import ArchiveBroken, Member, chained, digest_of, members_of, read_manifest
+from billing.archive.index import IndexCheck, index_name
+from billing.archive.openings import Opening, openings_of
 from billing.ledger.chain import MODULUS
-from billing.ledger.verification import Violation
+from billing.ledger.verification import Violation, unheard
 from storage.store import Tx
 
 CHAIN: Final = "each file of the archive is chained to the one before it"
 DIGESTS: Final = "files of the archive are as they were written"
+INDEXED: Final = "indexes of the archive's files are those of their rows"
 SUMS: Final = "the archive's rows add up to what stayed behind for them"
 
 OPENINGS: Final = "SELECT account, issued, spent, postings, chain FROM openings WHERE day = ?"
@@ -42,14 +45,27 @@ def next_day(tx: Tx, after: int) -> int | None:
     return None if day is None else int(day)
 
 
-def verify_day(tx: Tx, folder: Path, day: int) -> list[Violation]:
-    """Every place where a day's files are not what was written, or not what its openings say."""
+def verify_day(tx: Tx, folder: Path, day: int, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
+    """Every place where a day's files are not what was written, not what its openings say, or not as indexed.
+
+    `progress` is told, on the same thread, how many rows of the day have been read. An index that is not there is no
+    fault: the next run of the archive makes it.
+    """
     archives = [archive for archive in read_archives(tx) if archive.file.day == day]
     openings = {row[0]: Opening(*row[1:]) for row in tx.all(OPENINGS, (day,))}
+    sums: dict[int, Opening] = defaultdict(lambda: Opening(0, 0, 0, 0))
+    found, rows = list[Violation](), 0
     try:
-        return [*_changed(archives, folder), *_compare(day, _sum_up(archives, folder), openings)]
+        found += _changed(archives, folder)
+        for archive in archives:
+            for member in _checked(archive, folder, found):
+                rows += len(member.rows)
+                progress(rows)
+                if member.begin < archive.removed_to:
+                    _add(sums, member)
     except ArchiveBroken as exc:
-        return [Violation(DIGESTS, f"day {day}", str(exc))]
+        return [*found, Violation(DIGESTS, f"day {day}", str(exc))]
+    return [*found, *_compare(day, sums, openings)]
 
 
 def _changed(archives: Sequence[Archive], folder: Path) -> Iterator[Violation]:
@@ -58,16 +74,26 @@ def _changed(archives: Sequence[Archive], folder: Path) -> Iterator[Violation]:
             yield Violation(DIGESTS, archive.file.name, "the file has another digest than when it was written")
 
 
-def _sum_up(archives: Sequence[Archive], folder: Path) -> dict[int, Opening]:
-    """The sums of what has left the journal."""
-    sums: dict[int, Opening] = defaultdict(lambda: Opening(0, 0, 0, 0))
-    for archive in archives:
-        for member in members_of(folder, archive.file.name):
-            if member.begin >= archive.removed_to:
-                break
-            for account, one in openings_of(member.rows).items():
-                sums[account] = _added(sums[account], one)
-    return sums
+def _checked(archive: Archive, folder: Path, found: list[Violation]) -> Iterator[Member]:
+    """The members of a file; what is wrong with its index is added to `found`."""
+    name = archive.file.name
+    try:
+        check = IndexCheck(folder, name)
+    except FileNotFoundError:
+        yield from members_of(folder, name)
+        return
+    with check:
+        for member in members_of(folder, name):
+            check.add(member)
+            yield member
+        if not check.is_sound():
+            text = "it is not the index of the file: remove it, and `sluice ledger archive` makes it again"
+            found.append(Violation(INDEXED, index_name(name), text))
+
+
+def _add(sums: dict[int, Opening], member: Member) -> None:
+    for account, one in openings_of(member.rows).items():
+        sums[account] = _added(sums[account], one)
 
 
 def _added(one: Opening, other: Opening) -> Opening:

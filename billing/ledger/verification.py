@@ -145,11 +145,11 @@ class Sums:
     used: int = 0
 
 
-def _unheard(_rows: int) -> None:
+def unheard(_rows: int) -> None:
     """Tell nobody, by default."""
 
 
-def verify(tx: Tx, *, progress: Callable[[int], None] = _unheard) -> list[Violation]:
+def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
     """Every place where the ledger breaks an invariant; none proves it.
 
     `progress` is told, on the same thread, how many rows of the journal have been added up, after each piece of them.

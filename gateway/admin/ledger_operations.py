@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Final
@@ -26,15 +27,16 @@ Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class ProofName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `ledger.verify` and `ledger.progress`: by which name one hears how far the proof has come."""
+    """Arguments of `ledger.verify` and `ledger.progress`: by which name one hears how far a proof has come."""
 
     proof: OperationId | None = None
 
 
 class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `archive.verify`: the day that was proved last, none at first."""
+    """Arguments of `archive.verify`: the day that was proved last, none at first, and as those of `ledger.verify`."""
 
     after: Day | None = None
+    proof: OperationId | None = None
 
 
 class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -64,11 +66,8 @@ class LedgerOperations:
 
     async def _prove(self, args: ProofName) -> dict[str, Any]:
         """Every violation of the ledger, however long that takes; meanwhile `ledger.progress` tells of it."""
-        name = args.proof or ""
-        try:
-            found = await self._store.read(partial(verify, progress=partial(self._proved_rows.__setitem__, name)))
-        finally:
-            self._proved_rows.pop(name, None)
+        with self._progress_of(args.proof) as progress:
+            found = await self._store.read(partial(verify, progress=progress))
         return {"ok": not found, "violations": [asdict(one) for one in found]}
 
     async def _progress(self, args: ProofName) -> dict[str, int | None]:
@@ -88,7 +87,8 @@ class LedgerOperations:
             found += await self._store.read(partial(verify_chain, folder=folder))
         day = await self._store.read(partial(next_day, after=-1 if args.after is None else args.after))
         if day is not None:
-            found += await self._store.read(partial(verify_day, folder=folder, day=day))
+            with self._progress_of(args.proof) as progress:
+                found += await self._store.read(partial(verify_day, folder=folder, day=day, progress=progress))
         return {"violations": [asdict(one) for one in found], "next": day}
 
     async def _export(self, args: ExportArguments) -> dict[str, Any]:
@@ -101,6 +101,15 @@ class LedgerOperations:
         )
         rows, following = await _refusing(self._store.read(page))
         return {"rows": [msgspec.to_builtins(row) for row in rows], "next": following}
+
+    @contextmanager
+    def _progress_of(self, proof: str | None) -> Iterator[Callable[[int], None]]:
+        """Takes the rows that a proof has come to, for as long as it goes on."""
+        name = proof or ""
+        try:
+            yield partial(self._proved_rows.__setitem__, name)
+        finally:
+            self._proved_rows.pop(name, None)
 
     def _named(self) -> Archiver:
         if self._archiver is None:

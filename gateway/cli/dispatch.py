@@ -67,14 +67,17 @@ def operate(config_path: str | None, operation: str, /, *, do_here: DoHere | Non
     return _repeat(sender, operation, arguments, hint="; it is harmless to repeat")
 
 
-def operate_watched(config_path: str | None, operation: str, progress: str, say_rows: Callable[[int], None], /) -> Any:
+def operate_watched(
+    config_path: str | None, operation: str, progress: str, say_rows: Callable[[int], None], /, **arguments: Any
+) -> Any:
     """As `operate`, for as long as it goes on: the operation `progress` tells of that, and `say_rows` is told.
 
     Raises:
         Refusal: it cannot be done, or does not go on.
     """
-    sender = replace(_sender(config_path), watch=_Watch(progress, say_rows))
-    return _repeat(sender, operation, {"proof": f"proof_{secrets.token_hex(16)}"}, hint="; it is harmless to repeat")
+    proof = {"proof": f"proof_{secrets.token_hex(16)}"}
+    sender = replace(_sender(config_path), watch=_Watch(progress, proof, say_rows))
+    return _repeat(sender, operation, {**arguments, **proof}, hint="; it is harmless to repeat")
 
 
 def change(config_path: str | None, operation: str, operation_id: str | None, /, **arguments: Any) -> Any:
@@ -132,9 +135,10 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """The operation that tells how far another has come, by the same arguments, and who is told."""
+    """The operation that tells how far another has come, its arguments, and who is told."""
 
     operation: str
+    arguments: Mapping[str, Any]
     say_rows: Callable[[int], None]
 
 
@@ -232,7 +236,7 @@ async def _ask_node(admin_url: str, token: str, question: AdminQuestion, watch: 
         if watch is None:
             with trio.fail_after(_ANSWER_S):
                 return await ask(question)
-        progress = AdminQuestion("POST", f"/admin/{watch.operation}", question.body)
+        progress = AdminQuestion("POST", f"/admin/{watch.operation}", _encoded(watch.arguments))
         return await ask_watched(ask, question, progress, say_rows=watch.say_rows, patience_s=_ANSWER_S)
     except AdminSlow as exc:
         raise _NotSent(f"the running node does not answer at {admin_url}: {exc}") from exc

@@ -76,7 +76,7 @@ def _archive_violations(config_path: str | None) -> list[Any]:
     found: list[Any] = []
     after: int | None = None
     while True:
-        proved = operate(config_path, "archive.verify", after=after)
+        proved = operate_watched(config_path, "archive.verify", "ledger.progress", _say_proved, after=after)
         found += proved["violations"]
         after = proved["next"]
         if after is None:

@@ -16,6 +16,7 @@ import trio
 from billing.archive import archiver
 from billing.archive.archiver import Archived, Archiver, ArchiveTaken, first_id, read_archives
 from billing.archive.files import ArchiveBroken, ArchivedRow, members_of, read_manifest
+from billing.archive.index import index_name
 from billing.archive.verification import next_day, verify_chain, verify_day
 from billing.journal import request_text
 from billing.ledger.verification import verify
@@ -148,6 +149,23 @@ async def test_rows_whose_file_is_gone_or_changed_stay(
         await archive(desk, tmp_path)
     assert await desk.store.read(ids) == before
     await desk.assert_sound()
+
+
+async def test_a_run_makes_the_indexes_that_are_missing_and_passes_files_that_are_damaged(
+    desk: PastDesk, tmp_path: Path
+) -> None:
+    """As of files that a version wrote which made no indexes."""
+    await play(desk, days=4)
+    desk.time += 30 * DAY_S
+    await archive(desk, tmp_path)
+    indexes = [tmp_path / index_name(file.name) for file in read_manifest(tmp_path)]
+    before = [index.read_bytes() for index in indexes]
+    for index in indexes[:3]:
+        index.unlink()
+    (tmp_path / read_manifest(tmp_path)[1].name).write_bytes(b"x")
+    assert await archive(desk, tmp_path) == (0, 0, True)
+    assert [index.exists() for index in indexes] == [True, False, True, True]
+    assert [index.read_bytes() for index in indexes if index.exists()] == [before[0], *before[2:]]
 
 
 async def test_another_stores_folder_is_refused(desk: PastDesk, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from billing.archive.archiver import Archiver
 from billing.archive.files import read_manifest
-from billing.archive.verification import CHAIN, DIGESTS, SUMS, next_day, verify_chain, verify_day
+from billing.archive.index import index_name
+from billing.archive.verification import CHAIN, DIGESTS, INDEXED, SUMS, next_day, verify_chain, verify_day
 from billing.ledger.verification import Violation
 from billing.migrations import MIGRATIONS
 from storage.store import Tx
@@ -83,6 +84,21 @@ def spoil_manifest(folder: Path) -> None:
     (folder / "manifest.jsonl").write_bytes(b"{")
 
 
+def index(folder: Path) -> Path:
+    return folder / index_name(first(folder).name)
+
+
+def spoil_index(folder: Path) -> None:
+    """The highest place of the last account is one more."""
+    content = bytearray(index(folder).read_bytes())
+    content[-1] += 1
+    index(folder).write_bytes(content)
+
+
+def lengthen_index(folder: Path) -> None:
+    index(folder).write_bytes(index(folder).read_bytes() * 2)
+
+
 async def test_a_sound_archive_is_proved(store: InlineCalls, tmp_path: Path) -> None:
     assert violations(store, tmp_path) == []
 
@@ -92,12 +108,15 @@ async def test_a_sound_archive_is_proved(store: InlineCalls, tmp_path: Path) -> 
     [
         (flip, {DIGESTS}),
         (rewrite, {DIGESTS, SUMS}),
-        (exchange, {DIGESTS, SUMS}),
+        (exchange, {DIGESTS, INDEXED, SUMS}),
         (cut_off, {DIGESTS}),
         (lambda folder: first(folder).unlink(), {DIGESTS}),
         (drop_line, {CHAIN}),
         (forge_line, {CHAIN}),
         (spoil_manifest, {CHAIN}),
+        (spoil_index, {INDEXED}),
+        (lengthen_index, {INDEXED}),
+        (lambda folder: index(folder).write_bytes(b""), {INDEXED}),
     ],
 )
 async def test_a_fault_in_the_folder_is_found(
@@ -107,6 +126,17 @@ async def test_a_fault_in_the_folder_is_found(
     found = violations(store, tmp_path)
     assert {violation.rule for violation in found} == rules
     assert all(violation.subject and violation.detail for violation in found)
+
+
+async def test_an_index_that_is_not_there_is_no_fault(store: InlineCalls, tmp_path: Path) -> None:
+    index(tmp_path).unlink()
+    assert violations(store, tmp_path) == []
+
+
+async def test_the_proof_of_a_day_tells_how_many_rows_it_has_read(store: InlineCalls, tmp_path: Path) -> None:
+    day, told = read_manifest(tmp_path)[0].day, list[int]()
+    assert store.look(partial(verify_day, folder=tmp_path, day=day, progress=told.append)) == []
+    assert told == [11 + 2]
 
 
 @pytest.mark.parametrize(

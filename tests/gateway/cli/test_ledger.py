@@ -49,12 +49,26 @@ def test_days_are_archived_proved_and_read_back(place: Place) -> None:
     assert export(place) == before
     assert place.told("ledger", "verify", "--archives") == {"ok": True, "violations": []}
     assert place.operate("ledger", "verify", "--archives").out == "the ledger and its archive hold\n"
-    file = min((place.folder / "archive").glob("journal-*"))
+    file = min((place.folder / "archive").glob("journal-*.gz"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     said = place.operate("ledger", "verify", "--archives")
     assert (said.exit_code, said.out) == (1, "")
     assert file.name in said.err
     assert place.told("ledger", "verify")["ok"]
+
+
+def test_a_running_node_proves_its_archive_and_finds_a_fault_in_an_index(place: Place) -> None:
+    place.told("ledger", "archive")
+    with place.serve("--sandbox"):
+        assert place.told("ledger", "verify", "--archives")["ok"]
+        index = min((place.folder / "archive").glob("*.index"))
+        content = bytearray(index.read_bytes())
+        content[-1] ^= 1
+        index.write_bytes(content)
+        assert index.name in place.operate("ledger", "verify", "--archives").refused(1)
+        index.unlink()
+        place.told("ledger", "archive")
+        assert place.told("ledger", "verify", "--archives")["ok"]
 
 
 def test_what_cannot_be_done_with_an_archive_is_refused(place: Place) -> None:

@@ -1,0 +1,232 @@
+"""The index beside a file of the archive: which of its members hold an account's postings.
+
+It is a row of blocks, one for each so many members, so that neither making nor reading it needs more memory than a
+block or an account takes. A block is its counts of members and entries; by member, where it begins in the file and how
+its first row's id begins; and entries in the order of their accounts: account, member, lowest and highest place. All
+that it says can be made again from the file, and no row is taken from it: one that is damaged hides lines and never
+changes any.
+"""
+
+import os
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from billing.archive.files import ArchiveBroken, ArchivedRow, Member, members_of, sync_folder
+from storage.private_files import FILE_MODE
+
+MEMBERS_A_BLOCK: Final = 64
+ID_BYTES: Final = 8
+_COUNTS: Final = struct.Struct(">4sHI")
+_MEMBER: Final = struct.Struct(f">Q{ID_BYTES}s")
+_ENTRY: Final = struct.Struct(">IHQQ")
+_NUMBER: Final = struct.Struct(">I")
+_MAGIC: Final = b"idx1"
+
+
+class Span(NamedTuple):
+    """The member that begins at `offset` holds postings of the account, from place `low` to `high`."""
+
+    offset: int
+    low: int
+    high: int
+
+
+class IndexWriter:
+    """Makes the index of a file while its members are written or read, in their order."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / index_name(name)
+        self._part = folder / f".{index_name(name)}.part"
+        self._members: list[bytes] = []
+        self._entries: list[bytes] = []
+        self._file: IO[bytes] | None = None
+
+    def add(self, begin: int, rows: Sequence[ArchivedRow]) -> None:
+        """Enter the member that begins there. Raises OSError."""
+        if self._file is None:
+            self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb")
+        _enter(self._members, self._entries, begin, rows)
+        if len(self._members) == MEMBERS_A_BLOCK:
+            self._write_block()
+
+    def finish(self) -> None:
+        """Make the index durable under its own name; the folder is the caller's to sync. Raises OSError."""
+        assert self._file is not None, "a file of the archive has members"
+        self._write_block()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._part.rename(self._path)
+
+    def close(self) -> None:
+        """Let the file go; one that is not finished is nobody's."""
+        if self._file is not None:
+            self._file.close()
+
+    def _write_block(self) -> None:
+        assert self._file is not None
+        if not self._members:
+            return
+        self._file.write(_block(self._members, self._entries))
+        self._members.clear()
+        self._entries.clear()
+
+
+def index_name(name: str) -> str:
+    """The name of the index of a file of the archive."""
+    return name.removesuffix(".jsonl.gz") + ".index"
+
+
+def make_index(folder: Path, name: str, writer: IndexWriter, begin: int, members_max: int) -> int | None:
+    """Enter some members of a file that is there; gives where the next begins, None once the index is finished.
+
+    Raises:
+        ArchiveBroken: the file cannot be read.
+        OSError: the index cannot be written.
+    """
+    for number, member in enumerate(members_of(folder, name, begin)):
+        if number == members_max:
+            return member.begin
+        writer.add(member.begin, member.rows)
+    writer.finish()
+    sync_folder(folder)
+    return None
+
+
+class IndexCheck:
+    """Holds a file's index against its members, given in their order."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Raises FileNotFoundError: there is no index; OSError: it cannot be read."""
+        self._file = (folder / index_name(name)).open("rb")
+        self._members: list[bytes] = []
+        self._entries: list[bytes] = []
+        self._is_alike = True
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_exc: object) -> None:
+        self._file.close()
+
+    def add(self, member: Member) -> None:
+        """Look at the next member."""
+        _enter(self._members, self._entries, member.begin, member.rows)
+        if len(self._members) == MEMBERS_A_BLOCK:
+            self._compare()
+
+    def is_sound(self) -> bool:
+        """Whether the index is that of all the members, and ends with them."""
+        if self._members:
+            self._compare()
+        return self._is_alike and not self._file.read(1)
+
+    def _compare(self) -> None:
+        block = _block(self._members, self._entries)
+        self._is_alike = self._is_alike and self._file.read(len(block)) == block
+        self._members.clear()
+        self._entries.clear()
+
+
+def spans_of(folder: Path, name: str, account: int) -> list[Span]:
+    """The members that hold postings of the account, in their order.
+
+    Raises:
+        ArchiveBroken: the index is not there, or cannot be read.
+    """
+    found = []
+    for block in _blocks(folder, name):
+        first = bisect_left(range(block.entries), account, key=block.account)
+        for number in range(first, block.entries):
+            owner, member, low, high = block.entry(number)
+            if owner != account:
+                break
+            if member >= block.members:
+                raise ArchiveBroken(f"{folder / index_name(name)} names a member that is not there")
+            found.append(Span(block.member(member)[0], low, high))
+    return found
+
+
+def members_with(folder: Path, name: str, id_: bytes) -> list[int]:
+    """Where those members begin that may hold the row of the id.
+
+    Raises:
+        ArchiveBroken: the index is not there, or cannot be read.
+    """
+    begin, found = id_[:ID_BYTES].ljust(ID_BYTES, b"\0"), list[int]()
+    for block in _blocks(folder, name):
+        for number in range(block.members):
+            offset, first = block.member(number)
+            if first > begin:
+                return found
+            if first < begin:
+                found.clear()
+            found.append(offset)
+    return found
+
+
+class _Block(NamedTuple):
+    """A block of an index that is open for reading; begins at `at`."""
+
+    descriptor: int
+    at: int
+    members: int
+    entries: int
+
+    @property
+    def end(self) -> int:
+        return self._entry_at(self.entries)
+
+    def member(self, number: int) -> tuple[int, bytes]:
+        offset, first = _MEMBER.unpack(self._read(self.at + _COUNTS.size + number * _MEMBER.size, _MEMBER.size))
+        return offset, first
+
+    def account(self, number: int) -> int:
+        (account,) = _NUMBER.unpack(self._read(self._entry_at(number), _NUMBER.size))
+        return int(account)
+
+    def entry(self, number: int) -> tuple[int, int, int, int]:
+        account, member, low, high = _ENTRY.unpack(self._read(self._entry_at(number), _ENTRY.size))
+        return account, member, low, high
+
+    def _entry_at(self, number: int) -> int:
+        return self.at + _COUNTS.size + self.members * _MEMBER.size + number * _ENTRY.size
+
+    def _read(self, at: int, length: int) -> bytes:
+        return os.pread(self.descriptor, length, at)
+
+
+def _blocks(folder: Path, name: str) -> Iterator[_Block]:
+    path, at = folder / index_name(name), 0
+    try:
+        with path.open("rb") as opened:
+            descriptor, size = opened.fileno(), os.fstat(opened.fileno()).st_size
+            while at < size:
+                magic, members, entries = _COUNTS.unpack(os.pread(descriptor, _COUNTS.size, at))
+                block = _Block(descriptor, at, members, entries)
+                if magic != _MAGIC or block.end > size:
+                    raise ArchiveBroken(f"{path} is damaged at byte {at}")
+                yield block
+                at = block.end
+    except (OSError, struct.error) as exc:
+        raise ArchiveBroken(f"{path} cannot be read: {exc}") from exc
+
+
+def _enter(members: list[bytes], entries: list[bytes], begin: int, rows: Sequence[ArchivedRow]) -> None:
+    """Append the member's bytes, and those of its accounts."""
+    places: dict[int, list[int]] = {}
+    for row in rows:
+        of_account = places.setdefault(row.account_number, [])
+        of_account.extend(place for place in (row.place, row.refund_place, row.issued_place) if place is not None)
+    number = len(members)
+    entries += [_ENTRY.pack(account, number, min(of), max(of)) for account, of in places.items()]
+    members.append(_MEMBER.pack(begin, bytes.fromhex(rows[0].id)[:ID_BYTES]))
+
+
+def _block(members: list[bytes], entries: list[bytes]) -> bytes:
+    """The bytes of a block; entries are sorted by account and member, as their bytes are."""
+    counts = _COUNTS.pack(_MAGIC, len(members), len(entries))
+    return b"".join((counts, *members, *sorted(entries)))
