@@ -18,6 +18,7 @@ from gateway.docs.samples import plain_schema
 from gateway.http.params import CURSOR, common_params
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog, Listing
+from upstreams.fetching.site import Site
 from upstreams.model.params import Param
 
 _FREE: Final = Price(0, "free", "Costs nothing.")
@@ -48,6 +49,8 @@ class ApiOperation:
 
     route: Route
     listing: Listing | None
+    site: Site | None
+    """Its platform; None where it is of the account or of the node."""
     method: str
 
     @property
@@ -93,9 +96,8 @@ class ApiOperation:
     @property
     def title(self) -> str:
         """The heading of its page."""
-        if self.listing is not None:
-            return f"{self.listing.site.platform.title}: {self.resource}"
-        return self.name.replace("_", " ").capitalize()
+        name = self.resource if self.listing else self.name.replace("_", " ")
+        return f"{self.site.platform.title}: {name}" if self.site else name.capitalize()
 
     @property
     def available(self) -> bool:
@@ -174,9 +176,13 @@ class Reference:
 
     def describe(self, routes: Iterable[Route]) -> None:
         """Take the routing table, which is whole once every route is made, the reference's own readers among them."""
-        self.operations = tuple(
-            ApiOperation(route, None if route.doc else self.catalog.at(route.path), route.allow[0]) for route in routes
-        )
+        self.operations = tuple(map(self._described, routes))
+
+    def _described(self, route: Route) -> ApiOperation:
+        if route.doc is not None:
+            return ApiOperation(route, None, self.catalog.sites.get(route.doc.platform), route.allow[0])
+        listing = self.catalog.at(route.path)
+        return ApiOperation(route, listing, listing.site if listing else None, route.allow[0])
 
     @property
     def offered(self) -> list[ApiOperation]:

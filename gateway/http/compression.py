@@ -28,6 +28,8 @@ _PIECES_BYTES = 16_384
 _LEVEL, _QUALITY = 4, 4
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 _START, _END = b'{"success":true,', b',"credits_used":'
+_PACKED = b"font/woff2"
+"""A font is compressed as it is."""
 _FIELDS = (b"content-encoding", b"vary")
 
 
@@ -45,7 +47,7 @@ class Compression:
         """Compress a reply's body in place, if that is worth it and `accepted`, an `Accept-Encoding`, has a way."""
         parts = reply.pieces if isinstance(reply.pieces, tuple) else (reply.body,)
         size, coding = sum(map(len, parts)), coding_of(accepted)
-        if size <= LEAST_BYTES or coding is None or reply.status in (204, 304):
+        if size <= LEAST_BYTES or coding is None or reply.status in (204, 304) or reply.content_type == _PACKED:
             return
         packed: tuple[bytes, ...]
         if coding == b"br":

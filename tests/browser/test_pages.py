@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import AXE, DARK, DESKTOP, PHONE, PLAIN, Look, needed, open_chromium, open_node, visiting
 from tests.docs.pictures import LANDING, digest, landing_shot
@@ -16,6 +16,7 @@ PAGES = {
     "landing": "/",
     "docs": "/docs",
     "guide": "/docs/api",
+    "quickstart": "/docs/quickstart",
     "events": "/docs/events",
     "errors": "/docs/errors",
     "platform": "/docs/hackernews",
@@ -33,6 +34,11 @@ ALL_LOOKS = ("landing", "docs", "errors", "endpoint", "search", "status")
 """The others are made of the same pieces, and looked at in light."""
 VISITS = [(look, page) for look in LOOKS for page in PAGES if look == "light" or page in ALL_LOOKS]
 PAGE_BYTES_MAX = 150_000
+_WITHOUT_BUTTONS = """() => {
+    const buttons = document.querySelectorAll(".copy");
+    buttons.forEach(button => button.remove());
+    return buttons.length;
+}"""
 _BLOCKING = """performance.getEntriesByType("resource")
     .filter(one => one.renderBlockingStatus == "blocking").map(one => new URL(one.name).pathname)"""
 
@@ -61,7 +67,6 @@ def test_a_page_is_readable_small_and_by_itself(look: str, page: str, browser: B
         assert answer.status == 200
         assert len(answer.body()) < PAGE_BYTES_MAX
         assert visit.page.evaluate(_BLOCKING) == ["/style.css"]
-        assert visit.page.evaluate("document.scripts.length") == 0
         assert visit.violations(rules) == []
         assert visit.page.evaluate("document.documentElement.scrollWidth") == how.width, "it is wider than its window"
         assert visit.complaints == []
@@ -86,13 +91,63 @@ def test_a_dark_page_is_dark(browser: Browser, node: Served) -> None:
 
 
 @pytest.mark.parametrize("path", [PAGES["landing"], PAGES["endpoint"]])
-def test_a_page_looks_the_same_without_javascript(path: str, browser: Browser, node: Served) -> None:
+def test_a_page_looks_the_same_without_javascript_but_for_its_buttons(
+    path: str, browser: Browser, node: Served
+) -> None:
     shots = []
     for look in (DESKTOP, PLAIN):
         with visiting(browser, look) as visit:
             visit.page.goto(node.url + path)
+            if look.scripted:
+                assert visit.page.evaluate(_WITHOUT_BUTTONS) > 0
             shots.append(visit.page.screenshot())
     assert shots[0] == shots[1]
+
+
+def test_code_is_copied_as_it_is_shown(browser: Browser, node: Served) -> None:
+    """Method: of tabs the chosen language; of a transcript its commands alone."""
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=node.url)
+        page.goto(node.url + PAGES["endpoint"])
+        page.get_by_text("Python", exact=True).click()
+        assert copied(page, ".calls .tabs").startswith("import os\n\nimport httpx\n")
+        page.goto(f"{node.url}/docs/pagination")
+        lines = copied(page, "figure.code").splitlines()
+        assert [line.split()[:2] for line in lines] == [["curl", "-s"]] * 2
+
+
+def copied(page: Page, block: str) -> str:
+    """The clipboard's text, once the button of the first such block has been pressed."""
+    page.locator(block).first.get_by_role("button", name="Copy").click()
+    page.locator(block).first.get_by_role("button", name="Copied").wait_for()
+    return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+def test_a_language_once_chosen_is_shown_on_every_page(browser: Browser, node: Served) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        page.goto(f"{node.url}/docs/quickstart")
+        page.get_by_text("JavaScript", exact=True).first.click()
+        page.goto(node.url + PAGES["endpoint"])
+        assert [block.is_visible() for block in page.locator(".tabs pre").all()] == [False, False, True]
+
+
+def test_a_key_leads_to_the_search_and_the_outline_says_where_its_reader_is(browser: Browser, node: Served) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        page.goto(node.url + PAGES["guide"])
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.name") == "q"
+        page.locator("#errors").evaluate("head => head.scrollIntoView({behavior: 'instant'})")
+        page.locator(".outline [aria-current]").get_by_text("Errors", exact=True).wait_for()
+
+
+def test_a_heading_leads_to_itself(browser: Browser, node: Served) -> None:
+    with visiting(browser, PLAIN) as visit:
+        visit.page.goto(node.url + PAGES["guide"])
+        visit.page.get_by_role("heading", name="What it costs").get_by_role("link").click()
+        assert visit.page.url == f"{node.url}{PAGES['guide']}#what-it-costs"
 
 
 def test_a_search_needs_no_javascript(browser: Browser, node: Served) -> None:

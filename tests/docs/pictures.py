@@ -38,7 +38,9 @@ def landing_shot(browser: Browser, node: Served) -> bytes:
     told = PngInfo()
     told.add_text("digest", digest())
     small = io.BytesIO()
-    Image.open(io.BytesIO(shot)).convert("RGB").quantize(_COLOURS).save(small, "PNG", optimize=True, pnginfo=told)
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(
+        small, "PNG", optimize=True, pnginfo=told
+    )
     return small.getvalue()
 
 

@@ -29,11 +29,12 @@ RUN_BY = {
     "nginx": "tests/docs/test_code_blocks.py tests/gateway/feed/test_behind_nginx.py",
     "redis": "tests/docs/test_code_blocks.py",
     "typescript": "tests/clients/test_generated.py",
-    "python": "tests/clients/test_generated.py tests/docs/test_events_page.py tests/docs/test_platforms_page.py "
+    "python": "tests/clients/test_generated.py tests/docs/test_events_page.py tests/docs/test_first_pages.py "
+    "tests/docs/test_platforms_page.py "
     "tests/scheduler/webhooks/test_documented_verifiers.py",
     "bash": "tests/docs/test_events_page.py tests/scheduler/webhooks/test_documented_verifiers.py",
     "javascript": "tests/docs/test_events_page.py",
-    "js": "tests/scheduler/webhooks/test_documented_verifiers.py",
+    "js": "tests/docs/test_first_pages.py tests/scheduler/webhooks/test_documented_verifiers.py",
 }
 """The tests of each kind of code."""
 of_each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)

@@ -44,6 +44,14 @@ class BatchData(TypedDict):
     legs: Annotated[list[dict[str, Any]], meaning("The calls, each with its number of `rows`.", [])]
 
 
+class BatchQuote(TypedDict):
+    """The most that a batch would cost."""
+
+    estimated_credits: Annotated[int, meaning("The price if every row has a record.", 1)]
+    would_hit_cache: Annotated[bool, meaning("Always false: each row may hit.")]
+    rows: Annotated[int, meaning("The number of inputs.", 1)]
+
+
 _REASONS: Final = (
     "INSUFFICIENT_CREDITS/balance_too_low",
     "INSUFFICIENT_CREDITS/above_max_credits",
@@ -62,6 +70,8 @@ def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str]) 
         summary,
         BatchData,
         platform=platform,
+        dry_run=BatchQuote,
+        streams={"row": BatchRow},
         reasons=_REASONS,
         once=True,
         form="application/json text/event-stream",

@@ -99,6 +99,10 @@ class Answers:
         if doc.dry_run is None:
             return found
         media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
+        if doc.status == 200:
+            made = found["200"]["content"]["application/json"]
+            made["schema"] = {"anyOf": [made["schema"], media["schema"]]}
+            return found
         dry: Schema = {"description": "With `dry_run`: nothing was made.", "headers": headers_of(_OF_KEYS)}
         return {"200": {**dry, "content": {"application/json": media}}, **found}
 
@@ -153,10 +157,14 @@ class Answers:
     def _streamed(self, operation: ApiOperation) -> Schema:
         """The schemas of the data of server-sent events, by their names."""
         doc = operation.route.doc
-        if doc is not None:
-            return {name: self.take(type_) for name, type_ in doc.streams.items()}
-        page, error = self.take(PageRead), {"$ref": REF.format(name="Error")}
-        return {"page": page, "result": self._answered(operation), "error": error}
+        if doc is None:
+            return {"page": self.take(PageRead), **self._ends(operation)}
+        steps = {name: self.take(type_) for name, type_ in doc.streams.items()}
+        return steps if doc.price is None else {**steps, **self._ends(operation)}
+
+    def _ends(self, operation: ApiOperation) -> Schema:
+        """The last event of a billed stream: the whole answer, or the error."""
+        return {"result": self._answered(operation), "error": {"$ref": REF.format(name="Error")}}
 
     def _answered(self, operation: ApiOperation) -> Schema:
         doc, name = operation.route.doc, operation.archetype

@@ -58,7 +58,7 @@ class Inputs:
         for one in operations:
             for param in (*one.in_path, *one.query):
                 users.setdefault(param, []).append(one)
-        self.parameters: dict[str, Schema] = {"IdempotencyKey": _ONCE, "CacheControl": _REFRESH}
+        self.parameters: dict[str, Schema] = {"once": _ONCE, "fresh": _REFRESH}
         self.schemas: dict[str, Schema] = {}
         """The schemas that parameters and bodies refer to."""
         self._names: dict[Param, str] = {}
@@ -86,9 +86,9 @@ class Inputs:
         """The parameters of an operation."""
         found = [*(self._one(param, "path") for param in operation.in_path), *map(self._one, operation.query)]
         if operation.once:
-            found.append({"$ref": "#/components/parameters/IdempotencyKey"})
+            found.append({"$ref": "#/components/parameters/once"})
         if operation.listing is not None:
-            found.append({"$ref": "#/components/parameters/CacheControl"})
+            found.append({"$ref": "#/components/parameters/fresh"})
         return found
 
     def _one(self, param: Param, place: str = "query") -> Schema:

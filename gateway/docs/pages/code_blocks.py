@@ -42,6 +42,7 @@ _RULES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         ),
         "js": _SCRIPT,
         "javascript": _SCRIPT,
+        "typescript": _SCRIPT,
         "sh": _SHELL,
         "bash": _SHELL,
         "toml": re.compile(
@@ -60,6 +61,7 @@ _NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "python": "Python",
         "js": "JavaScript",
         "javascript": "JavaScript",
+        "typescript": "TypeScript",
         "json": "JSON",
         "toml": "TOML",
     }

@@ -20,7 +20,13 @@ Group = Literal["use", "run", "reference", "platforms", "account", "node"]
 _ROOT: Final = Path(__file__).parents[3]
 _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
     {
-        "api": ("Using the API", "Keys, one envelope for all answers, what a call costs, and errors.", "use"),
+        "quickstart": ("Quickstart", "From nothing to answers in five steps.", "use"),
+        "api": ("Using the API", "Keys, one envelope for all answers, any address, and clients of your own.", "use"),
+        "credits": (
+            "Credits and refunds",
+            "What a call costs, when it costs nothing, and an example of it all.",
+            "use",
+        ),
         "pagination": ("Pagination", "Cursors, walks over many pages, fields, and rows as CSV or NDJSON.", "use"),
         "idempotency": ("Idempotency", "Send a request again without paying or doing it twice.", "use"),
         "rate-limits": ("Rate limits", "How many requests a key may make, and how to wait.", "use"),
@@ -111,8 +117,7 @@ class Library:
 
     def _operations(self) -> Iterator[DocPage]:
         for operation in self.reference.operations:
-            listing = operation.listing
-            group: Group = "platforms" if listing else "account" if operation.platform == "account" else "node"
+            group: Group = "platforms" if operation.site else "account" if operation.platform == "account" else "node"
             terms = " ".join(
                 [operation.id, operation.name, *(one.name for one in operation.query), operation.archetype]
             )

@@ -1,10 +1,11 @@
-"""Markdown as HTML: headings with anchors, tables that scroll, and a page in parts. Raw HTML is text."""
+"""Markdown as HTML: headings that lead to themselves, tables that scroll, a page in parts. Raw HTML is text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -15,6 +16,8 @@ _SCROLLED = '<div class="table" tabindex="0" role="group" aria-label="Table">'
 _LINED_UP = '<div class="table listed">'
 _LISTS = (("Name", "Type"), ("Code", "Status", "Retry"))
 """How the heads of tables begin that are shown as lists; their roles are written out for that."""
+_ROUTE = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`]+)`")
+"""A paragraph that is nothing but a method and a path."""
 _ROLES = {
     "table_open": "table",
     "thead_open": "rowgroup",
@@ -77,7 +80,9 @@ class Renderer:
                 token.attrSet("id", anchor)
                 if token.tag == "h1":
                     title = words
-                elif token.tag == "h2":
+                    continue
+                _lead_to_itself(tokens[place + 1], anchor)
+                if token.tag == "h2":
                     starts.append((anchor, words, place))
             elif token.type == "tr_open":
                 _anchor_row(tokens, place, taken)
@@ -107,14 +112,37 @@ def _with_figures(tokens: Sequence[Token]) -> Iterator[Token]:
                 number += 1
                 html = tabs(blocks, number) if are_alike(blocks) else "".join(map(figure, blocks))
                 blocks = []
-                yield Token("html_block", "", 0, content=html)
+                yield _html(html)
             continue
         if token.type == "table_open":
             head = [_plain(one) for one in tokens[place : place + 12] if one.type == "inline"]
             is_list = any(tuple(head[: len(names)]) == names for names in _LISTS)
         if is_list and token.type in _ROLES:
             token.attrSet("role", _ROLES[token.type])
-        yield token
+        if is_list and token.type == "td_open" and _plain(tokens[place + 1]) == "required":
+            token.attrSet("class", "due")
+        route = _ROUTE.fullmatch(token.content) if token.type == "inline" else None
+        yield token if route is None else _html(_route_html(*route.groups()))
+
+
+def _html(text: str) -> Token:
+    return Token("html_block", "", 0, content=text)
+
+
+def _route_html(method: str, path: str) -> str:
+    name = method.lower()
+    return f'<span class="route"><span class="method {name}">{method}</span><code>{escape(path)}</code></span>'
+
+
+def _lead_to_itself(inline: Token, anchor: str) -> None:
+    """Make a heading a link to its own place, unless there is a link in it."""
+    children = inline.children or []
+    if not any(child.type == "link_open" for child in children):
+        inline.children = [
+            Token("link_open", "a", 1, attrs={"href": f"#{anchor}"}),
+            *children,
+            Token("link_close", "a", -1),
+        ]
 
 
 def _plain(inline: Token) -> str:

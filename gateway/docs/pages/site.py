@@ -34,8 +34,8 @@ _GUARDED: Final = fields_of(
     [
         (
             b"content-security-policy",
-            b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-            b"frame-ancestors 'none'",
+            b"default-src 'none'; style-src 'self'; script-src 'self'; font-src 'self'; img-src 'self'; "
+            b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         ),
         (b"x-content-type-options", b"nosniff"),
         (b"referrer-policy", b"same-origin"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -22,6 +23,15 @@ HTML: Final = b"text/html; charset=utf-8"
 MARKDOWN: Final = b"text/markdown; charset=utf-8"
 _TEXT: Final = b"text/plain; charset=utf-8"
 HERE: Final = Path(__file__).parent
+FILES: Final[Mapping[str, bytes]] = MappingProxyType(
+    {
+        "/style.css": b"text/css; charset=utf-8",
+        "/page.js": b"text/javascript; charset=utf-8",
+        "/inter-v20.woff2": b"font/woff2",
+        "/favicon.svg": b"image/svg+xml",
+    }
+)
+"""The types of the files beside this one that pages load."""
 OWN: Final = ("/", "/docs", "/docs/search", "/status")
 """The pages that have templates of their own."""
 
@@ -51,8 +61,6 @@ class Texts:
         self.status, self.past = status, past
         self._search: Search | None = None
         self._fixed: Mapping[str, tuple[bytes, Callable[[], str]]] = {
-            "/style.css": (b"text/css; charset=utf-8", (HERE / "style.css").read_text),
-            "/favicon.svg": (b"image/svg+xml", (HERE / "favicon.svg").read_text),
             "/robots.txt": (_TEXT, lambda: "User-agent: *\nDisallow: /v1/\n"),
             "/llms.txt": (_TEXT, lambda: llms(library)),
             "/llms-full.txt": (_TEXT, lambda: llms_full(library)),
@@ -63,7 +71,13 @@ class Texts:
 
     def knows(self, path: str) -> bool:
         """Whether there is a page, as text or not."""
-        return path in self._fixed or path in OWN or path in ("/docs/search.md",) or self._article(path) is not None
+        return (
+            path in FILES
+            or path in self._fixed
+            or path in OWN
+            or path in ("/docs/search.md",)
+            or self._article(path) is not None
+        )
 
     def _article(self, path: str) -> str | None:
         plain = path.removesuffix(".md")
@@ -72,6 +86,8 @@ class Texts:
     async def make(self, request: Request) -> MadePage | None:
         """A text; None for a page that is none."""
         path = request.path
+        if path in FILES:
+            return MadePage(await trio.Path(HERE / path[1:]).read_bytes(), FILES[path])
         if path in self._fixed:
             content_type, write = self._fixed[path]
             return MadePage((await trio.to_thread.run_sync(write)).encode(), content_type, live=path == "/status.md")

@@ -1,0 +1,132 @@
+"""docs/quickstart.md and docs/credits.md: what they show is what a new account sees, and their code runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.docs.blocks import Block, commands, shell_blocks
+from tests.docs.curl import Node, perform, read_call
+from tests.docs.test_readme import CREDITS, shown
+from tests.fakes.scripted_feed import Step, open_scripted_feed, refusal
+from tests.processes.commands import PROJECT, open_commands
+from tests.processes.place import Place
+
+QUICKSTART, MONEY = PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "credits.md"
+PROGRAMS = {"python": (sys.executable, "-c"), "js": ("node", "--input-type=module", "-e")}
+CALL, LIST, CLIENT = range(3)
+"""The places of the blocks of each language."""
+of_each_language = pytest.mark.parametrize("language", PROGRAMS)
+
+
+@contextmanager
+def new_node(folder: Path) -> Iterator[Node]:
+    """A node whose one account has what a demo's has, and has called nothing."""
+    with open_commands() as runner:
+        place = Place(folder, runner)
+        place.configure()
+        _, key = place.new_key(balance=CREDITS)
+        with place.serve("--sandbox") as served:
+            yield Node(served.url, served.admin_url, key["key"], "")
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with new_node(tmp_path_factory.mktemp("quickstart")) as node:
+        yield node
+
+
+def run(language: str, place: int, url: str, key: str) -> subprocess.CompletedProcess[str]:
+    """The end of one of the quickstart's programs."""
+    if shutil.which(PROGRAMS[language][0]) is None:
+        assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{PROGRAMS[language][0]} is not installed"
+        pytest.skip(f"{PROGRAMS[language][0]} is not installed")
+    code = re.findall(rf"^```{language}\n(.*?)^```$", QUICKSTART.read_text(), re.M | re.S)[place]
+    environ = {**os.environ, "URL": url, "KEY": key}
+    return subprocess.run(
+        [*PROGRAMS[language], code], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def printed(block: Block, node: Node) -> str:
+    (command,) = commands(block.text)
+    return perform(read_call(command.words), node).body.decode()
+
+
+def test_the_example_of_credits_is_what_a_new_account_sees(tmp_path: Path) -> None:
+    """Goal: each number of the page is true. Method: its calls, in their order, as a new account."""
+    blocks = [block for block in shell_blocks(MONEY) if block.output]
+    rows = re.findall(r"^\| ([\w ]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", MONEY.read_text(), re.M)
+    with new_node(tmp_path) as node:
+        for block in blocks:
+            body = printed(block, node)
+            assert shown(block.output).fullmatch(body), body
+        ledger = orjson.loads(printed(blocks[-1], node))["data"]["items"][-2::-1]
+    balance, moved = CREDITS, []
+    for reserved, given_back, paid, after in (map(int, row[1:]) for row in rows):
+        balance -= reserved - given_back
+        assert (reserved - given_back, balance) == (paid, after)
+        moved += [amount for amount in (-reserved, given_back) if amount]
+    assert [entry["amount"] for entry in ledger] == moved
+
+
+def test_the_quickstart_s_answer_is_what_its_call_gets(tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```json\n(.*?)^```$", QUICKSTART.read_text(), re.M | re.S)
+    with new_node(tmp_path) as node:
+        first = next(block for block in shell_blocks(QUICKSTART) if "octocat" in block.text)
+        answer = orjson.loads(printed(first, node))
+    assert {**answer, "request_id": "req_..."} == orjson.loads(text)
+
+
+@of_each_language
+def test_the_quickstart_s_first_call_prints_what_it_cost(language: str, node: Node) -> None:
+    done = run(language, CALL, node.url, node.key)
+    assert re.fullmatch(r"17297 followers, [01] credit used\n", done.stdout), done.stderr
+
+
+@of_each_language
+def test_the_quickstart_s_loop_reads_a_list_to_its_end(language: str, node: Node) -> None:
+    done = run(language, LIST, node.url, node.key)
+    names = done.stdout.splitlines()
+    assert len(names) == len(set(names)) > 40, done.stderr
+    assert all(name.startswith("octocat/") for name in names)
+
+
+FOUND = Step(body={"success": True, "data": {"author": {"followers": 7}}})
+RETRIED = {429: "RATE_LIMITED", 409: "IDEMPOTENCY_IN_PROGRESS", 503: "SERVICE_UNAVAILABLE", 502: "UPSTREAM_ERROR"}
+FINAL = {
+    400: "INVALID_REQUEST",
+    402: "INSUFFICIENT_CREDITS",
+    404: "RESOURCE_NOT_FOUND",
+    409: "IDEMPOTENCY_KEY_CONFLICT",
+    503: "SERVICE_UNAVAILABLE",
+}
+"""Without a `Retry-After`, the last two are final."""
+
+
+@of_each_language
+def test_the_quickstart_s_client_repeats_what_is_worth_it_under_one_key(language: str) -> None:
+    steps = [refusal(status, code, headers={"retry-after": "0"}) for status, code in RETRIED.items()]
+    with open_scripted_feed(*steps, FOUND) as feed:
+        done = run(language, CLIENT, feed.url, "sl_scripted")
+    assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
+    assert len(feed.seen) == len(steps) + 1
+    assert len({one.headers["idempotency-key"] for one in feed.seen}) == 1
+
+
+@pytest.mark.parametrize("status", FINAL)
+@of_each_language
+def test_the_quickstart_s_client_gives_up_what_is_final(status: int, language: str) -> None:
+    refused = refusal(status, FINAL[status])
+    with open_scripted_feed(Step(status, {**refused.body, "request_id": "req_1"}), FOUND) as feed:
+        done = run(language, CLIENT, feed.url, "sl_scripted")
+    assert done.returncode != 0
+    assert f"{FINAL[status]}: It is refused. (req_1)" in done.stderr
+    assert len(feed.seen) == 1
