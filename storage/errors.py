@@ -29,6 +29,10 @@ class ConstraintViolated(StorageError):
     """The rows break a rule of the schema; nothing of the call happened."""
 
 
+class PartitionRefused(StorageError):
+    """Too many rows of the range came before their partition; they stay where they are."""
+
+
 class StoreUnusable(StorageError):
     """The address, the folder or the file cannot hold a store; a person has to act."""
 
