@@ -267,8 +267,8 @@ def _errors(guide: Mapping[str, Any]) -> Iterator[str]:
         (
             f"[`{error['type']}`](/docs/errors#{error['type']})",
             str(error["status"]),
-            "worth a retry" if error["retryable"] else "not worth a retry",
-            ", ".join(f"`{reason['reason']}`" for reason in error["reasons"]) or "",
+            "retryable" if error["retryable"] else "final",
+            ", ".join(f"[`{one['reason']}`](/docs/errors/{one['reason']})" for one in error["reasons"]),
         )
         for error in guide["errors"]
     ]

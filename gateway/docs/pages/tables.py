@@ -61,7 +61,7 @@ def _section(code: Code) -> str:
     reasons = [reason for reason in REASONS.values() if reason.code == code.name]
     if not reasons:
         return text
-    rows = "".join(f"| `{reason.name}` | {reason.meaning} |\n" for reason in reasons)
+    rows = "".join(f"| [`{one.name}`](/docs/errors/{one.name}) | {one.meaning} |\n" for one in reasons)
     return f"{text}\n| `details.reason` | Meaning |\n|---|---|\n{rows}"
 
 

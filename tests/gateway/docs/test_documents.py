@@ -18,6 +18,7 @@ import trio
 
 from events.log.kinds import FAMILIES, KINDS
 from gateway.docs.errors import REASONS
+from gateway.docs.pages.reasons import REMEDIES
 from gateway.http.codes import CODES
 from gateway.http.compression import LEAST_BYTES
 from tests.fakes.calling import Answered
@@ -150,6 +151,19 @@ async def test_the_errors_page_has_every_code_under_its_anchor_with_its_reasons(
     assert all(f"<code>{reason.name}</code>" in text for reason in REASONS.values())
 
 
+async def test_every_reason_has_a_page_with_its_meaning_its_remedy_and_the_calls_that_give_it(tmp_path: Path) -> None:
+    assert REMEDIES.keys() == REASONS.keys()
+    async with open_test_node(tmp_path) as node:
+        for reason in REASONS.values():
+            page = (await node.get(f"/docs/errors/{reason.name}.md", key=None)).body.decode()
+            assert page.startswith(f"# {reason.name}\n\n")
+            assert reason.meaning in page
+            assert REMEDIES[reason.key] in page
+            assert f"/docs/errors.md#{reason.code})" in page
+        few = (await node.get("/docs/errors/unknown_consumer", key=None)).body.decode()
+        assert "GET /v1/events/consumers/{consumer}" in few
+
+
 async def test_what_people_write_is_never_markup(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/docs/search?q=%3Cscript%3Ealert(1)%3C/script%3E%22", key=None)
@@ -163,6 +177,9 @@ SEARCHES = {
     "rotate secret": "/docs/account/rotate-webhook-secret",
     "INVALID_REQUEST": "/docs/errors",
     "readme": "/docs/github/repo/readme",
+    "above_max_credits": "/docs/errors/above_max_credits",
+    "refund": "/docs/credits",
+    "get started": "/docs/quickstart",
 }
 
 
@@ -186,6 +203,7 @@ KINDS_OF_PAGE = (
     "/docs/search.md?q=comments",
     "/docs/api",
     "/docs/errors",
+    "/docs/errors/account_gone",
     "/docs/changelog.md",
     "/docs/github",
     "/docs/github/profile",
