@@ -24,6 +24,8 @@ HANDLE = Param(
     strip="@",
     fold=True,
     forms=(r"bsky\.app/profile/([^/]+)(?:/.*)?",),
+    pattern=r"[a-z0-9.:_-]+",
+    problem="must be a handle, such as bsky.app",
 )
 USER_ID = Param(
     "user_id", "The account's DID, with or without its did: prefix.", "plc:z72i7hdynmk6r22z27h6tvur", strip="did:"
