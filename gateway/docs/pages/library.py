@@ -16,7 +16,7 @@ from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.pages.endpoint import endpoint_markdown
 from gateway.docs.pages.event_types import shapes_markdown
 from gateway.docs.pages.reasons import reason_markdown
-from gateway.docs.pages.tables import errors_markdown, platform_markdown
+from gateway.docs.pages.tables import errors_markdown, platform_markdown, records_markdown
 
 Group = Literal["use", "run", "errors", "platforms", "account", "node"]
 _ROOT: Final = Path(__file__).parents[3]
@@ -104,6 +104,8 @@ class Library:
                 yield DocPage(f"/docs/{name}", title, summary, group, partial(_written, file, more))
 
     def _tables(self) -> Iterator[DocPage]:
+        summary = "Every kind of answer, and the meaning of each field."
+        yield DocPage("/docs/records", "Records", summary, "use", records_markdown)
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
         for name, meaning in {reason.name: reason.meaning for reason in REASONS.values()}.items():
             make = partial(reason_markdown, name, self.reference.offered)

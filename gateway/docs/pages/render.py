@@ -84,7 +84,8 @@ class Renderer:
                 _lead_to_itself(tokens[place + 1], anchor)
                 if token.tag == "h2":
                     starts.append((anchor, words, place))
-            elif token.type == "tr_open":
+        for place, token in enumerate(tokens):
+            if token.type == "tr_open":
                 _anchor_row(tokens, place, taken)
         ends = [place for _, _, place in starts[1:]] + [len(tokens)]
         parts = [

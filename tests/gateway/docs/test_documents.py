@@ -24,6 +24,7 @@ from gateway.http.compression import LEAST_BYTES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.processes.commands import PROJECT
+from upstreams.model.archetypes import ARCHETYPES
 
 PAGE_BYTES_MAX = 150_000
 LOADED = {"/style.css", "/page.js", "/inter-v20.woff2", "/favicon.svg"}
@@ -151,6 +152,18 @@ async def test_the_errors_page_has_every_code_under_its_anchor_with_its_reasons(
     assert all(f"<code>{reason.name}</code>" in text for reason in REASONS.values())
 
 
+async def test_the_page_of_records_has_every_shape_and_every_field_with_its_meaning(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        page = (await node.get("/docs/records.md", key=None)).body.decode()
+        for name in ARCHETYPES:
+            assert f"\n| [`{name}`](" in page
+            schema = (await node.get(f"/schemas/{name}.json", key=None)).json
+            for record in schema["$defs"].values():
+                assert record["description"] in page
+                for field, one in record["properties"].items():
+                    assert re.search(rf"^\| `{field}` \| .+ \| {re.escape(one['description'])} \|$", page, re.M), field
+
+
 async def test_every_reason_has_a_page_with_its_meaning_its_remedy_and_the_calls_that_give_it(tmp_path: Path) -> None:
     assert REMEDIES.keys() == REASONS.keys()
     async with open_test_node(tmp_path) as node:
@@ -204,6 +217,7 @@ KINDS_OF_PAGE = (
     "/docs/api",
     "/docs/errors",
     "/docs/errors/account_gone",
+    "/docs/records",
     "/docs/changelog.md",
     "/docs/github",
     "/docs/github/profile",
