@@ -204,7 +204,8 @@ async def test_the_answers_of_a_batch_and_of_its_price_are_as_the_document_says(
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         post = document["paths"]["/v1/prism/post-stats"]["post"]
-        success = post["responses"]["200"]["content"]
+        shared = post["responses"]["200"]["$ref"].rpartition("/")[2]
+        success = document["components"]["responses"][shared]["content"]
         sent = {"urls": ["https://news.ycombinator.com/item?id=8863"]}
         made = await judged(node, document, "POST", "/v1/prism/post-stats", sent)
         assert made["data"]["results"][0]["status"] == "ok"

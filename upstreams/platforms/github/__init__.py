@@ -6,6 +6,7 @@ from upstreams.model.archetypes import (
     ARTICLE,
     AUTHOR,
     AUTHOR_LIST,
+    COMMENT,
     COMMENT_LIST,
     DOSSIER,
     POST,
@@ -21,7 +22,7 @@ from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
 from upstreams.platforms.github import graphql, raw, reads
 from upstreams.platforms.github.composites import dossier, velocity
-from upstreams.platforms.github.records import author_of, issue_of, repository_of
+from upstreams.platforms.github.records import author_of, issue_of, lone_comment_of, repository_of
 from upstreams.platforms.github.refusals import judge
 
 
@@ -139,6 +140,7 @@ PLATFORM = Platform(
             fallbacks=_by_graphql(graphql.issue),
         ),
         listing("issue/comments", "An issue's comments.", COMMENT_LIST, reads.ISSUE_COMMENTS, reads.COMMENTS),
+        single("comment", "One comment on an issue.", COMMENT, reads.ONE_COMMENT, lone_comment_of),
         listing("search", "Issues by query.", POST_LIST, reads.SEARCH_ISSUES, reads.FOUND_ISSUES),
         listing(
             "search/repos",

@@ -51,6 +51,20 @@ ISSUE_URL = Param(
     pattern=rf"{_PLAIN}/\d{{1,15}}",
     problem="must name an issue, such as https://github.com/python/cpython/issues/1",
 )
+COMMENT_URL = Param(
+    "url",
+    "The comment's address.",
+    "https://github.com/PyGithub/PyGithub/issues/28#issuecomment-5453167",
+    type="url",
+    required=True,
+    fold=True,
+    forms=(
+        rf"github\.com/(?!(?:{_OWN_PAGES})/)({_OWNER})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/[^#?]*)?(?:\?[^#]*)?"
+        r"#issuecomment-(\d{1,15})(?:\D.*)?",
+    ),
+    pattern=rf"{_PLAIN}/\d{{1,15}}/\d{{1,15}}",
+    problem="must name a comment, such as https://github.com/python/cpython/issues/1#issuecomment-2",
+)
 QUERY = Param("query", "What to search for; GitHub's qualifiers work.", "structured concurrency", required=True)
 ISSUE_SORT = Param(
     "sort", "Order; best match when absent.", "created", choices=("created", "updated", "comments", "reactions")
@@ -72,6 +86,12 @@ def _issue_path(issue: str) -> str:
     return f"{owner}/{name}/issues/{number}"
 
 
+def _comment_path(comment: str) -> str:
+    owner, name, _, number = comment.split("/")
+    return f"{owner}/{name}/issues/comments/{number}"
+
+
+ONE_COMMENT = Get("/repos/{+comment}", comment=made(_comment_path, COMMENT_URL))
 ISSUE = Get("/repos/{+issue}", issue=made(_issue_path, ISSUE_URL))
 SEARCH_ISSUES = Get("/search/issues", q=QUERY, sort=ISSUE_SORT).via("search")
 _README = Get("/repos/{+repo}/readme", repo=REPO_URL).via(accepts="json or text")
