@@ -36,7 +36,7 @@ POSTGRES_ROWS: Final = 20_000
 CACHE_KIB: Final = 262_144
 MONTH_DAYS: Final = 30
 PIECES: Final = 100
-"""Of usage: a row an account and hour in each, however many hours there are."""
+"""The most hours that usage has rows in, one for each account, wherever the misses lie."""
 
 ADD_ENDPOINT: Final = "INSERT INTO endpoints (platform, path) VALUES ('github', '/v1/github/bench') RETURNING id"
 _COLUMNS: Final = "id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place"
