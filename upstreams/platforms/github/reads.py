@@ -81,7 +81,8 @@ FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
 REPOS, RELEASES, ISSUES, COMMENTS = (Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of))
 
 
-def _issue_path(issue: str) -> str:
+def issue_path(issue: str) -> str:
+    """The path of an issue below that of all repositories."""
     owner, name, number = issue.split("/")
     return f"{owner}/{name}/issues/{number}"
 
@@ -92,10 +93,10 @@ def _comment_path(comment: str) -> str:
 
 
 ONE_COMMENT = Get("/repos/{+comment}", comment=made(_comment_path, COMMENT_URL))
-ISSUE = Get("/repos/{+issue}", issue=made(_issue_path, ISSUE_URL))
+ISSUE = Get("/repos/{+issue}", issue=made(issue_path, ISSUE_URL))
 SEARCH_ISSUES = Get("/search/issues", q=QUERY, sort=ISSUE_SORT).via("search")
 _README = Get("/repos/{+repo}/readme", repo=REPO_URL).via(accepts="json or text")
-ISSUE_COMMENTS = Get("/repos/{+issue}/comments", issue=made(_issue_path, ISSUE_URL))
+ISSUE_COMMENTS = Get("/repos/{+issue}/comments", issue=made(issue_path, ISSUE_URL))
 _TOP_ISSUES = Get("/search/issues", sort="reactions").via("search")
 
 
