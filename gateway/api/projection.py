@@ -18,7 +18,7 @@ from gateway.http.errors import InvalidParam
 from gateway.http.request import Reply, Request, prefers
 from gateway.server.http1.fields import fields_of, joined
 from scheduler.monitors.history.export import csv_cell
-from upstreams.model.archetypes import Archetype, leg
+from upstreams.model.archetypes import Archetype
 from upstreams.model.archetypes.shape import Field, Make, computed
 from upstreams.model.archetypes.shape import fields_of as fields_of_record
 from upstreams.model.params import Value
@@ -140,7 +140,7 @@ def _rows(stored: bytes) -> tuple[list[Any], str | None]:
 
 def csv_columns(archetype: Archetype) -> list[tuple[str, ...]]:
     """The columns of a list, each by its path in a row: every field that is no object; lists are JSON in their cell."""
-    found = list(_leaves((archetype.key,), archetype.make))
+    found = list(_leaves((archetype.key,) if archetype.key else (), archetype.make))
     return [*found, *_leaves(("computed",), computed)] if archetype.computed else found
 
 
@@ -221,8 +221,8 @@ def _paths(archetype: Archetype) -> Paths:
     row = _row_paths(archetype)
     found: Paths = {("items", *path): is_open for path, is_open in row.items()} if archetype.many else row
     top: Paths = {("items",): False, ("total",): False} if archetype.many else {}
-    if not archetype.key and archetype.has_legs:
-        top |= {("legs",): False, **{("legs", *path): is_open for path, is_open in _paths_of((), leg, 0).items()}}
+    for make in archetype.makes_beside:
+        top |= _paths_of((), make, 0)
     return {**top, (_ALWAYS,): False, **found}
 
 

@@ -11,20 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
-from typing import NamedTuple
 
 import trio
 
 from billing.accounts.balances import Balances
 from billing.charges.batch_rows import Charge
 from billing.charges.charges import Charges
-from billing.charges.refunds import NOTHING_USED, pages_held, used_by_composite, used_by_pages, used_by_run
+from billing.charges.refunds import NOTHING_USED, pages_held
 from gateway.calls.idempotency import Claims
 from gateway.calls.lookup import Lookup
 from gateway.calls.planning import Quote, above_max, quote
 from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
 from gateway.calls.reservations import SETTLE_S, Reservations, charge_request
-from gateway.calls.shaping import Seal, Shaped, explained, shape, share_out
+from gateway.calls.shaping import REQUEST, Shaped, shape_call
 from gateway.http import envelope
 from gateway.runtime import Runtime
 from limits.idempotency import StoredReply
@@ -34,6 +33,7 @@ from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
 from upstreams.catalog import Listing
 from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.parts import OnLeg, PartReader
 from upstreams.fetching.planned import GoOn, Planned
 from upstreams.fetching.walk import begin
 from upstreams.model.cursors import CursorSigner
@@ -42,19 +42,6 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Fetched
 
 _Miss = Callable[[CallRequest, Planned, float], Awaitable[CallResult]]
-
-
-class Terms(NamedTuple):
-    """How the answers of a kind of call end and are billed."""
-
-    way_on: str
-    """Completes the warning of a walk that fell short."""
-    used_by_legs: Callable[[int, float], int]
-    """The refund rule for an answer without some of its legs."""
-
-
-REQUEST = Terms("; next_cursor goes on", used_by_composite)
-RUN = Terms("", used_by_run)
 
 
 def plan_call(listing: Listing, args: Args, *, keeps: bool = False) -> Planned:
@@ -74,6 +61,8 @@ def make_call(
     *,
     stopping: Callable[[], bool],
     go_on: GoOn | None = None,
+    parts: PartReader | None = None,
+    on_leg: OnLeg | None = None,
 ) -> Awaitable[Fetched]:
     """Call the upstream for as many pages as the credits held are for, by `deadline_at` on Trio's clock.
 
@@ -81,24 +70,7 @@ def make_call(
         UpstreamError, LimitError: nothing usable came.
     """
     pages_max = pages_held(credits_held, cost_credits, planned.reach.pages_max)
-    return planned.run(pages_max, deadline_at, go_on=go_on, stopping=stopping)
-
-
-def shape_call(
-    listing: Listing, fetched: Fetched, credits_held: int, cost_credits: int, *, seal: Seal, terms: Terms
-) -> tuple[Shaped, int]:
-    """The shaped answer, and how much it used of the credits held, which its legs share.
-
-    Raises:
-        NotFound: a single record came without anything to know it by.
-    """
-    shaped = shape(listing.endpoint.archetype, explained(fetched, terms.way_on), seal)
-    used = used_by_pages(credits_held, cost_credits, fetched.pages_used)
-    if shaped.coverage < 1:
-        used = terms.used_by_legs(used, shaped.coverage)
-    if "legs" in shaped.data:
-        share_out(shaped.data["legs"], used)
-    return shaped, used
+    return planned.run(pages_max, deadline_at, go_on=go_on, stopping=stopping, parts=parts, on_leg=on_leg)
 
 
 async def _refuse(why: str, _request: CallRequest, planned: Planned, _arrived: float) -> CallResult:
@@ -238,6 +210,7 @@ class BilledCalls:
                 deadline_at,
                 go_on=request.go_on,
                 stopping=self._stopping,
+                on_leg=request.on_leg,
             )
             if fetched.body_bytes <= LONG_BYTES:
                 shaped, used, stored = self._encode(request, charge, fetched)

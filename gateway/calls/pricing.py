@@ -16,8 +16,18 @@ class Price(NamedTuple):
     note: str
 
 
+def cost_of(endpoint: Endpoint) -> int:
+    """The price of a page; of a credit where the endpoint counts those itself."""
+    return credits_for(endpoint.tier) if endpoint.price is None else 1
+
+
 def price_of(endpoint: Endpoint) -> Price:
     """The price of an endpoint."""
+    if endpoint.price is not None:
+        least, most, note, _ = endpoint.price
+        if least == most:
+            return Price(least, f"{least} credits, override; tier {endpoint.tier}", note)
+        return Price(least, f"{least}-{most} credits, metered", note)
     each = credits_for(endpoint.tier)
     if endpoint.collect is None:
         return Price(each, f"{each} credit{'' if each == 1 else 's'}", "One charge for each answer from the upstream.")

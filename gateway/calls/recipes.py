@@ -12,10 +12,10 @@ import orjson
 import trio
 
 from billing.charges.refunds import used_by_pages
-from billing.prices import credits_for
-from gateway.calls.execute import RUN, make_call, plan_call, shape_call
+from gateway.calls.execute import make_call, plan_call
 from gateway.calls.planning import quote
-from gateway.calls.shaping import Shaped, error_of, explained, leg_record, share_out
+from gateway.calls.pricing import cost_of
+from gateway.calls.shaping import RUN, Shaped, error_of, explained, leg_record, shape_call, share_out
 from gateway.http.errors import InvalidParam
 from gateway.http.params import declared_by
 from limits.errors import LimitError
@@ -195,13 +195,14 @@ def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
 
 def _warnings(result: Page | Single) -> tuple[str, ...]:
     """The upstream's own warnings, why a walk is short, and which legs did not come."""
-    legs = result.legs if isinstance(result, Single) else ()
-    missing = [f"{leg.endpoint} is missing: {leg.answer.problem}" for leg in legs if isinstance(leg.answer, Missing)]
+    missing = [
+        f"{leg.endpoint} is missing: {leg.answer.problem}" for leg in result.legs if isinstance(leg.answer, Missing)
+    ]
     return tuple(dict.fromkeys((*result.warnings, *missing)))
 
 
 def _cost(listing: Listing) -> int:
-    return credits_for(listing.endpoint.tier)
+    return cost_of(listing.endpoint)
 
 
 def _walked(listing: Listing) -> Listing:

@@ -12,6 +12,7 @@ from billing.keys.cache import Key
 from gateway.calls.idempotency import fingerprint
 from limits.idempotency import Claim, StoredReply
 from upstreams.catalog import Listing
+from upstreams.fetching.parts import OnLeg
 from upstreams.fetching.planned import GoOn
 from upstreams.model.params import Value
 
@@ -42,6 +43,8 @@ class CallRequest:
     """The most that the caller lets it cost."""
     go_on: GoOn | None = None
     """Called after each page of a walk; False ends it there."""
+    on_leg: OnLeg | None = None
+    """Called as each leg of a composite settles."""
 
 
 @dataclass(slots=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from billing.charges.refunds import NOTHING_USED, used_by_composite, used_by_pages, used_by_run
 from gateway.http.errors import refusal_of
+from upstreams.catalog import Listing
 from upstreams.model import archetypes
 from upstreams.model.archetypes import Archetype, Record
-from upstreams.model.errors import NotFound
+from upstreams.model.errors import InvalidArgument, NotFound, PartUnavailable
 from upstreams.model.params import State
-from upstreams.model.steps import Fetched, Leg, Missing, Page, Single
+from upstreams.model.steps import CACHE, Answer, Fetched, Leg, Missing, Page, Single
 
 Seal = Callable[[State], str]
 
@@ -26,6 +28,40 @@ class Shaped:
     coverage: float
 
 
+class Terms(NamedTuple):
+    """How the answers of a kind of call end and are billed."""
+
+    way_on: str
+    """Completes the warning of a walk that fell short."""
+    used_by_legs: Callable[[int, float], int]
+    """The refund rule for an answer without some of its legs."""
+
+
+REQUEST = Terms("; next_cursor goes on", used_by_composite)
+RUN = Terms("", used_by_run)
+
+
+def shape_call(
+    listing: Listing, fetched: Fetched, credits_held: int, cost_credits: int, *, seal: Seal, terms: Terms
+) -> tuple[Shaped, int]:
+    """The shaped answer, and how much it used of the credits held, which its legs share.
+
+    Raises:
+        NotFound: a single record came without anything to know it by.
+    """
+    shaped = shape(listing.endpoint.archetype, explained(fetched, terms.way_on), seal)
+    used = used_by_pages(credits_held, cost_credits, fetched.pages_used)
+    if not fetched.result.legs:
+        return shaped, used
+    legs = shaped.data["legs"]
+    if shaped.coverage < 1:
+        used = terms.used_by_legs(used, shaped.coverage)
+    if not billed(legs):
+        used = NOTHING_USED
+    share_out(legs, used)
+    return shaped, used
+
+
 def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
     """The envelope's parts; `seal` makes a cursor token of a page's next state.
 
@@ -33,16 +69,27 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
         NotFound: a single record came without anything to know it by.
     """
     warnings = list(result.warnings)
-    legs: tuple[Leg, ...] = ()
     if isinstance(result, Page):
         data, pagination = _rows(archetype, result, warnings), _pagination(result, seal)
     else:
-        data, pagination, legs = _single(archetype, result, warnings), None, result.legs
+        data, pagination = _single(archetype, result, warnings), None
     if warnings:
         data["_warnings"] = list(dict.fromkeys(warnings))
-    came = sum(1 for leg in legs if leg.answer) if legs else 0
     # a reader's own warnings tell of incomplete upstream data; such answers are never cached (decisions 8)
-    return Shaped(data, pagination, not result.warnings and came == len(legs), came / len(legs) if legs else 1.0)
+    if not result.legs:
+        return Shaped(data, pagination, not result.warnings, 1.0)
+    told = _of_legs(result.legs)
+    is_whole = not (result.warnings or told["partial_failure"])
+    return Shaped({**data, **told}, pagination, is_whole, told["coverage"])
+
+
+def _of_legs(legs: Sequence[Leg]) -> Record:
+    """The legs of an answer and how many of them answered: that there is no such thing is an answer too."""
+    records = [leg_record(leg) for leg in legs]
+    due = [one["status"] for one in records if one["status"] != "unsupported"]
+    answered = sum(1 for status in due if status in ("ok", "not_found"))
+    share = answered / len(due) if "ok" in due else 0.0
+    return archetypes.coverage(legs=records, coverage=share, partial_failure=answered < len(due))
 
 
 def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
@@ -55,17 +102,14 @@ def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
     data: Record = {"items": archetype.rows(page.records, warnings)}
     if page.total is not None:
         data["total"] = page.total
-    return data
+    return data if page.beside is None else {**data, **page.beside}
 
 
 def _single(archetype: Archetype, result: Single, warnings: list[str]) -> Record:
     record = result.record
-    if archetype.is_empty(record):
+    if "id" in record and record["id"] is None and not record.get("text"):
         raise NotFound("The upstream answered without usable data.")
-    data = archetype.wrap(record, warnings)
-    if result.legs:
-        data["legs"] = [leg_record(leg) for leg in result.legs]
-    return data
+    return archetype.wrap(record, warnings)
 
 
 def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
@@ -86,18 +130,35 @@ def leg_record(leg: Leg) -> Record:
         source=answer.source,
         rung="fallback" if rung_index else "primary",
         rung_index=rung_index,
-        status="ok" if answer else "failed",
+        status=_status_of(answer),
         credits_used=0,
         latency_ms=round(answer.took_s * 1000),
         error=None if answer else error_of(failure),
     )
 
 
+def _status_of(answer: Answer | Fetched | Missing) -> str:
+    if not isinstance(answer, Missing):
+        return "ok"
+    if isinstance(answer.failure, InvalidArgument | PartUnavailable):
+        return "unsupported"
+    if answer.absent:
+        return "not_found"
+    return "deferred" if answer.late else "failed"
+
+
 def share_out(legs: Sequence[Record], credits_used: int) -> None:
-    """Tell each leg that came its share of what the call cost: equal ones, the remainder with the earlier legs."""
-    came = [leg for leg in legs if leg["status"] != "failed"]
+    """Tell each leg that was called and came its share of what the call cost: equal ones, the remainder with the
+    earlier legs.
+    """
+    came = billed(legs)
     for place, leg in enumerate(came):
         leg["credits_used"] = (credits_used + len(came) - 1 - place) // len(came)
+
+
+def billed(legs: Sequence[Record]) -> list[Record]:
+    """The legs that cost something: they came, and not from the cache."""
+    return [leg for leg in legs if leg["status"] in ("ok", "partial") and leg["source"] != CACHE]
 
 
 def error_of(failure: Exception | None) -> str:

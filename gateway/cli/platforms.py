@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from billing.prices import credits_for
-from gateway.cli.run import (
-    Refusal,
-    config_option,
-    json_option,
-    known_platforms,
-    no_platform,
-    read_config,
-    run,
-    say,
-    show,
-)
+from gateway.cli.run import Refusal, config_option, json_option, read_config, run, say, show
 from gateway.config import Config
 from gateway.config.secrets import load_secret
 
@@ -43,13 +32,14 @@ def platforms() -> None:
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
     """List every platform and endpoint."""
+    from gateway.calls.pricing import price_of
     from upstreams.composites import load_all
 
     rows = [
         {
             "id": f"{platform.slug}/{endpoint.resource}",
             "archetype": endpoint.archetype.name,
-            "credits": credits_for(endpoint.tier),
+            "credits": price_of(endpoint).credits,
             "needs": ", ".join(endpoint.needs) or None,
             "summary": endpoint.summary,
         }
@@ -57,8 +47,8 @@ def list_(slug: str | None, as_json: bool) -> None:
         if slug in (None, platform.slug)
         for endpoint in platform.endpoints
     ]
-    if slug is not None and not rows:
-        raise no_platform(slug, known_platforms())
+    if not rows:
+        raise Refusal(f"there is no platform {slug}", exit_code=2)
     show(rows, as_json=as_json)
 
 
@@ -95,7 +85,7 @@ def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
     """
     config = read_config(config_path)
     if slug is not None and slug not in config.upstreams.platforms:
-        raise no_platform(slug, config.upstreams.platforms)
+        raise Refusal(f"there is no platform {slug}", exit_code=2)
     results = run(lambda: _smoke_all(config, slug))
     show(results, as_json=as_json)
     if failed := [result["id"] for result in results if result["outcome"] == "failed"]:
@@ -207,6 +197,6 @@ async def _document(config: Config, folder: Path, platform: str | None) -> str:
         )
         async with open_node(setting) as node:
             known = node.description.reference.platforms
-            if platform is not None and platform not in known:
-                raise no_platform(platform, known)
+            if platform not in (None, *known):
+                raise Refusal(f"there is no platform {platform}; there are {', '.join(known)}", exit_code=2)
             return node.description.documents.document(platform).decode()

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 import orjson
 
-from billing.prices import credits_for
+from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
 from gateway.docs.catalog import how_to_use
 from gateway.docs.errors import error_records
@@ -97,7 +97,7 @@ class Guides:
         others = {slug: site.platform for slug, site in listing.site.others.items()}
         result = rehearse(listing.site.platform, listing.endpoint, _EXAMPLE_NOW_AT, others, listing.site.credentials)
         shaped = shape(listing.endpoint.archetype, result, lambda state: self._signer.seal(b"example", state))
-        share_out(shaped.data.get("legs", ()), credits_for(listing.endpoint.tier))
+        share_out(shaped.data.get("legs", ()), price_of(listing.endpoint).credits)
         if shaped.pagination is None:
             return {"data": shaped.data}
         items = shaped.data["items"]
@@ -151,7 +151,7 @@ def content_types(operation: ApiOperation) -> list[str]:
         return doc.form.split()
     assert operation.listing is not None, "a route is a data endpoint or is described"
     endpoint = operation.listing.endpoint
-    streams = ["text/event-stream"] if endpoint.collect else []
+    streams = ["text/event-stream"] if endpoint.streams else []
     return ["application/json", *(["text/csv", "application/x-ndjson"] if endpoint.archetype.many else []), *streams]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from upstreams.model.archetypes import Archetype, leg
+from upstreams.model.archetypes import Archetype
 from upstreams.model.archetypes.shape import Field, Make, computed, fields_of
 
 _TYPES = {"text": "string"}
@@ -23,13 +23,8 @@ def schema_of(archetype: Archetype, base_url: str) -> Schema:
     makes = _Makes()
     row = makes.row_of(archetype)
     body = _page_of(row) if archetype.many else row
-    if not archetype.key and archetype.has_legs:
-        body["properties"]["legs"] = {
-            "type": "array",
-            "description": "The parts that the answer came by.",
-            "items": makes.reference(leg),
-        }
-        body["required"].append("legs")
+    for make in archetype.makes_beside:
+        makes.add(body, make)
     body["properties"]["_warnings"] = _WARNINGS
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -94,6 +89,12 @@ class _Makes:
             description = (make.__doc__ or "").strip().partition("\n")[0]
             self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
         return {"$ref": f"#/$defs/{name}"}
+
+    def add(self, body: Schema, make: Make) -> None:
+        """Add the fields of a constructor to an object."""
+        more = self._object(fields_of(make))
+        body["properties"] |= more["properties"]
+        body["required"] += more["required"]
 
     def _object(self, fields: Iterable[Field]) -> Schema:
         properties = {one.name: self._field(one) for one in fields}

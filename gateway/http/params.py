@@ -142,7 +142,8 @@ def common_params(endpoint: Endpoint) -> tuple[Param, ...]:
     """The parameters that an endpoint has beside its own, as all of its kind."""
     archetype = endpoint.archetype
     if archetype.many:
-        fields = replace(FIELDS, example=f"items.{archetype.key}.id,items.{archetype.key}.url")
+        record = archetype.key or fields_of(archetype.make)[0].name
+        fields = replace(FIELDS, example=f"items.{record}.id,items.{record}.url")
         return CURSOR, MAX_CREDITS, DRY_RUN, fields, FORMAT
     example = f"{archetype.key}.id" if archetype.key else fields_of(archetype.make)[0].name
     return MAX_CREDITS, DRY_RUN, replace(FIELDS, example=example)

@@ -13,7 +13,6 @@ from functools import partial
 import trio
 
 from billing.ledger.free_usage import FreeUsage
-from billing.prices import credits_for
 from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.api.admission import KEY_HEADERS, Admission
@@ -33,6 +32,7 @@ from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
+from gateway.calls.pricing import cost_of
 from gateway.config.ids import id_maker
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
@@ -288,7 +288,7 @@ def _account_routes(
 
 def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
     return [
-        DataEndpoint(one, cost_credits=credits_for(one.endpoint.tier), calls=calls, replies=replies, usage=usage).route
+        DataEndpoint(one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage).route
         for one in catalog.all()
     ]
 

@@ -10,16 +10,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, TargetRefused
 from upstreams.model.params import Param, Value, match_form
-from upstreams.model.roles import Role
 
-DETAILS: Final = ("post", "app", "collection", "repository", "article", "author", "comment")
-"""The records that an address may be of; where forms of several match, the first: a post's address names its author,
-and a comment's its post."""
+DETAILS: Final = ("post", "app", "collection", "repository", "article", "author")
+"""The records that an address may be of; where forms of several match, the first: a post's address names its author."""
 SHORT: Final = frozenset(
     """
     aka.ms amzn.to apple.co bit.ly bl.ink buff.ly cutt.ly dlvr.it fb.me fb.watch flip.it g.co git.io goo.gl ift.tt
@@ -68,28 +67,27 @@ class Addresses:
             if named:
                 self._anywhere.append(platform)
 
-    def find(self, address: str, role: Role | None = None) -> Resolution:
-        """Return the destinations of an address, where a role is named among the endpoints that play it.
+    def find(self, address: str) -> Resolution:
+        """Return the destinations of an address.
 
         Raises:
             InvalidArgument: it is none, is a short link, or leads to nothing that is read at a platform's own host.
         """
-        url, host, place = _checked(address)
+        url, host = _checked(address)
         if host in SHORT:
             raise InvalidArgument("url", f"is a short link of {host}: send the address that it leads to")
         for own, platform in self._hosts:
             if host == own or host.endswith(f".{own}"):
-                destination = _destination(platform, url + place, host, role)
+                destination = _destination(platform, url, host)
                 if destination is None:
-                    kinds = role or _kinds(platform)
-                    raise InvalidArgument("url", f"is at {platform.title}, but of no {kinds} there")
+                    raise InvalidArgument("url", f"is at {platform.title}, but of no {_kinds(platform)} there")
                 return Resolution(url, host, (destination,), is_certain=True)
-        anywhere = (_destination(platform, url + place, host, role) for platform in self._anywhere)
+        anywhere = (_destination(platform, url, host) for platform in self._anywhere)
         return Resolution(url, host, tuple(one for one in anywhere if one is not None), is_certain=False)
 
 
-def _checked(address: str) -> tuple[str, str, str]:
-    """The address in one spelling, its host without `www.`, and the place on the page that it names: `#note_5`."""
+def _checked(address: str) -> tuple[str, str]:
+    """The address in one spelling, and its host without `www.`."""
     # This loads the transport, which commands that list platforms do without.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
@@ -110,8 +108,7 @@ def _checked(address: str) -> tuple[str, str, str]:
         raise InvalidArgument("url", "must name a public host without a port, as https://mastodon.social/@Gargron does")
     if target.path.partition("?")[0] == "/":
         raise InvalidArgument("url", "names a host, and nothing there")
-    _, mark, place = path.partition("#")
-    return f"https://{target.host}{target.path}", target.host.removeprefix("www."), mark + place
+    return f"https://{target.host}{target.path}", target.host.removeprefix("www.")
 
 
 def _trimmed(address: str) -> str:
@@ -126,12 +123,11 @@ def _trimmed(address: str) -> str:
     return text
 
 
-def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
+def _destination(platform: Platform, url: str, host: str) -> Destination | None:
     """The endpoint of one record that an address leads to."""
-    playing = role and platform.playing(role)
     found = [
         Destination(platform, one, values)
-        for one in (platform.endpoints if role is None else filter(None, (playing,)))
+        for one in platform.endpoints
         if one.archetype.key in DETAILS
         and not one.archetype.many
         and (values := _values(platform, one, url, host)) is not None
@@ -176,3 +172,33 @@ def _kinds(platform: Platform) -> str:
     """The kinds of records that its addresses lead to, in words."""
     names = [one.resource for one in platform.endpoints if one.archetype.key in DETAILS and not one.archetype.many]
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+_TRACKING: Final = re.compile(
+    r"utm_.*|mtm_.*|pk_.*|fbclid|gclid|dclid|msclkid|yclid|igshid|igsh|mc_[ce]id|ref|ref_src|ref_url|source|feature|si|"
+    r"share_id|spm|cmpid|smid|__twitter_impression|s_cid|mkt_tok|_hsenc|_hsmi|at_medium|at_campaign",
+    re.IGNORECASE,
+)
+"""Members of a query that tell where a reader came from."""
+_HOST_PREFIX: Final = re.compile(r"^(?:www\d?|m|mobile|amp|old|new)\.(?=[^.]+\.[^.])")
+
+
+def canonical_url(url: str | None) -> str | None:
+    """Host, path and what matters of the query, the same for two spellings; None where it is no web address."""
+    try:
+        parts = urlsplit(url or "")
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    host = _HOST_PREFIX.sub("", parts.hostname.rstrip(".")) + (f":{port}" if port not in (None, 80, 443) else "")
+    members = parse_qsl(parts.query, keep_blank_values=True)
+    kept = sorted((name, value) for name, value in members if not _TRACKING.fullmatch(name))
+    query = f"?{urlencode(kept)}" if kept else ""
+    return f"{host}{parts.path.rstrip('/')}{query}"
+
+
+def subject_of(post: Record) -> str | None:
+    """The canonical address of the page that a post is about: the one that it links to, else its own."""
+    return canonical_url(post["ext"].get("link")) or canonical_url(post["url"])

@@ -9,8 +9,8 @@ import trio
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Part
 
-_SIDE_BY_SIDE_MAX = 16
-"""Calls of one read that run at the same time."""
+_SIDE_BY_SIDE_MAX = 32
+"""Calls and parts of one read that run at the same time: as many as there are platforms to search."""
 
 Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
@@ -30,7 +30,7 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
         while waiting:
             place, one = waiting.pop()
             answers[place] = answer = await ask(one)
-            if answer.body_bytes and sum(got.body_bytes for got in answers.values()) > body_bytes_max:
+            if isinstance(answer, Answer) and sum(_body_bytes(got) for got in answers.values()) > body_bytes_max:
                 raise UpstreamFailed(answer.source, "its answers are too long together")
 
     failures: list[BaseException] = []
@@ -43,6 +43,11 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
     if failures:  # raised here it does not refer to the group that holds it, nor this frame to it
         raise failures.pop()
     return tuple(answers[place] for place in range(len(wanted)))
+
+
+def _body_bytes(got: Got) -> int:
+    """The length of a call's body. A part of a composite was bounded by itself, and is rows by now."""
+    return got.body_bytes if isinstance(got, Answer) else 0
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -15,6 +15,7 @@ from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, side_by_side
+from upstreams.fetching.parts import ALONE, Conduct, OnLeg, PartReader, answer_part, check_parts
 from upstreams.fetching.planned import ONE_PAGE, GoOn, Reach, never
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint
@@ -31,11 +32,13 @@ from upstreams.model.errors import (
 )
 from upstreams.model.params import Args, State
 from upstreams.model.paths import climbs, culprit_of, leads_straight
-from upstreams.model.steps import Call, Fetched, Missing, Page, Part, Single, Steps, Wanted
+from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Steps, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _FALLBACK = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
+Sent = Got | tuple[Got, ...] | bool
+"""The answer to what a read yielded."""
 _RESULTS = (Page, Single)  # a union is made anew each time that it is written
 
 
@@ -43,7 +46,6 @@ _RESULTS = (Page, Single)  # a union is made anew each time that it is written
 class Plan:
     """A plain read, as `Planned`. Nobody changes it."""
 
-    reach: ClassVar[Reach] = ONE_PAGE
     limit: ClassVar[None] = None
     site: Site
     endpoint: Endpoint
@@ -53,16 +55,27 @@ class Plan:
     first: Wanted
     kept: KeptBodies | None = None
     """Keeps the bodies of its calls; None: nobody wants them."""
+    conduct: Conduct = ALONE
+
+    @property
+    def reach(self) -> Reach:
+        """The pages that it may take: one; where it has a price of its own, the credits."""
+        price = self.endpoint.price
+        return ONE_PAGE if price is None else Reach(*price.span(self.args.values))
 
     def run(
         self,
-        pages_max: int,  # noqa: ARG002 - it reads one
+        pages_max: int,
         deadline_at: float,
         *,
-        go_on: GoOn | None = None,  # noqa: ARG002 - there is no page after it
-        stopping: Callable[[], bool] = never,  # noqa: ARG002 - as above
+        go_on: GoOn | None = None,
+        stopping: Callable[[], bool] = never,
+        parts: PartReader | None = None,
+        on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """As `fetch`."""
+        """As `fetch`; all else is for composites."""
+        if self.endpoint.archetype.has_legs:
+            self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
         return fetch(self, deadline_at)
 
     def dismiss(self) -> None:
@@ -103,25 +116,8 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     if not leads_straight(first) and (culprit := culprit_of(endpoint, read, args, first)) is not None:
         raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
     if isinstance(first, tuple):
-        _check_parts(site, endpoint, args, first)
+        check_parts(site, endpoint, args, first, planning=plan)
     return Plan(site, endpoint, args, rung_index, steps, first)
-
-
-def _check_parts(site: Site, endpoint: Endpoint, args: Args, wanted: tuple[Call | Part, ...]) -> None:
-    """Refuse for free what a part that has to come would refuse."""
-    for one in wanted:
-        if isinstance(one, Part) and not one.optional:
-            try:
-                _plan_of(site, args, one).steps.close()
-            except InvalidArgument as exc:
-                raise _of_composite(endpoint, exc) from exc
-
-
-def _of_composite(endpoint: Endpoint, refusal: InvalidArgument) -> InvalidArgument:
-    """A part's refusal of a value, by the name that the value has in the composite."""
-    if any(param.name == refusal.param for param in endpoint.params):
-        return refusal
-    return InvalidArgument(next(iter(endpoint.named_by), refusal.param), refusal.problem)
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
@@ -171,7 +167,7 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
 def sources_of(planned: Plan) -> list[str]:
     """The sources of an endpoint in the order in which they are called, without those whose credentials are missing."""
     below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
-    return [_source_of(planned.first, planned.site), *below]
+    return [source_of(planned.first, planned.site), *below]
 
 
 def _fallbacks_of(planned: Plan) -> list[int]:
@@ -206,7 +202,9 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
             several = await side_by_side(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
-            answers: Got | tuple[Got, ...] = several
+            answers: Sent = several
+        elif isinstance(wanted, Round):
+            answers = await plan.conduct.may_go_on(wanted)
         else:
             answers = answer = await _answer_one(plan, deadline_at, waits, wanted)
             took_s += answer.took_s
@@ -224,7 +222,7 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
         wanted = read
 
 
-def _advance(plan: Plan, answers: Got | tuple[Got, ...]) -> Wanted | Page | Single:
+def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
     """Let the read go on with its answers: what it asks for next, or what it returns."""
     try:
         wanted = plan.steps.send(answers)
@@ -241,13 +239,17 @@ def _advance(plan: Plan, answers: Got | tuple[Got, ...]) -> Wanted | Page | Sing
 def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
     rung_index = plan.rung_index
     if not rung_index:
-        return Fetched(result, took_s, _source_of(plan.first, plan.site), body_bytes=body_bytes)
+        fetched = Fetched(result, took_s, source_of(plan.first, plan.site), body_bytes=body_bytes)
+        if plan.endpoint.price is not None:
+            fetched.pages_used = plan.reach.pages_needed if result.credits_used is None else result.credits_used
+        return fetched
     if isinstance(result, Page) and result.next is not None:
         result = replace(result, next={**result.next, **_stays(plan.endpoint, rung_index)})
     return Fetched(result, took_s, plan.endpoint.fallbacks[rung_index - 1].source, rung_index, body_bytes=body_bytes)
 
 
-def _source_of(wanted: Wanted, site: Site) -> str:
+def source_of(wanted: Wanted, site: Site) -> str:
+    """The name of the source that the first of these calls goes to."""
     first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
     return site.source_name(first.source if isinstance(first, Call) else "")
 
@@ -263,36 +265,13 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
-def _answer_one(plan: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
     if isinstance(wanted, Part):
-        return _part(plan, deadline_at, wanted)
-    if plan.rung_index:
-        fallback = plan.endpoint.fallbacks[plan.rung_index - 1]
-        if fallback.read is None and plan.site.source_name(wanted.source) == plan.site.source_name(""):
+        return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)
+    if planned.rung_index:
+        fallback = planned.endpoint.fallbacks[planned.rung_index - 1]
+        if fallback.read is None and planned.site.source_name(wanted.source) == planned.site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
-    call = partial(plan.site.call_named, args=plan.args) if plan.site.has_hosts else plan.site.call
+    call = partial(planned.site.call_named, args=planned.args) if planned.site.has_hosts else planned.site.call
     answering = call(wanted, deadline_at, waits=waits)
-    return answering if plan.kept is None else plan.kept.keep(wanted.path, answering)
-
-
-def _plan_of(site: Site, args: Args, part: Part) -> Plan:
-    """The plan of a part. Raises InvalidArgument, PartUnavailable: it cannot answer these values, or not here."""
-    there, endpoint = site.offering(part)
-    return plan(there, endpoint, Args(endpoint.canonical(part.values), None, there.credentials, args.now_at))
-
-
-async def _part(plan: Plan, deadline_at: float, part: Part) -> Fetched | Missing:
-    """Another endpoint's answer, by its whole ladder."""
-    started = trio.current_time()
-    source = part.platform or plan.site.platform.slug
-    try:
-        planned = _plan_of(plan.site, plan.args, part)
-        source = _source_of(planned.first, planned.site)
-        return await fetch(planned, deadline_at)
-    except (UpstreamError, LimitError) as failure:
-        if not part.optional:
-            if isinstance(failure, InvalidArgument):
-                raise _of_composite(plan.endpoint, failure) from failure
-            raise
-        source = getattr(failure, "source", "") or source
-        return Missing(str(failure), source, trio.current_time() - started, failure=failure)
+    return answering if planned.kept is None else planned.kept.keep(wanted.path, answering)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from upstreams.model.steps import Fetched
+
+if TYPE_CHECKING:
+    from upstreams.fetching.parts import OnLeg, PartReader
 
 
 class Reach(NamedTuple):
@@ -53,9 +56,18 @@ class Planned(Protocol):
         ...
 
     def run(
-        self, pages_max: int, deadline_at: float, *, go_on: GoOn | None = None, stopping: Callable[[], bool] = never
+        self,
+        pages_max: int,
+        deadline_at: float,
+        *,
+        go_on: GoOn | None = None,
+        stopping: Callable[[], bool] = never,
+        parts: PartReader | None = None,
+        on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
         """Read up to `pages_max` pages by `deadline_at` on Trio's clock; no more than begun while `stopping`.
+
+        `parts` reads the parts of a composite, and `on_leg` is told of each.
 
         Raises:
             UpstreamError, LimitError: nothing usable came.

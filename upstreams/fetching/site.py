@@ -26,7 +26,7 @@ from upstreams.model.errors import (
     UpstreamFailed,
 )
 from upstreams.model.params import Args, Credentials
-from upstreams.model.steps import Answer, Call, Form, Missing, Part, Wanted, pairs_of
+from upstreams.model.steps import Answer, Call, Form, Missing, Part, Round, Wanted, pairs_of
 from upstreams.transport.http import HttpCall
 
 Headers = tuple[tuple[str, str], ...]
@@ -52,7 +52,7 @@ class Site:
         """The fallbacks of each endpoint that can be called, by its resource, each behind its place, from 1 on."""
         self.others: Mapping[str, Site] = {}
         """The other platforms of this node by slug, of which a composite may have parts; set once, at the start."""
-        self._first_name = next(iter(sources))
+        self._first_name = next(iter(sources), platform.slug)
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
         """Whether callers name the hosts of one of its sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
@@ -92,7 +92,7 @@ class Site:
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
-        return self._named(wanted, args)
+        return wanted if isinstance(wanted, Round) else self._named(wanted, args)
 
     @overload
     def _named(self, wanted: Call, args: Args, *, is_first: bool = True) -> Call: ...

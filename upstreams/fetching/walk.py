@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from limits.errors import LimitError
 from upstreams.fetching.fetch import Plan, fetch, plan, state_of
+from upstreams.fetching.parts import OnLeg, PartReader
 from upstreams.fetching.planned import GoOn, Planned, Reach, Walked, never
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
@@ -37,7 +38,14 @@ class Walk(NamedTuple):
     reach: Reach
 
     def run(
-        self, pages_max: int, deadline_at: float, *, go_on: GoOn | None = None, stopping: Callable[[], bool] = never
+        self,
+        pages_max: int,
+        deadline_at: float,
+        *,
+        go_on: GoOn | None = None,
+        stopping: Callable[[], bool] = never,
+        parts: PartReader | None = None,  # noqa: ARG002 - a list's pages have no parts
+        on_leg: OnLeg | None = None,  # noqa: ARG002 - as above
     ) -> Awaitable[Fetched]:
         """As `walk`."""
         return walk(self, pages_max, deadline_at, go_on, stopping=stopping)

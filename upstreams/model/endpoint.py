@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.errors import UpstreamError, UpstreamThrottled
@@ -32,6 +32,9 @@ from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import Role, casting
 from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
+
+if TYPE_CHECKING:
+    from upstreams.model.paths import Located
 
 Tier = Literal["standard", "advanced", "premium"]
 Kind = Literal["profile", "post", "comments", "search", "analytics"]
@@ -66,33 +69,28 @@ class Collect:
     """Pages that a walk may take beyond those that `limit` needs when every page comes full."""
 
 
-class Located:
-    """The subject of endpoints, named by its address, which says the host too, or by a name on the `host`.
+class PriceRange(NamedTuple):
+    """The price of an endpoint, from `least` to `most` credits.
 
-    The canonical form of such an address is its host and, behind a slash, what it names there.
+    A call is begun with the least that its values need, holds the most that they may take, and uses what its result
+    names (`Single.credits_used`, `Page.credits_used`), else the least.
     """
 
-    __slots__ = ("_address", "_host", "name", "params")
+    least: int
+    most: int
+    note: str
+    """One sentence on how it is counted."""
+    of_values: Callable[[Mapping[str, Value]], tuple[int, int]] | None = None
+    """The least and the most that the values of a request need; without it they are the same for all."""
 
-    def __init__(self, host: Param, *params: Param) -> None:
-        self.params = params
-        self.name = next(one for one in params if one.type != "url")
-        """The parameter that a call takes, whichever was sent."""
-        self._host = host
-        self._address = next(one.name for one in params if one.type == "url")
+    def span(self, values: Mapping[str, Value]) -> tuple[int, int]:
+        """The least and the most that a request costs."""
+        return (self.least, self.most) if self.of_values is None else self.of_values(values)
 
-    def placed(self, args: Args) -> Args:
-        """The arguments with what the address names, and its host; the same ones where none was sent.
 
-        Raises:
-            InvalidArgument: the host is not plainly public.
-        """
-        found = args.text_or_none(self._address)
-        if found is None:
-            return args
-        place, _, value = found.partition("/")
-        place = replace(self._host, name=self._address).canonical(place)
-        return replace(args, values={**args.values, self.name.name: value, self._host.name: place})
+def fixed(credits_: int) -> PriceRange:
+    """A price that all requests have."""
+    return PriceRange(credits_, credits_, "One charge for each answer; less where most of its legs are lost.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +103,8 @@ class Endpoint:
     read: Read
     params: tuple[Param, ...] = ()
     tier: Tier = "standard"
+    price: PriceRange | None = None
+    """Its price where that is no tier's."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters of which exactly one must be sent."""
     located: Located | None = None
@@ -135,6 +135,11 @@ class Endpoint:
             params = self.located.params
             object.__setattr__(self, "params", (*params, *(one for one in self.params if one not in params)))
             object.__setattr__(self, "one_of", (tuple(one.name for one in params),))
+
+    @property
+    def streams(self) -> bool:
+        """Whether its answers come as server-sent events too: page by page, or leg by leg."""
+        return self.collect is not None or self.archetype.has_legs
 
     @property
     def named_by(self) -> tuple[str, ...]:
@@ -209,7 +214,7 @@ class Platform:
     title: str
     sources: Mapping[str, str]
     """An address may hold the name of a `Host` parameter, `https://{instance}/api`: each call goes to the host that its
-    request names there, or to the one that the call itself has (`Call.host`)."""
+    request names there, or to the one that the call itself has (`Call.host`). Composites of parts alone have none."""
     endpoints: tuple[Endpoint, ...]
     docs_url: str
     social: bool = False

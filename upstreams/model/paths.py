@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Address, Args, Host
+from upstreams.model.params import Address, Args, Host, Param
 from upstreams.model.steps import Accepts, Call, Wanted
 
 _DECODED_TIMES = 3
@@ -26,6 +26,35 @@ _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 _HOST: Final = replace(Host("host"), forms=())
 """A host as it is written, also its `www.`."""
 _TOLD: Final = Address("url", "An address in an answer.", "https://example.org/x")
+
+
+class Located:
+    """The subject of endpoints, named by its address, which says the host too, or by a name on the `host`.
+
+    The canonical form of such an address is its host and, behind a slash, what it names there.
+    """
+
+    __slots__ = ("_address", "_host", "name", "params")
+
+    def __init__(self, host: Param, *params: Param) -> None:
+        self.params = params
+        self.name = next(one for one in params if one.type != "url")
+        """The parameter that a call takes, whichever was sent."""
+        self._host = host
+        self._address = next(one.name for one in params if one.type == "url")
+
+    def placed(self, args: Args) -> Args:
+        """The arguments with what the address names, and its host; the same ones where none was sent.
+
+        Raises:
+            InvalidArgument: the host is not plainly public.
+        """
+        found = args.text_or_none(self._address)
+        if found is None:
+            return args
+        place, _, value = found.partition("/")
+        place = replace(self._host, name=self._address).canonical(place)
+        return replace(args, values={**args.values, self.name.name: value, self._host.name: place})
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
@@ -131,6 +131,8 @@ class Missing:
     absent: bool = False
     """True: the source said for certain that there is no such thing."""
     failure: UpstreamError | LimitError | None = field(default=None, compare=False)
+    late: bool = False
+    """True: its time was over."""
     body_bytes: ClassVar[int] = 0
 
     def __bool__(self) -> bool:
@@ -146,6 +148,19 @@ class Part:
     optional: bool = False
     platform: str = ""
     """The slug of its platform; empty means the composite's own."""
+    cursor: State | None = None
+    """The page of a list, as the page before told it; None: the first."""
+    within_s: float = 0.0
+    """Its time in seconds, of what the request has left; 0: all of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How far a composite's walk has come. Yielded after each round of pages, it is answered with whether to go on."""
+
+    pages: int
+    items: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +178,8 @@ class Single:
     record: Record
     warnings: tuple[str, ...] = ()
     legs: tuple[Leg, ...] = ()
+    credits_used: int | None = None
+    """The part of a metered price that was used; None: the least of it (`PriceRange`)."""
 
 
 @dataclass(slots=True)
@@ -173,6 +190,15 @@ class Page:
     next: State | None = None
     total: int | None = None
     warnings: tuple[str, ...] = ()
+    legs: tuple[Leg, ...] = ()
+    credits_used: int | None = None
+    """As of `Single`."""
+    beside: Record | None = None
+    """The fields that stand beside the rows, as `Archetype.beside` makes them."""
+
+
+CACHE: Final = "cache"
+"""The source of a part that came from the cache."""
 
 
 @dataclass(slots=True)
@@ -201,7 +227,7 @@ class Fetched:
     """The path and the body of each call, where its plan keeps them."""
 
 
-Wanted = Call | Part | tuple[Call | Part, ...]
+Wanted = Call | Part | Round | tuple[Call | Part, ...]
 Steps = Generator[Wanted, Any, Page | Single]
 
 

@@ -10,8 +10,9 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.params import Args, Credentials, Value
-from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Single, pairs_of
+from upstreams.model.errors import NotFound, UpstreamError
+from upstreams.model.params import Args, Credentials, State, Value
+from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Single, pairs_of
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
 from upstreams.sandbox.stand_ins import load_routes
 
@@ -81,29 +82,36 @@ class _Rehearsal:
         self._routes = load_routes()
         self.bodies: list[Any] = []
 
-    def result(self, endpoint: Endpoint, values: Mapping[str, Value]) -> Page | Single:
+    def result(self, endpoint: Endpoint, values: Mapping[str, Value], cursor: State | None = None) -> Page | Single:
         """Return the result of a read."""
-        args = endpoint.placed(Args(values, None, self._credentials, self._now_at))
+        args = endpoint.placed(Args(values, cursor, self._credentials, self._now_at))
         steps, ask = endpoint.read(args), partial(self._ask, args.values)
         wanted = next(steps)
         try:
             while True:
-                several = isinstance(wanted, tuple)
-                answers = tuple(map(ask, wanted if isinstance(wanted, tuple) else (wanted,)))
-                wanted = steps.send(answers if several else answers[0])
+                if isinstance(wanted, Round):  # one round of pages is example enough
+                    wanted = steps.send(not wanted)
+                else:
+                    wanted = steps.send(tuple(map(ask, wanted)) if isinstance(wanted, tuple) else ask(wanted))
         except StopIteration as done:
             result: Page | Single = done.value
             return result
 
     def _ask(self, values: Mapping[str, Value], wanted: Call | Part) -> Answer | Missing | Fetched:
-        if isinstance(wanted, Part):
-            platform = self._others[wanted.platform] if wanted.platform else self._platform
-            endpoint = next(one for one in platform.endpoints if one.resource == wanted.resource)
-            result = _Rehearsal(platform, self._now_at, self._others, _NO_CREDENTIALS).result(
-                endpoint, endpoint.canonical(wanted.values)
-            )
-            return Fetched(result, source=next(iter(platform.sources)))
-        return self._answer(values, wanted)
+        if not isinstance(wanted, Part):
+            return self._answer(values, wanted)
+        platform = self._others[wanted.platform] if wanted.platform else self._platform
+        try:
+            return Fetched(self._part(platform, wanted), source=next(iter(platform.sources), platform.slug))
+        except UpstreamError as refusal:
+            if not wanted.optional:
+                raise
+            return Missing(str(refusal), platform.slug, absent=isinstance(refusal, NotFound), failure=refusal)
+
+    def _part(self, platform: Platform, part: Part) -> Page | Single:
+        endpoint = next(one for one in platform.endpoints if one.resource == part.resource)
+        rehearsal = _Rehearsal(platform, self._now_at, self._others, _NO_CREDENTIALS)
+        return rehearsal.result(endpoint, endpoint.canonical(part.values), part.cursor)
 
     def _answer(self, values: Mapping[str, Value], call: Call) -> Answer | Missing:
         name = call.source or next(iter(self._platform.sources))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import orjson
+import trio
 
 from billing.ledger.free_usage import FreeUsage
 from gateway.api.projection import USUAL, Projection, cut, negotiated, projection_of, written
@@ -14,6 +14,7 @@ from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import idempotency_key
 from gateway.calls.planning import above_max
 from gateway.calls.request import CallRequest, CallResult, cache_key, claim_of
+from gateway.calls.shaping import leg_record
 from gateway.http import envelope
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import declared_by
@@ -22,7 +23,10 @@ from gateway.http.routing import Route
 from gateway.http.sse import EventStream
 from upstreams.catalog import Listing
 from upstreams.fetching.planned import Walked
+from upstreams.fetching.site import Site
+from upstreams.model.archetypes import Record
 from upstreams.model.params import Value
+from upstreams.model.steps import Fetched, Leg, Page, Part
 
 READINGS_MAX = 500
 READING_BYTES_MAX = 300
@@ -76,9 +80,9 @@ class DataEndpoint:
             refuse_stream(request)
             call.claim = claim_of(call, idempotency)
         is_streamed = False
-        if request.stream is not None and self._listing.endpoint.collect is not None and request.method == "GET":
-            is_streamed = True
-            call.go_on = partial(_publish_page, request.stream)
+        if request.stream is not None and self._listing.endpoint.streams and request.method == "GET":
+            is_streamed, progress = True, _Progress(request.stream, self._listing.site)
+            call.go_on, call.on_leg = progress.page, progress.leg
         result = await self._calls.call(call)
         if result.cached:
             self._count_hit((caller.key.account_id, caller.key.id, self._listing.path))
@@ -137,6 +141,31 @@ def refuse_stream(request: Request) -> None:
         )
 
 
-async def _publish_page(stream: EventStream, walked: Walked) -> bool:
-    """The `page` event; a client that hung up wants no more pages."""
-    return await stream.publish("page", orjson.dumps(walked._asdict()))
+class _Progress:
+    """Sends the events of one call; those of legs that settle together go one behind another."""
+
+    def __init__(self, stream: EventStream, site: Site) -> None:
+        self._stream = stream
+        self._site = site
+        self._turn = trio.Lock()
+
+    async def page(self, walked: Walked) -> bool:
+        """The `page` event; a client that hung up wants no more pages."""
+        return await self._publish("page", walked._asdict())
+
+    async def leg(self, leg: Leg, part: Part) -> None:
+        """The `leg` event, with the leg's own data. A client that hung up has its call finished all the same."""
+        await self._publish("leg", {"leg": leg_record(leg), "data": self._data(leg, part)})
+
+    async def _publish(self, name: str, data: Record) -> bool:
+        async with self._turn:
+            return await self._stream.publish(name, orjson.dumps(data))
+
+    def _data(self, leg: Leg, part: Part) -> Record | None:
+        """The `data` that the leg's endpoint would answer with by itself; None where nothing came."""
+        if not isinstance(leg.answer, Fetched):
+            return None
+        archetype, result = self._site.offering(part)[1].archetype, leg.answer.result
+        if isinstance(result, Page):
+            return {"items": archetype.rows(result.records, [])}
+        return archetype.wrap(result.record, [])

@@ -85,7 +85,7 @@ def _platform(site: Site) -> dict[str, Any]:
     sources = {name: source.breaker.state for name, source in site.sources.items()}
     return {
         "status": _health(sources.values()),
-        "circuit": next(state for state in _WORST_FIRST if state in sources.values()),
+        "circuit": next((state for state in _WORST_FIRST if state in sources.values()), "closed"),
         "sources": {name: {"circuit": state, **_hosts(site.sources[name])} for name, state in sources.items()},
     }
 
@@ -101,7 +101,7 @@ def _hosts(source: Source | NamedSource) -> dict[str, int]:
 def _health(states: Iterable[str]) -> Health:
     """Down when no source can be called, degraded when one cannot."""
     known = list(states)
-    if all(state == "open" for state in known):
+    if known and all(state == "open" for state in known):
         return "down"
     return "operational" if all(state == "closed" for state in known) else "degraded"
 

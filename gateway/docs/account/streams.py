@@ -40,6 +40,13 @@ class PageRead(TypedDict):
     limit: Annotated[int, meaning("Items that were asked for.", 100)]
 
 
+class LegSettled(TypedDict):
+    """A part of a composite that settled: the `leg` event."""
+
+    leg: Annotated[Any, Meta(extra_json_schema={"$ref": "#/components/schemas/LegRecord"})]
+    data: Annotated[dict[str, Any] | None, meaning("The data of its endpoint's own answer; null where none came.", {})]
+
+
 class FeedRestarted(TypedDict):
     """A consumer that has lapsed reads from the oldest event again."""
 

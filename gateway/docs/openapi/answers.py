@@ -9,12 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from events.log.kinds import data_schemas
-from gateway.docs.account.streams import PageRead
+from gateway.docs.account.streams import LegSettled, PageRead
 from gateway.docs.openapi.errors import BALANCE, ERROR_SCHEMAS, REQUEST_ID, headers_of
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.docs.schemas import openapi_schemas
 from upstreams.model.archetypes import Archetype
+from upstreams.model.endpoint import Endpoint
 
 REF: Final = "#/components/schemas/{name}"
 _ENVELOPE: Final[Schema] = {
@@ -99,12 +100,10 @@ class Answers:
         if doc.dry_run is None:
             return found
         media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
-        if doc.status == 200:  # of every batch alike
+        if doc.status == 200:
             made = found["200"]["content"]["application/json"]
             made["schema"] = {"anyOf": [made["schema"], media["schema"]]}
-            name = operation.archetype
-            self.responses[name] = {**found["200"], "description": f"{name}, in the envelope."}
-            return {"200": {"$ref": f"#/components/responses/{name}"}}
+            return found
         dry: Schema = {"description": "With `dry_run`: nothing was made.", "headers": headers_of(_OF_KEYS)}
         return {"200": {**dry, "content": {"application/json": media}}, **found}
 
@@ -159,10 +158,16 @@ class Answers:
     def _streamed(self, operation: ApiOperation) -> Schema:
         """The schemas of the data of server-sent events, by their names."""
         doc = operation.route.doc
-        if doc is None:
-            return {"page": self.take(PageRead), **self._ends(operation)}
+        if operation.listing is not None:
+            return {**self._progress(operation.listing.endpoint), **self._ends(operation)}
+        assert doc is not None, "a route is a data endpoint or is described"
         steps = {name: self.take(type_) for name, type_ in doc.streams.items()}
         return steps if doc.price is None else {**steps, **self._ends(operation)}
+
+    def _progress(self, endpoint: Endpoint) -> Schema:
+        """The events of a data endpoint before the last: pages of a list that is walked, legs of a composite."""
+        pages = {"page": self.take(PageRead)} if endpoint.archetype.many else {}
+        return {**pages, "leg": self.take(LegSettled)} if endpoint.archetype.has_legs else pages
 
     def _ends(self, operation: ApiOperation) -> Schema:
         """The last event of a billed stream: the whole answer, or the error."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, count
 from typing import Any, Final
 
 from gateway.docs.guide import canonical_form, example_body
@@ -68,10 +69,11 @@ class Inputs:
             self._share(param, users[param])
 
     def _share(self, param: Param, users: Sequence[ApiOperation]) -> None:
-        """Name a parameter by itself, by its platform, or by its first operation: by the first name that is free."""
+        """Name a parameter by itself, by its platform, or with a number: by the first name that is free."""
         platforms = {one.platform for one in users}
         of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else param.name
-        name = of_platform if of_platform not in self.parameters else f"{users[0].name}.{param.name}"
+        numbered = (f"{param.name}.{number}" for number in count(2))
+        name = next(one for one in chain((of_platform,), numbered) if one not in self.parameters)
         self._names[param] = name
         made = _parameter(param, "path" if param in self._in_path else "query")
         if "enum" in made["schema"]:

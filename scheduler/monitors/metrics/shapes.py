@@ -50,6 +50,8 @@ def shape_of(archetype: Archetype, never: frozenset[str] = frozenset()) -> Arche
     if archetype.computed is not None:
         row = [*row, Field("computed", "object", "", make=computed)]
     found = dict(_walk(row, prefix))
+    for make in archetype.makes_beside:
+        found |= _walk(fields_of(make), "")
     kinds: dict[str, Kind] = {path: kind for path, kind in found.items() if kind is not None and path not in unfilled}
     if archetype.many:
         kinds |= {"items": "array"} if "total" in unfilled else {"items": "array", "total": "number"}

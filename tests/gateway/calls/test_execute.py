@@ -56,7 +56,7 @@ async def assert_nothing_runs(node: OpenNode) -> None:
 
 def legs_that_come(*numbers: int) -> Any:
     """A script in which these legs of the composite come and the others do not."""
-    return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 404)
+    return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 400)
 
 
 CALLS = {

@@ -203,7 +203,7 @@ async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     """Two of a composite's three legs come, so it is billed in full and shown to those who wait here only."""
-    legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 404)}
+    legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 400)}
     upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 10, "overview")

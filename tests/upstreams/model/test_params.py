@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from upstreams.model.endpoint import Located
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Address, Args, Host, Param
+from upstreams.model.paths import Located
 from upstreams.platforms import load_platforms
 
 INSTANCE = Host("instance", default="mastodon.social")

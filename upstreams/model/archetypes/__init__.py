@@ -12,12 +12,12 @@ from upstreams.model.archetypes.composites import (
     LOOKUP,
     VELOCITY,
     dossier,
-    leg,
     looked_up,
     movement,
     pace_of_profile,
     resolved,
 )
+from upstreams.model.archetypes.fused import EVERYWHERE
 from upstreams.model.archetypes.knowledge import (
     ARTICLE,
     ARTICLE_LIST,
@@ -30,15 +30,16 @@ from upstreams.model.archetypes.knowledge import (
 )
 from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, TRANSCRIPT, collection, cue, transcript
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
-from upstreams.model.archetypes.posts import COMMENT, COMMENT_LIST, POST, POST_LIST, comment, post
-from upstreams.model.archetypes.shape import Archetype, Record
+from upstreams.model.archetypes.posts import COMMENT_LIST, POST, POST_LIST, comment, post
+from upstreams.model.archetypes.shape import Archetype, Record, coverage, leg
 
 ARCHETYPES = {
     one.name: one
     for one in (
-        *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT, COMMENT_LIST),
+        *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
+        EVERYWHERE,
     )
 }
 """All of them by name."""
@@ -53,9 +54,9 @@ __all__ = [
     "AUTHOR_LIST",
     "COLLECTION",
     "COLLECTION_LIST",
-    "COMMENT",
     "COMMENT_LIST",
     "DOSSIER",
+    "EVERYWHERE",
     "LOOKUP",
     "PLACE_LIST",
     "POST",
@@ -76,6 +77,7 @@ __all__ = [
     "byline",
     "collection",
     "comment",
+    "coverage",
     "cue",
     "dossier",
     "leg",

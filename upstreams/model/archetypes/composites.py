@@ -10,25 +10,9 @@ from upstreams.model.archetypes.code import repository as repository_record
 from upstreams.model.archetypes.knowledge import article as article_record
 from upstreams.model.archetypes.media import collection as collection_record
 from upstreams.model.archetypes.people import author as author_record
-from upstreams.model.archetypes.posts import comment as comment_record
 from upstreams.model.archetypes.posts import post as post_record
 from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record
 from upstreams.model.archetypes.shape import computed as computed_record
-
-
-def leg(
-    *,
-    endpoint: Annotated[str, "The endpoint that it stands for."],
-    source: Annotated[str, "The source that answered, or was called last."],
-    rung: Annotated[str, "primary, or fallback where the endpoint's own source did not answer."],
-    rung_index: Annotated[int, "How far down the ladder that was; 0 is the endpoint's own source."],
-    status: Annotated[str, "ok, or failed."],
-    credits_used: Annotated[int, "Its share of the call's cost."],
-    latency_ms: Annotated[int, "How long it took, in milliseconds."],
-    error: Annotated[str | None, "The code of its failure."] = None,
-) -> Record:
-    """One part of a composite answer."""
-    return locals()
 
 
 def dossier(
@@ -86,13 +70,12 @@ def looked_up(
     repository: Annotated[Record | None, Of(repository_record), "The repository, likewise."] = None,
     article: Annotated[Record | None, Of(article_record), "The article, likewise."] = None,
     author: Annotated[Record | None, Of(author_record), "The account, likewise."] = None,
-    comment: Annotated[Record | None, Of(comment_record), "The comment, likewise."] = None,
     computed: Annotated[Record | None, Of(computed_record), "What is computed of it, where something is."] = None,
 ) -> Record:
     """The record of an address: of the kinds, the one that it is."""
     return locals()
 
 
-DOSSIER = Archetype("RepositoryDossier", "", dossier)
-VELOCITY = Archetype("ProfileVelocity", "", pace_of_profile)
-LOOKUP = Archetype("Lookup", "", looked_up)
+DOSSIER = Archetype("RepositoryDossier", "", dossier, has_legs=True)
+VELOCITY = Archetype("ProfileVelocity", "", pace_of_profile, has_legs=True)
+LOOKUP = Archetype("Lookup", "", looked_up, has_legs=True)

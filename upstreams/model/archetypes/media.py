@@ -51,4 +51,4 @@ def transcript(
 
 COLLECTION = Archetype("Collection", "collection", collection)
 COLLECTION_LIST = Archetype("CollectionList", "collection", collection, many=True)
-TRANSCRIPT = Archetype("Transcript", "", transcript, has_legs=False)
+TRANSCRIPT = Archetype("Transcript", "", transcript)

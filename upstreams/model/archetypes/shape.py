@@ -86,12 +86,16 @@ class Archetype:
     many: bool = False
     computed: Computed | None = None
     """Makes the fields beside a record, which `computed` describes."""
-    has_legs: bool = True
-    """Whether a record that is spread says which parts it came by."""
+    has_legs: bool = False
+    """Whether its answers say which parts they came by, and how many of them came."""
+    beside: Make | None = None
+    """The constructor of the fields that stand beside the rows of a list."""
 
-    def is_empty(self, record: Record) -> bool:
-        """Whether a record tells nothing to know it by: it has no id, which an article may lack that has words."""
-        return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
+    @property
+    def makes_beside(self) -> tuple[Make, ...]:
+        """The constructors of all fields of its answers that are not its records'."""
+        more = () if self.beside is None else (self.beside,)
+        return (*more, coverage) if self.has_legs else more
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
         """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""
@@ -115,6 +119,35 @@ def computed(
     estimated_reach: Annotated[int | None, "People that it probably reaches."],
 ) -> Record:
     """The fields that are computed beside a record."""
+    return locals()
+
+
+def leg(
+    *,
+    endpoint: Annotated[str, "The endpoint that it stands for."],
+    source: Annotated[str, "The source that answered, or was called last."],
+    rung: Annotated[str, "primary, or fallback where the endpoint's own source did not answer."],
+    rung_index: Annotated[int, "How far down the ladder that was; 0 is the endpoint's own source."],
+    status: Annotated[
+        str,
+        "ok; not_found: there is no such thing; unsupported: not read here, or not by such values; deferred: its time "
+        "was over; failed.",
+    ],
+    credits_used: Annotated[int, "Its share of the call's cost."],
+    latency_ms: Annotated[int, "How long it took, in milliseconds."],
+    error: Annotated[str | None, "The code of its failure."] = None,
+) -> Record:
+    """One part of a composite answer."""
+    return locals()
+
+
+def coverage(
+    *,
+    legs: Annotated[list[Record], Of(leg), "The parts that the answer came by."],
+    coverage: Annotated[float, "The share of parts that answered, 0 to 1; those that are unsupported do not count."],
+    partial_failure: Annotated[bool, "Whether parts are missing that should have come."],
+) -> Record:
+    """How whole an answer of several parts is."""
     return locals()
 
 

@@ -1,0 +1,44 @@
+"""Search over every platform that has one (decisions 18)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from upstreams.composites.legs import playing
+from upstreams.composites.params import several
+from upstreams.composites.search.everywhere import DESCRIPTION, search
+from upstreams.model.archetypes.fused import EVERYWHERE
+from upstreams.model.endpoint import Endpoint, Platform, fixed
+from upstreams.model.params import Param, limit
+
+QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+
+
+def over(platforms: tuple[Platform, ...]) -> Platform:
+    """Return the search over these platforms."""
+    searched = playing(platforms, "search")
+    return Platform(
+        slug="search",
+        title="Search",
+        sources={},
+        docs_url="https://plg.uwaterloo.ca/~gvcormac/cormacksigir09-rrf.pdf",
+        endpoints=(
+            Endpoint(
+                "everywhere",
+                "Posts by query, on every platform that can be searched, in one ranking.",
+                EVERYWHERE,
+                partial(search, searched),
+                (
+                    QUERY,
+                    several(
+                        "platforms",
+                        "Slugs of the platforms to search, with commas between; all when absent.",
+                        (one.slug for one in searched),
+                    ),
+                    limit(25, 10),
+                ),
+                price=fixed(20),
+                description=DESCRIPTION,
+            ),
+        ),
+    )

@@ -1,0 +1,82 @@
+"""One ranking over the searches of all platforms: reciprocal rank fusion (decisions 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from upstreams.composites.addresses import subject_of
+from upstreams.composites.legs import attempt, check_any, joined_states, legs_of, part_of, states_of
+from upstreams.composites.params import chosen
+from upstreams.model.archetypes import POST_LIST, Record
+from upstreams.model.archetypes.fused import by_source, fused, sighting
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Args, State
+from upstreams.model.steps import Page, Part, Steps
+
+K: Final = 60
+"""The constant of reciprocal rank fusion: how little the first places count more than those behind them."""
+WEIGHTS: Final[Mapping[str, float]] = {"bluesky": 0.5, "mastodon": 0.5}
+"""The weight of a platform whose search gives the newest first, not the best; 1 for all others."""
+_PAGE: Final = "page"
+DESCRIPTION: Final = (
+    "All searches at once, by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over the "
+    "platforms that have it. Rows about the same page are one. `limit` is the rows of each platform on a page; "
+    "next_cursor goes on with all that have more. How it is counted: /docs/composites."
+)
+
+
+def search(platforms: Sequence[Platform], args: Args) -> Steps:
+    """A page of the fused ranking."""
+    states, page = _states(args)
+    settled = yield from attempt(_parts(platforms, args, states))
+    check_any(settled)
+    rows = {leg.platform: POST_LIST.rows(leg.records, []) for leg in settled if leg.answer}
+    following = joined_states(settled)
+    before = page * args.number("limit")
+    return Page(
+        fuse(rows, before),
+        None if following is None else {**following, _PAGE: page + 1},
+        legs=legs_of(settled),
+        beside=by_source(items_by_source=rows),
+    )
+
+
+def _states(args: Args) -> tuple[Mapping[str, State | None] | None, int]:
+    """Where each platform goes on, and how many pages came before."""
+    if args.cursor is None:
+        return None, 0
+    own = {name: state for name, state in args.cursor.items() if name != _PAGE}
+    return states_of(own), args.position(_PAGE, 0)
+
+
+def _parts(platforms: Sequence[Platform], args: Args, states: Mapping[str, State | None] | None) -> list[Part]:
+    names = chosen(args, "platforms", (one.slug for one in platforms))
+    values, rows = {"query": args.text("query")}, args.number("limit")
+    return [
+        part_of(one, "search", values, rows=rows, cursor=None if states is None else states[one.slug])
+        for one in platforms
+        if one.slug in (names if states is None else states)
+    ]
+
+
+def fuse(rows: Mapping[str, Iterable[Record]], before: int = 0) -> list[Record]:
+    """The rows of each platform, best first, as one ranking; `before` each stood so many on earlier pages."""
+    found: dict[str, list[tuple[float, int, str, Record]]] = {}
+    for slug, of_platform in rows.items():
+        for rank, row in enumerate(of_platform, before + 1):
+            key = subject_of(row["post"]) or f"{slug} {row['post']['id']}"
+            found.setdefault(key, []).append((WEIGHTS.get(slug, 1.0) / (K + rank), rank, slug, row))
+    fused_rows = [_fused(places) for places in found.values()]
+    return sorted(fused_rows, key=lambda row: (-row["score"], row["platform"], row["found_in"][0]["rank"]))
+
+
+def _fused(places: list[tuple[float, int, str, Record]]) -> Record:
+    places.sort(key=lambda place: (-place[0], place[2], place[1]))
+    _, _, slug, best = places[0]
+    found_in = [
+        sighting(platform=slug, rank=rank, id=row["post"]["id"], url=row["post"]["url"])
+        for _, rank, slug, row in places
+    ]
+    score = round(sum(share for share, *_ in places), 6)
+    return fused(post=best["post"], computed=best["computed"], platform=slug, score=score, found_in=found_in)

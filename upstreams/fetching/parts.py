@@ -1,0 +1,120 @@
+"""The parts of a composite: another endpoint each, with its own arguments, its own time, and a failure that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import trio
+
+from limits.errors import LimitError
+from upstreams.fetching.planned import GoOn, Walked, never
+from upstreams.fetching.site import Site
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError
+from upstreams.model.params import Args
+from upstreams.model.steps import Call, Fetched, Leg, Missing, Part, Round
+
+if TYPE_CHECKING:
+    from upstreams.fetching.fetch import Plan
+
+OnLeg = Callable[[Leg, Part], Awaitable[None]]
+"""Called as each part of a composite settles."""
+
+
+class PartReader(Protocol):
+    """Reads the parts of composites where that is more than a fetch: from a cache, or with others who want the same."""
+
+    def read(self, planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
+        """As `fetch`."""
+        ...
+
+
+class Conduct(NamedTuple):
+    """How a composite is run: its pages at most, and who is told of its progress."""
+
+    pages_max: int = 0
+    go_on: GoOn | None = None
+    stopping: Callable[[], bool] = never
+    parts: PartReader | None = None
+    """None: each part is fetched."""
+    on_leg: OnLeg | None = None
+
+    @property
+    def of_parts(self) -> Conduct:
+        """How its parts are run, of which nobody is told but it."""
+        return self._replace(go_on=None, on_leg=None)
+
+    async def may_go_on(self, done: Round) -> bool:
+        """Whether a composite's walk takes another round."""
+        is_wanted = self.go_on is None or await self.go_on(Walked(done.pages, done.items, done.limit))
+        return is_wanted and not self.stopping() and (not self.pages_max or done.pages < self.pages_max)
+
+
+ALONE: Final = Conduct()
+"""A read that tells nobody of its parts and shares them with nobody."""
+
+
+Planning = Callable[[Site, Endpoint, Args], "Plan"]
+
+
+def check_parts(
+    site: Site, endpoint: Endpoint, args: Args, wanted: tuple[Call | Part, ...], *, planning: Planning
+) -> None:
+    """Refuse for free what a part that has to come would refuse."""
+    for one in wanted:
+        if isinstance(one, Part) and not one.optional:
+            try:
+                planning(*_of(one, site, args)).dismiss()
+            except InvalidArgument as exc:
+                raise _of_composite(endpoint, exc) from exc
+
+
+async def answer_part(
+    composite: Plan,
+    part: Part,
+    deadline_at: float,
+    *,
+    planning: Planning,
+    fetch: Callable[[Plan, float], Awaitable[Fetched]],
+) -> Fetched | Missing:
+    """Another endpoint's answer, by its whole ladder and within its time; why there is none, where it is optional."""
+    started, site, conduct = trio.current_time(), composite.site, composite.conduct
+    end_at = min(deadline_at, started + part.within_s) if part.within_s else deadline_at
+    slug = source = part.platform or site.platform.slug
+    answer: Fetched | Missing
+    try:
+        there, endpoint, args = _of(part, site, composite.args)
+        planned = planning(there, endpoint, args)
+        planned.conduct, source = conduct.of_parts, there.source_name(getattr(planned.first, "source", ""))
+        answer = await (fetch if conduct.parts is None else conduct.parts.read)(planned, end_at)
+    except (UpstreamError, LimitError) as failure:
+        if not part.optional:
+            if isinstance(failure, InvalidArgument):
+                raise _of_composite(composite.endpoint, failure) from failure
+            raise
+        answer = _missing(failure, source, started, end_at)
+    if conduct.on_leg is not None:
+        await conduct.on_leg(Leg(f"{slug}/{part.resource}", answer), part)
+    return answer
+
+
+def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
+    """The site, the endpoint and the arguments of a part. Raises InvalidArgument, PartUnavailable."""
+    there, endpoint = site.offering(part)
+    return there, endpoint, Args(endpoint.canonical(part.values), part.cursor, there.credentials, args.now_at)
+
+
+def _of_composite(endpoint: Endpoint, refusal: InvalidArgument) -> InvalidArgument:
+    """A part's refusal of a value, by the name that the value has in the composite."""
+    if any(param.name == refusal.param for param in endpoint.params):
+        return refusal
+    return InvalidArgument(next(iter(endpoint.named_by), refusal.param), refusal.problem)
+
+
+def _missing(failure: UpstreamError | LimitError, source: str, started: float, end_at: float) -> Missing:
+    """The answer to an optional part that failed: late where its time was over by then."""
+    now = trio.current_time()
+    is_late = now >= end_at and not isinstance(failure, NotFound | InvalidArgument)
+    source = getattr(failure, "source", "") or source
+    return Missing(str(failure), source, now - started, isinstance(failure, NotFound), failure, is_late)
