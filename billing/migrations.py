@@ -1,6 +1,7 @@
 """The tables of accounts, keys, the journal, usage and open charges."""
 
 from billing.accounts.lifecycle import m0009_account_states
+from billing.archive.schema import OPENINGS, m0008_archives, m0010_months, m0011_partitions
 from billing.old_entries import enter_old_entries, prove_old_entries, reopen_charges
 from storage.migrations import MigrationSet, Schema
 
@@ -129,19 +130,6 @@ CREATE TABLE journal (
 ) {clustered}
 """
 
-# What rows that are not in the journal any more, or never were, add to the sums by which an account is verified.
-OPENINGS = """
-CREATE TABLE openings (
-    account INTEGER NOT NULL,
-    day INTEGER NOT NULL,
-    issued BIGINT NOT NULL,
-    spent BIGINT NOT NULL,
-    postings BIGINT NOT NULL,
-    chain BIGINT NOT NULL,
-    PRIMARY KEY (account, day)
-) {clustered}
-"""
-
 # Hours since 1970; a key of 0 is none. The primary key serves the report of an account's recent deductions.
 USAGE = """
 CREATE TABLE usage (
@@ -187,20 +175,6 @@ JOURNAL_INDEXES = (
     "CREATE UNIQUE INDEX journal_issues ON journal (account, issued_place) WHERE issued_place IS NOT NULL",
 )
 
-# The files of the archive (see `billing.archive.files`), and how much of each has left the journal.
-ARCHIVES = """
-CREATE TABLE archives (
-    number BIGINT NOT NULL PRIMARY KEY,
-    day INTEGER NOT NULL,
-    name TEXT NOT NULL UNIQUE,
-    row_count BIGINT NOT NULL CHECK (row_count > 0),
-    digest TEXT NOT NULL,
-    chain TEXT NOT NULL,
-    until_id BYTEA NOT NULL,
-    removed BIGINT NOT NULL CHECK (removed BETWEEN 0 AND row_count),
-    removed_to BIGINT NOT NULL
-)
-"""
 NUMBER = """
 UPDATE {table} SET number = numbered.number
 FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY created_at, id) AS number FROM {table}) AS numbered
@@ -276,14 +250,6 @@ def m0007_open_charges(schema: Schema) -> None:
     schema.drop_append_only("ledger_entries")
 
 
-def m0008_archives(schema: Schema) -> None:
-    """The files of the archive; rows of the journal may go once a file holds their day."""
-    schema.execute(ARCHIVES)
-    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # whether a row of the journal may go
-    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # they are compared with the day's files
-    schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
-
-
 MIGRATIONS = MigrationSet(
     "billing",
     (
@@ -296,5 +262,7 @@ MIGRATIONS = MigrationSet(
         m0007_open_charges,
         m0008_archives,
         m0009_account_states,
+        m0010_months,
+        m0011_partitions,
     ),
 )

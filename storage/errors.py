@@ -29,6 +29,10 @@ class ConstraintViolated(StorageError):
     """The rows break a rule of the schema; nothing of the call happened."""
 
 
+class PartitionRefused(StorageError):
+    """Too many rows of the range came before their partition; they stay where they are."""
+
+
 class StoreUnusable(StorageError):
     """The address, the folder or the file cannot hold a store; a person has to act."""
 
@@ -51,3 +55,11 @@ class StateUnavailable(StorageError):
     def __init__(self, why: str, *, happened: bool | None = False) -> None:
         super().__init__(why)
         self.happened = happened
+
+
+def reason_of(exc: BaseException) -> str:
+    """The reason of a connection's failure in the system's own words: the innermost one, on one line."""
+    while inner := exc.exceptions[0] if isinstance(exc, BaseExceptionGroup) else exc.__cause__:
+        exc = inner
+    words = (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__
+    return " ".join(words.split())

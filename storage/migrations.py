@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from storage.errors import StoreTooNew
-from storage.store import Tx
+from storage.store import PartitionTx, Tx
 
 
 class Schema(Protocol):
@@ -28,6 +28,14 @@ class Schema(Protocol):
 
     def drop_append_only(self, table: str) -> None:
         """Drop a table that was append-only."""
+        ...
+
+    def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx | None:
+        """Keep a table that `allow_deletes` in partitions, where the engine does that; gives the way to make them.
+
+        Rows whose ids are `below` lie together, as do those that have no partition. `late` is a table of ids, see
+        `PartitionTx.note_inserts`. What was done before is committed.
+        """
         ...
 
     @property

@@ -57,6 +57,14 @@ class Tx(Protocol):
         """Hold `names` until the end of the transaction where several nodes write: rows that are not there yet."""
         ...
 
+    def pin(self, table: str) -> None:
+        """Keep the table's partitions as they are until the end of the transaction, which has done nothing before.
+
+        Without it a partition may go between the first look at the data, which all later ones see, and the first look
+        at the table.
+        """
+        ...
+
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Call `callback` on the Trio side after the commit, in commit order, before anyone who waits for it resumes.
 
@@ -126,8 +134,68 @@ class DiskSpace:
     free_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A part of a table: its rows whose ids are at least `begin` and below `end`."""
+
+    table: str
+    name: str
+    begin: bytes
+    end: bytes
+
+
+class PartitionTx(Tx, Protocol):
+    """A transaction that changes partitions; ids are column `id`, the table's primary key."""
+
+    def add_partition(self, part: Partition) -> None:
+        """Make it, with the rows that came before it and were kept apart.
+
+        Raises:
+            PartitionRefused: there are too many of these; they stay where they are.
+        """
+        ...
+
+    def note_inserts(self, part: Partition) -> None:
+        """Enter the id of every row that comes from now on into the table that was named for that."""
+        ...
+
+    def close_table(self, table: str) -> None:
+        """Keep everybody from the table until the end of the transaction.
+
+        Raises:
+            StoreContended: somebody is just using it, and nobody waits for that.
+        """
+        ...
+
+    def detach_partition(self, part: Partition) -> None:
+        """Take it from its table. Its rows are for `drop_partition` only."""
+        ...
+
+    def drop_partition(self, part: Partition) -> None:
+        """Remove one that was detached."""
+        ...
+
+
+class Partitions(Protocol):
+    """Changes of partitions, on a connection of their own: neither the writer nor a reader waits for the disk."""
+
+    async def change(self, fn: Callable[[PartitionTx], T]) -> T:
+        """Run `fn` in a transaction, in a worker thread.
+
+        Raises:
+            PartitionRefused, StoreContended, StoreUnavailable: nothing happened.
+            CommitUnknown: it may have happened.
+        """
+        ...
+
+
 class Store(Protocol):
     """A database with one writer that groups commits, and query-only readers."""
+
+    @property
+    def partitions(self) -> Partitions | None:
+        """Where the engine keeps tables in partitions."""
+        ...
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
         """Run `fn` in a savepoint of the next transaction; for everything rare.

@@ -39,17 +39,18 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_postgres() -> AsyncIterator[str]:
+async def open_postgres(place: Path | None = None) -> AsyncIterator[str]:
     """A PostgreSQL on its default settings, so that it syncs every commit; gives the address for `store.url`.
 
-    It refuses to run as root, for whom it runs as a user without rights, in a folder that is this user's.
+    Its files are in a folder of `place`, else of the system's for temporary files, which goes with it. The server
+    refuses to run as root, for whom it runs as a user without rights, in a folder that is this user's.
 
     Raises:
         ChildFailed: it did not start.
     """
     programs, user = postgres_folder(), unprivileged()
     assert programs is not None
-    with TemporaryDirectory(prefix="sluice-bench-postgres-") as name:
+    with TemporaryDirectory(prefix="sluice-bench-postgres-", dir=place) as name:
         folder, port = Path(name), _free_port()
         if user is not None:
             os.chown(folder, user, user)
@@ -61,6 +62,7 @@ async def open_postgres() -> AsyncIterator[str]:
             raise ChildFailed(f"initdb ended with {done.returncode}\n{done.stderr.decode(errors='replace').strip()}")
         own = ("-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1", "-k", "")
         async with _open((str(programs / "postgres"), *own), port, log=folder / "postgres.log", user=user):
+            await _wait_ready((str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)))
             yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"
 
 
@@ -85,6 +87,15 @@ async def _open(command: Sequence[str], port: int, *, log: Path, user: int | Non
         with trio.move_on_after(STOP_S, shield=True):
             process.kill()
             await process.wait()
+
+
+async def _wait_ready(look: Sequence[str]) -> None:
+    """Wait until a server that listens answers too. Raises ChildFailed."""
+    with trio.move_on_after(START_S):
+        while (await trio.run_process(look, check=False)).returncode:  # noqa: ASYNC110 - as above
+            await trio.sleep(LOOK_EVERY_S)
+        return
+    raise ChildFailed(f"{look[0]} found no server")
 
 
 async def _listens(port: int) -> bool:

@@ -93,7 +93,7 @@ async def measure(growth: GrowthSetting) -> GrowthFigures:
         for first in range(0, growth.charges + 1, BATCH):
             cpu_s = await store.write(partial(load.step, count=min(BATCH, growth.charges - first)))
             began_s = began_s or cpu_s
-            log_bytes = max(log_bytes, _log_bytes(growth.url))
+            log_bytes = max(log_bytes, size_of_log(growth.url))
         cpu_s = await store.write(partial(load.step, count=0))
         left = await _bytes(store, growth.url) - before
         verify_s = time.perf_counter()
@@ -121,7 +121,8 @@ async def _bytes(store: Store, url: str) -> int:
     return int(rows[0][0])
 
 
-def _log_bytes(url: str) -> int:
+def size_of_log(url: str) -> int:
+    """The bytes of SQLite's log; 0 where there is none."""
     with suppress(OSError):
         return Path(url.removeprefix("sqlite:///") + "-wal").stat().st_size
     return 0

@@ -1,5 +1,6 @@
 """Accounts: who owns credits, and the ways credits come in."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,8 @@ LifeState: TypeAlias = Literal["active", "suspended", "deleting", "deleted"]
 
 WELCOME_CREDITS = 100
 PAGE_MAX = 1_000
+NAME_MAX = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 MADE = "id, name, plan, unlimited, balance, held, created_at"
@@ -55,6 +58,14 @@ class Account:
     state: LifeState = "active"
 
 
+def check_name(name: str) -> None:
+    """Return where a name of an account or of a key fits on one line of a list. Raises TermsInvalid."""
+    if len(name) > NAME_MAX or _CONTROL.search(name):
+        raise TermsInvalid(
+            f"a name has at most {NAME_MAX} characters, none of which is a line end or another control character"
+        )
+
+
 class Accounts:
     """Makes, reads and credits accounts."""
 
@@ -79,10 +90,15 @@ class Accounts:
         """A new account with its first credits, entered as a bonus. `write` stands in for the store's own.
 
         Raises:
-            TermsInvalid: no such plan, an empty name, or credits below 0.
+            TermsInvalid: no such plan, no such name, or credits below 0 or beyond what can be.
         """
-        if plan not in get_args(Plan) or not name.strip() or not 0 <= credits <= GRANT_MAX:
-            raise TermsInvalid(f"an account needs a name, a plan of {', '.join(get_args(Plan))}, and credits from 0 up")
+        if plan not in get_args(Plan):
+            raise TermsInvalid(f"a plan is one of {', '.join(get_args(Plan))}")
+        if not 0 <= credits <= GRANT_MAX:
+            raise TermsInvalid(f"an account begins with 0 to {GRANT_MAX} credits")
+        if not name.strip():
+            raise TermsInvalid("an account needs a name")
+        check_name(name)
         account = Account(self._make_id("acc_"), name, plan, unlimited, credits, 0, self._now())
         return await (write or self._store.write)(partial(self._add, account))
 

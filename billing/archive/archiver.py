@@ -4,8 +4,10 @@
    files that nobody knows.
 2. One transaction enters the file into `archives`: from here on the database lets the day's rows go.
 3. The manifest in the folder is brought up to `archives`.
-4. Member by member of the file, one transaction each, rows leave the journal, their sums come into `openings`, and
-   `archives` says how far that went. So the ledger is proved by what is left at every commit.
+4. Member by member of the file, one transaction each, the rows' sums come into `openings`, and `archives` says how far
+   that went. The rows leave the journal with the same transaction; but those of a month that has a partition of its
+   own stay, and their sums do not count, until the whole month goes (`billing.archive.months`).
+   So the ledger is proved by what is left at every commit.
 
 Rows of an old day that come late, as from a node whose clock stood wrong, go into a further file of the day.
 """
@@ -13,16 +15,25 @@ Rows of an old day that come late, as from a node whose clock stood wrong, go in
 import fcntl
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import trio
 
+from billing.archive.archives import (
+    NOT_LATE,
+    READ_DUE,
+    READ_LATE,
+    Archive,
+    add_archive,
+    read_archives,
+    read_rows,
+)
+from billing.archive.days import DAY_S, day_of, first_id
 from billing.archive.files import (
-    DAY_MS,
     ArchiveBroken,
     ArchivedRow,
     ArchiveFile,
@@ -35,6 +46,7 @@ from billing.archive.files import (
     write_manifest,
 )
 from billing.archive.index import IndexWriter, index_name, make_index
+from billing.archive.months import SAVE_COPIED, Month, begin_to_copy, find_late, leave, read_months, stretches
 from billing.archive.openings import add_openings
 from storage.private_files import make_folder
 from storage.store import Store, Tx
@@ -42,66 +54,38 @@ from storage.store import Store, Tx
 ROWS_A_MEMBER: Final = 500
 """Rows that leave the journal with one commit, which holds the writer for some milliseconds."""
 MEMBERS_A_READ: Final = 4
+LATE_MEMBERS_MAX: Final = 10
+"""Members of a file of late rows, whose ids are forgotten with one commit."""
 COPY_PAUSE_S: Final = 0.005
 REMOVE_PAUSE_S: Final = 0.01
 LOCK: Final = ".lock"
-DAY_S: Final = 86_400
 
-_ROW: Final = """
-SELECT journal.id, kind, accounts.id, journal.account, keys.id, endpoints.platform, endpoints.path, taken, refunded,
-    issued, taken_at, taken_at + closed_after, balance_after, balance_closed, journal.place, refund_place,
-    issued_place, notes.text
-FROM journal JOIN accounts ON accounts.number = journal.account LEFT JOIN keys ON keys.number = journal.key
-LEFT JOIN endpoints ON endpoints.id = journal.endpoint LEFT JOIN notes ON notes.id = journal.note
-"""
-READ_ROWS: Final = f"{_ROW} WHERE journal.id > ? AND journal.id < ? ORDER BY journal.id LIMIT ?"
-OLDEST: Final = "SELECT id FROM journal WHERE id < ? ORDER BY id LIMIT 1"
-READ_ARCHIVES: Final = """
-SELECT number, day, name, row_count, digest, chain, removed, removed_to FROM archives ORDER BY number
-"""
-ADD_ARCHIVE: Final = """
-INSERT INTO archives (number, day, name, row_count, digest, chain, until_id, removed, removed_to)
-VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)
-"""
-READ_REMOVED: Final = "SELECT removed_to FROM archives WHERE number = ? {lock}"
-SAVE_REMOVED: Final = "UPDATE archives SET removed = removed + ?, removed_to = ? WHERE number = ?"
+OLDEST: Final = f"SELECT id FROM journal WHERE id >= ? AND id < ? AND {NOT_LATE} ORDER BY id LIMIT 1"  # noqa: S608 - constants
+READ_SUMMED: Final = "SELECT summed_to FROM archives WHERE number = ? {lock}"
+SAVE_SUMMED: Final = "UPDATE archives SET summed = summed + ?, summed_to = ? WHERE number = ?"
 REMOVE: Final = "DELETE FROM journal WHERE id IN {in}"
+FORGET_LATE: Final = "DELETE FROM journal_late WHERE id IN {in}"
 
-
-class Archive(NamedTuple):
-    """A file of the archive as the store knows it, and how much of it has left the journal."""
-
-    file: ArchiveFile
-    removed: int
-    removed_to: int
-    """The offset in the file behind the last member that has left the journal."""
+ReadRows: TypeAlias = Callable[[Tx, bytes], list[ArchivedRow]]
 
 
 class Archived(NamedTuple):
-    """The files that were begun and the rows that left the journal; `is_done`: no day is left that is old enough."""
+    """The files that were begun and the rows that were dealt with; `is_done`: no day is left that is old enough."""
 
     files: int
     rows: int
     is_done: bool
 
 
+class Due(NamedTuple):
+    """A day that is to be copied, and its month, if that has a partition."""
+
+    day: int
+    month: Month | None
+
+
 class ArchiveTaken(Exception):
     """Another process archives into the folder."""
-
-
-def read_archives(tx: Tx) -> list[Archive]:
-    """Every file of the archive, in order."""
-    return [Archive(ArchiveFile(*row[:6]), *row[6:]) for row in tx.all(READ_ARCHIVES)]
-
-
-def read_rows(tx: Tx, after: bytes, end: bytes, limit: int) -> list[ArchivedRow]:
-    """Rows of the journal whose ids lie between the two, in their order."""
-    return [ArchivedRow(row[0].hex(), *row[1:]) for row in tx.all(READ_ROWS, (after, end, limit))]
-
-
-def first_id(day: int) -> bytes:
-    """The id that is not above any of the day."""
-    return (day * DAY_MS).to_bytes(6, "big")
 
 
 class Archiver:
@@ -119,29 +103,27 @@ class Archiver:
             ArchiveTaken: another process does it.
             ArchiveBroken: the folder is not that of this store, or a file of it is damaged.
             OSError: a file cannot be written.
-            StorageError: the store is away; the next run goes on there.
+            StorageError: the store is away, or the journal is being read without an end; the next run goes on there.
         """
+        today = int(now // DAY_S)
+        end = today - self._detail_days
         with alone(self.folder):
-            files = removed = 0
+            files = rows = 0
             await self._make_indexes(until)
             while trio.current_time() < until:
                 archives = await self._store.read(read_archives)
                 await self._store.read(partial(self._bring_up, archives))
-                unfinished = next((one for one in archives if one.removed < one.file.rows), None)
+                unfinished = next((one for one in archives if one.summed < one.file.rows), None)
                 if unfinished is not None:
-                    removed += await self._remove(unfinished, until)
-                elif (day := await self._store.read(partial(self._next_day, now))) is None:
-                    return Archived(files, removed, is_done=True)
-                else:
-                    await self._copy(day, archives)
+                    rows += await self._sum_up(unfinished, until)
+                elif (due := await self._store.read(partial(_next_due, end=end, today=today))) is not None:
+                    await self._copy_day(due, archives)
                     files += 1
-            return Archived(files, removed, is_done=False)
-
-    def _next_day(self, now: float, tx: Tx) -> int | None:
-        """The oldest day of the journal, if it is old enough."""
-        end = int(now // DAY_S) - self._detail_days
-        oldest = tx.one(OLDEST, (first_id(end),))
-        return None if oldest is None else int.from_bytes(oldest[0][:6], "big") // DAY_MS
+                elif (month := await self._store.read(partial(_next_month, end=end))) is not None:
+                    files += await self._let_go(month, archives)
+                else:
+                    return Archived(files, rows, is_done=True)
+            return Archived(files, rows, is_done=False)
 
     def _bring_up(self, archives: Sequence[Archive], _tx: Tx) -> None:
         """Bring the folder's manifest up to what the store has."""
@@ -154,14 +136,42 @@ class Archiver:
             raise ArchiveBroken(f"{self.folder} does not hold the archive of this store: put its files there")
         write_manifest(self.folder, known)
 
-    async def _copy(self, day: int, archives: Sequence[Archive]) -> None:
+    async def _copy_day(self, due: Due, archives: Sequence[Archive]) -> None:
+        if due.month is not None and due.month.copied_to is None:
+            assert self._store.partitions is not None, "only an engine with partitions has months"
+            await self._store.partitions.change(partial(begin_to_copy, due.month))
+        file = await self._copy(due.day, archives, READ_DUE)
+        await self._store.write(partial(_enter_day, file, due.month))
+
+    async def _let_go(self, month: Month, archives: Sequence[Archive]) -> int:
+        """Let a month go that is in files, or copy what came late for a day of it; gives the files that were begun."""
+        assert self._store.partitions is not None, "only an engine with partitions has months"
+        if month.copied_to is None:
+            await self._store.partitions.change(partial(begin_to_copy, month))
+            return 0
+        late = None if month.is_detached else await self._store.read(partial(find_late, month=month))
+        if late is None:
+            await leave(self._store.partitions, month)
+            return 0
+        ids: list[bytes] = []
+        file = await self._copy(day_of(late), archives, READ_LATE, ids=ids)
+        await self._store.write(partial(_enter_late, file, ids))
+        return 1
+
+    async def _copy(
+        self, day: int, archives: Sequence[Archive], sql: str, *, ids: list[bytes] | None = None
+    ) -> ArchiveFile:
+        """Copy rows of the day into the next file: all of them, or some members' where `ids` takes their ids."""
         number = len(archives) + 1
         writer = FileWriter(self.folder, number=number, day=day)
         index = IndexWriter(self.folder, writer.name)
         end, last = first_id(day + 1), first_id(day)
+        copy_some = partial(_copy_some, writer, index, ids, sql=sql, end=end)
         try:
-            while (copied := await self._store.read(partial(_copy_some, writer, index, last, end))) is not None:
+            while (copied := await self._store.read(partial(copy_some, after=last))) is not None:
                 last = copied
+                if ids is not None and len(ids) >= LATE_MEMBERS_MAX * ROWS_A_MEMBER:
+                    break
                 await trio.sleep(COPY_PAUSE_S)
             await self._store.read(lambda _tx: index.finish())
             digest = await self._store.read(lambda _tx: writer.finish())
@@ -169,8 +179,7 @@ class Archiver:
             index.close()
             writer.close()
         before = archives[-1].file.chain if archives else ""
-        file = chained(before, ArchiveFile(number, day, writer.name, writer.rows, digest))
-        await self._store.write(lambda tx: tx.run(ADD_ARCHIVE, (*_values(file), end)))
+        return chained(before, ArchiveFile(number, day, writer.name, writer.rows, digest))
 
     async def _make_indexes(self, until: float) -> None:
         """Make the indexes that are not there; a file that cannot be read has none, and stops nothing."""
@@ -196,52 +205,80 @@ class Archiver:
         names = [archive.file.name for archive in read_archives(tx)]
         return [name for name in names if not (self.folder / index_name(name)).exists()]
 
-    async def _remove(self, archive: Archive, until: float) -> int:
-        """Let the rows go that are in the file; gives their number."""
-        file, begin, removed = archive.file, archive.removed_to, 0
+    async def _sum_up(self, archive: Archive, until: float) -> int:
+        """Sum up rows that are in the file, and let those go that have no month; gives their number."""
+        file, begin, summed = archive.file, archive.summed_to, 0
         if await self._store.read(lambda _tx: digest_of(self.folder, file.name)) != file.digest:
             raise ArchiveBroken(f"{self.folder / file.name} has changed; its rows stay in the journal")
         while trio.current_time() < until:
             member = await self._store.read(partial(self._read_member, file.name, begin))
             if member is None:
                 break
-            await self._store.write(partial(_remove_member, file, member))
-            removed += len(member.rows)
+            await self._store.write(partial(_sum_up_member, archive, member))
+            summed += len(member.rows)
             begin = member.end
             await trio.sleep(REMOVE_PAUSE_S)
-        return removed
+        return summed
 
     def _read_member(self, name: str, begin: int, _tx: Tx) -> Member | None:
         """On a thread of the store's readers, as all that waits for the disk here."""
         return read_member(self.folder, name, begin)
 
 
-def _copy_some(writer: FileWriter, index: IndexWriter, after: bytes, end: bytes, tx: Tx) -> bytes | None:
+def _next_due(tx: Tx, end: int, today: int) -> Due | None:
+    """The oldest day before `end` that is not in files, if its month is over."""
+    tx.pin("journal")
+    for stretch in stretches(read_months(tx), end=end, today=today):
+        oldest = tx.one(OLDEST, (first_id(stretch.begin), first_id(max(stretch.begin, stretch.end))))
+        if oldest is not None:
+            return Due(day_of(oldest[0]), stretch.month)
+    return None
+
+
+def _next_month(tx: Tx, end: int) -> Month | None:
+    """The oldest month that ends before `end`, once no day before that is due."""
+    return next((month for month in read_months(tx) if month.until <= end), None)
+
+
+def _copy_some(
+    writer: FileWriter, index: IndexWriter, ids: list[bytes] | None, tx: Tx, *, sql: str, after: bytes, end: bytes
+) -> bytes | None:
     """Copy some members of rows between two ids; the last one's id, None if there were none."""
     last = None
     for _ in range(MEMBERS_A_READ):
-        rows = read_rows(tx, after if last is None else last, end, ROWS_A_MEMBER)
+        rows = read_rows(tx, after if last is None else last, end, ROWS_A_MEMBER, sql=sql)
         if not rows:
             break
         last = bytes.fromhex(rows[-1].id)
         begin = writer.end
         writer.add(rows)
         index.add(begin, rows)
+        if ids is not None:
+            ids += [bytes.fromhex(row.id) for row in rows]
     return last
 
 
-def _remove_member(file: ArchiveFile, member: Member, tx: Tx) -> None:
-    if tx.one(READ_REMOVED, (file.number,)) != (member.begin,):
-        raise ArchiveTaken("another process lets the rows of the same file go")
-    ids = [bytes.fromhex(row.id) for row in member.rows]
-    if tx.run_in(REMOVE, ids) != len(ids):
-        raise ArchiveBroken(f"the journal does not have the rows of {file.name} behind byte {member.begin}")
+def _enter_day(file: ArchiveFile, month: Month | None, tx: Tx) -> None:
+    add_archive(tx, file)
+    if month is not None:
+        tx.run(SAVE_COPIED, (file.day + 1, month.first))
+
+
+def _enter_late(file: ArchiveFile, ids: Sequence[bytes], tx: Tx) -> None:
+    add_archive(tx, file)
+    tx.run_in(FORGET_LATE, ids)
+
+
+def _sum_up_member(archive: Archive, member: Member, tx: Tx) -> None:
+    file = archive.file
+    if tx.one(READ_SUMMED, (file.number,)) != (member.begin,):
+        raise ArchiveTaken("another process sums the rows of the same file up")
+    if not archive.is_standing:
+        ids = [bytes.fromhex(row.id) for row in member.rows]
+        if tx.run_in(REMOVE, ids) != len(ids):
+            raise ArchiveBroken(f"the journal does not have the rows of {file.name} behind byte {member.begin}")
     add_openings(tx, file.day, member.rows)
-    tx.run(SAVE_REMOVED, (len(ids), member.end, file.number))
-
-
-def _values(file: ArchiveFile) -> tuple[int, int, str, int, str, str]:
-    return file.number, file.day, file.name, file.rows, file.digest, file.chain
+    tx.run(SAVE_SUMMED, (len(member.rows), member.end, file.number))
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from billing.archive.archiver import Archive, first_id, read_archives, read_rows
+from billing.archive.archives import Archive, read_archives, read_rows
+from billing.archive.days import first_id
 from billing.archive.files import ArchiveBroken, ArchivedRow, members_of
 from storage.store import Tx
 
@@ -21,15 +22,15 @@ class ExportMoved(Exception):
 
 
 class _Place(NamedTuple):
-    """Where a page begins. `removed`: the rows that had left the journal at the first page."""
+    """Where a page begins. `left`: the rows that had left the journal at the first page."""
 
-    removed: int
+    left: int
     file: int = 0
     offset: int = 0
     after: str = ""
 
     def text(self) -> str:
-        return f"{self.removed}.{self.file}.{self.offset}.{self.after}"
+        return f"{self.left}.{self.file}.{self.offset}.{self.after}"
 
 
 def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: int) -> ExportPage:
@@ -40,10 +41,11 @@ def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: 
         ArchiveBroken: a file cannot be read, or `folder` is None where there are some.
         ValueError: `after` is not of a page.
     """
-    archives = [one for one in read_archives(tx) if one.file.day in days and one.removed]
-    removed = sum(one.removed for one in archives)
-    place = _read_place(after) if after else _Place(removed)
-    if place.removed != removed:
+    tx.pin("journal")
+    archives = [one for one in read_archives(tx) if one.file.day in days and one.left]
+    left = sum(one.left for one in archives)
+    place = _read_place(after) if after else _Place(left)
+    if place.left != left:
         raise ExportMoved("days were archived meanwhile: begin again")
     rows: list[ArchivedRow] = []
     for at, members in _archived(archives, folder, place):
@@ -51,11 +53,11 @@ def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: 
             return ExportPage(rows, at.text())
         rows += members
     if len(rows) >= limit:
-        return ExportPage(rows, _Place(removed, len(archives)).text())
+        return ExportPage(rows, _Place(left, len(archives)).text())
     begin = bytes.fromhex(place.after) or first_id(days.start)
     found = read_rows(tx, begin, first_id(days.stop), limit)
     is_last = len(found) < limit
-    return ExportPage(rows + found, None if is_last else _Place(removed, len(archives), 0, found[-1].id).text())
+    return ExportPage(rows + found, None if is_last else _Place(left, len(archives), 0, found[-1].id).text())
 
 
 def _archived(
@@ -69,11 +71,11 @@ def _archived(
             raise ArchiveBroken("the store has an archive: name its folder as ledger.archive")
         begin = place.offset if number == place.file else 0
         for member in members_of(folder, archive.file.name, begin):
-            if member.begin >= archive.removed_to:
+            if member.begin >= archive.left_to:
                 break
             yield place._replace(file=number, offset=member.begin), member.rows
 
 
 def _read_place(text: str) -> _Place:
-    removed, file, offset, after = text.split(".")
-    return _Place(int(removed), int(file), int(offset), after)
+    left, file, offset, after = text.split(".")
+    return _Place(int(left), int(file), int(offset), after)

@@ -10,19 +10,18 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 import msgspec
 
+from billing.archive.days import date_of
 from storage.private_files import FILE_MODE, make_folder
 
 MANIFEST: Final = "manifest.jsonl"
 LEVEL: Final = 6
 READ_BYTES: Final = 65_536
 _GZIP: Final = 31
-DAY_MS: Final = 86_400_000
 
 
 class ArchivedRow(msgspec.Struct, frozen=True):
@@ -85,8 +84,7 @@ class FileWriter:
     """Writes a file of the archive, a member a time; not its own thread, but whichever reads the rows."""
 
     def __init__(self, folder: Path, *, number: int, day: int) -> None:
-        date = datetime.fromtimestamp(day * 86_400, UTC).date().isoformat()
-        self.name = f"journal-{date}-{number:06d}.jsonl.gz"
+        self.name = f"journal-{date_of(day)}-{number:06d}.jsonl.gz"
         self.rows = 0
         self.end = 0
         self._folder = folder

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from billing.archive.files import ArchiveBroken, ArchivedRow, Member, members_of, sync_folder
+from billing.archive.openings import places_of
 from storage.private_files import FILE_MODE
 
 MEMBERS_A_BLOCK: Final = 64
@@ -219,8 +220,7 @@ def _enter(members: list[bytes], entries: list[bytes], begin: int, rows: Sequenc
     """Append the member's bytes, and those of its accounts."""
     places: dict[int, list[int]] = {}
     for row in rows:
-        of_account = places.setdefault(row.account_number, [])
-        of_account.extend(place for place in (row.place, row.refund_place, row.issued_place) if place is not None)
+        places.setdefault(row.account_number, []).extend(places_of(row))
     number = len(members)
     entries += [_ENTRY.pack(account, number, min(of), max(of)) for account, of in places.items()]
     members.append(_MEMBER.pack(begin, bytes.fromhex(rows[0].id)[:ID_BYTES]))

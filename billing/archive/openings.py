@@ -1,6 +1,7 @@
 """The sums that stay behind for rows that are in the archive, by account and day."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from billing.archive.files import ArchivedRow
@@ -8,10 +9,12 @@ from billing.ledger.chain import MODULUS, links
 from storage.store import Tx
 
 ADD_OPENINGS: Final = f"""
-INSERT INTO openings (account, day, issued, spent, postings, chain) VALUES {{rows}}
+INSERT INTO openings (account, day, issued, spent, postings, chain, low, high) VALUES {{rows}}
 ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.issued,
     spent = openings.spent + excluded.spent, postings = openings.postings + excluded.postings,
-    chain = (openings.chain + excluded.chain) % {MODULUS}
+    chain = (openings.chain + excluded.chain) % {MODULUS},
+    low = CASE WHEN excluded.low < openings.low THEN excluded.low ELSE openings.low END,
+    high = CASE WHEN excluded.high > openings.high THEN excluded.high ELSE openings.high END
 """  # noqa: S608 - constants
 
 
@@ -29,14 +32,18 @@ def openings_of(rows: Iterable[ArchivedRow]) -> dict[int, Opening]:
     sums: dict[int, Opening] = {}
     for row in rows:
         one = sums.get(row.account_number) or Opening(0, 0, 0, 0)
-        postings = 1 + (row.refund_place is not None) + (row.issued_place is not None)
         sums[row.account_number] = Opening(
             one.issued + row.issued,
             one.spent + row.taken - row.refunded,
-            one.postings + postings,
+            one.postings + len(places_of(row)),
             (one.chain + _links_of(row)) % MODULUS,
         )
     return sums
+
+
+def places_of(row: ArchivedRow) -> list[int]:
+    """The places of the row's postings."""
+    return [place for place in (row.place, row.refund_place, row.issued_place) if place is not None]
 
 
 def _links_of(row: ArchivedRow) -> int:
@@ -51,6 +58,10 @@ def _links_of(row: ArchivedRow) -> int:
     )
 
 
-def add_openings(tx: Tx, day: int, rows: Iterable[ArchivedRow]) -> None:
+def add_openings(tx: Tx, day: int, rows: Sequence[ArchivedRow]) -> None:
     """Add the sums of rows to what stays behind for their day."""
-    tx.run_many(ADD_OPENINGS, [(account, day, *opening) for account, opening in openings_of(rows).items()])
+    places = defaultdict[int, list[int]](list)
+    for row in rows:
+        places[row.account_number] += places_of(row)
+    found = openings_of(rows).items()
+    tx.run_many(ADD_OPENINGS, [(of, day, *sums, min(places[of]), max(places[of])) for of, sums in found])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from billing.archive.archiver import Archive, read_archives
+from billing.archive.archives import Archive, read_archives
 from billing.archive.files import ArchiveBroken, Member, chained, digest_of, members_of, read_manifest
 from billing.archive.index import IndexCheck, index_name
 from billing.archive.openings import Opening, openings_of
@@ -61,7 +61,7 @@ def verify_day(tx: Tx, folder: Path, day: int, *, progress: Callable[[int], None
             for member in _checked(archive, folder, found):
                 rows += len(member.rows)
                 progress(rows)
-                if member.begin < archive.removed_to:
+                if member.begin < archive.summed_to:
                     _add(sums, member)
     except ArchiveBroken as exc:
         return [*found, Violation(DIGESTS, f"day {day}", str(exc))]

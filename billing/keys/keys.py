@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from billing.accounts.accounts import PAGE_MAX, read_kept_account
+from billing.accounts.accounts import GRANT_MAX, PAGE_MAX, check_name, read_kept_account
 from billing.billing_events import SILENT, BillingEvents
 from billing.errors import AccountSuspended, KeyUnknown, KeyUnusable, TermsInvalid, TooManyKeys
 from billing.keys.cache import Key, KeyCache, Refused
@@ -135,9 +135,10 @@ class Keys:
         Raises:
             AccountUnknown, AccountDeleted: there is no such account any more.
             TooManyKeys: the account has five active ones.
-            TermsInvalid: a limit below 0.
+            TermsInvalid: a limit below 0, or no such name.
         """
         _check_limit(credit_limit)
+        check_name(name)
         text = self._text.make()
         new = NewKey(self._make_id("key_"), text, text[-4:])
         return await (write or self._store.write)(
@@ -275,5 +276,5 @@ def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
 
 
 def _check_limit(credit_limit: int | None) -> None:
-    if credit_limit is not None and not 0 <= credit_limit < 2**62:
-        raise TermsInvalid("a credit limit is 0 or more")
+    if credit_limit is not None and not 0 <= credit_limit <= GRANT_MAX:
+        raise TermsInvalid(f"a credit limit is from 0 to {GRANT_MAX}")

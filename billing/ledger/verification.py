@@ -34,7 +34,11 @@ OPEN_SUMS: Final = f"""
 SELECT accounts.number, SUM(credits), SUM(issued), COUNT(*) + COUNT(issued_place), SUM({chain.OPEN})
 FROM charges JOIN accounts ON accounts.id = charges.account_id GROUP BY accounts.number
 """  # noqa: S608 - constants
-OPENINGS: Final = "SELECT account, issued, spent, postings, chain FROM openings"
+OPENINGS: Final = """
+SELECT account, day, issued, spent, postings, chain FROM openings WHERE (account, day) > (?, ?) AND NOT EXISTS (
+    SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
+) ORDER BY account, day LIMIT ?
+"""
 USED: Final = "SELECT account, SUM(credits) FROM usage GROUP BY account"
 ACCOUNTS: Final = "SELECT number, id, balance, held, place FROM accounts"
 OPEN_IDS: Final = "SELECT request_id FROM charges WHERE request_id > ? ORDER BY request_id LIMIT ?"
@@ -154,6 +158,7 @@ def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violati
 
     `progress` is told, on the same thread, how many rows of the journal have been added up, after each piece of them.
     """
+    tx.pin("journal")
     found = [violation for rule in RULES for violation in _violations(tx, rule)]
     sums = defaultdict[int, Sums](Sums)
     found += _add_journal(tx, sums, progress)
@@ -213,12 +218,15 @@ def _add_the_rest(tx: Tx, sums: defaultdict[int, Sums]) -> None:
         one.issued += issued
         one.postings += postings
         one.chain += links
-    for number, issued, spent, postings, links in tx.all(OPENINGS):
-        one = sums[number]
-        one.issued += issued
-        one.spent += spent
-        one.postings += postings
-        one.chain += links
+    last = (-1, -1)
+    while rows := tx.all(OPENINGS, (*last, PIECE)):
+        last = rows[-1][:2]
+        for number, _day, issued, spent, postings, links in rows:
+            one = sums[number]
+            one.issued += issued
+            one.spent += spent
+            one.postings += postings
+            one.chain += links
     for number, used in tx.all(USED):
         sums[number].used += used
 

@@ -211,6 +211,8 @@ class Operations:
         return {"id": made["id"], "key": await self._keys.reveal(made["id"]), "last4": made["last4"]}
 
     async def _list_keys(self, args: KeyList) -> Any:
+        if args.account is not None:
+            await self._accounts.get(args.account)
         return [_key(record) for record in await self._keys.list(args.account, after=args.after, limit=args.limit)]
 
     async def _revoke_key(self, args: KeyRevoke) -> Any:

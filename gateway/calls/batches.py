@@ -77,8 +77,7 @@ class _LegRun:
         record, leg = self.fetched.result.record, self.leg
         if leg.names:
             return {place: record[name] for place, name in zip(leg.places, leg.names, strict=True) if name in record}
-        is_nothing = record.get("id") is None and not record.get("text")
-        return {} if is_nothing else {leg.places[0]: record}
+        return {} if leg.endpoint.archetype.is_empty(record) else {leg.places[0]: record}
 
     def record(self) -> Record:
         """The leg as the answer tells it."""

@@ -107,7 +107,7 @@ def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
 
 def _single(archetype: Archetype, result: Single, warnings: list[str]) -> Record:
     record = result.record
-    if "id" in record and record["id"] is None and not record.get("text"):
+    if archetype.is_empty(record):
         raise NotFound("The upstream answered without usable data.")
     return archetype.wrap(record, warnings)
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
+from click.exceptions import NoSuchCommand
 
 from gateway.cli.run import Refusal, complain
 from gateway.observability.standard_streams import STDOUT, discard, open_missing
@@ -56,6 +57,15 @@ class Commands(click.Group):
         added = _added().get(cmd_name)
         return None if added is None else added.load()
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name. Raises click.UsageError, which names those that are near."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as exc:
+            raise NoSuchCommand(exc.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands, of which none is loaded for that."""
         rows = [(name, _COMMANDS[name][2] if name in _COMMANDS else "") for name in self.list_commands(ctx)]
@@ -91,7 +101,7 @@ def main() -> None:
         click.echo(exc.format_message(), err=True)
         sys.exit(2)
     except click.ClickException as exc:
-        complain(exc.format_message())
+        complain(" ".join(exc.format_message().split()))
         sys.exit(2)
     except Refusal as exc:
         complain(*exc.lines)

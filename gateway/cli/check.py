@@ -25,7 +25,7 @@ from gateway.config import Config
 from gateway.config.certificate import certificate_doubts
 from gateway.config.doubts import doubts_of
 from gateway.config.settings import MEMORY
-from storage.errors import StorageError
+from storage.errors import StorageError, reason_of
 from storage.opening import exposures_of, try_store
 
 _WITHIN_S = 5.0
@@ -73,12 +73,12 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
         except trio.TooSlowError:
             found[name] = f"no answer within {_WITHIN_S:g} s"
         except (*_UNREACHED, trio.BrokenResourceError) as exc:
-            found[name] = _reason(exc)
+            found[name] = reason_of(exc)
         except BaseExceptionGroup as group:  # nurseries of what was tried wrap it
             unreached, other = group.split(_UNREACHED)
             if unreached is None or other is not None:
                 raise
-            found[name] = _reason(unreached)
+            found[name] = reason_of(unreached)
 
     tried = {"store": partial(trio.to_thread.run_sync, try_store, config.store.url, abandon_on_cancel=True)}
     if config.state.url != MEMORY:
@@ -89,13 +89,6 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
         for name in names:
             nursery.start_soon(reach, name, tried[name])
     return {name: found[name] for name in names}
-
-
-def _reason(exc: BaseException) -> str:
-    """The innermost reason, in one line."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
-    return " ".join(str(exc.__cause__ or exc).split())
 
 
 async def _reach_state(url: str) -> None:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 import trio
 
-from gateway.cli.run import Refusal, known_platforms, read_secrets, run, say_beside
+from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_beside
 from gateway.config import load_config
 from gateway.config.settings import Config, with_egress
 from gateway.node.serve import Start, open_sandbox, open_served_node
@@ -31,7 +31,7 @@ _TRIES = (
 @click.command()
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=port_type,
     default=None,
     help="0 picks a free one; 8080 if free when absent.",
 )

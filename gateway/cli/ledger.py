@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import click
@@ -11,7 +11,6 @@ import orjson
 from gateway.cli.dispatch import operate, operate_watched
 from gateway.cli.run import Refusal, config_option, json_option, say, show
 
-_DAY = click.DateTime(["%Y-%m-%d"])
 _EPOCH = date(1970, 1, 1)
 
 
@@ -51,11 +50,18 @@ def ledger_archive(config_path: str | None, as_json: bool) -> None:
     show({"files": files, "rows": rows}, as_json=as_json)
 
 
+def _day(_context: click.Context, _option: click.Parameter, text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as exc:
+        raise click.BadParameter(f"{text} is no day, such as 2026-01-31") from exc
+
+
 @ledger.command("export")
 @config_option
-@click.option("--from", "first", type=_DAY, required=True, help="The first day (UTC), such as 2026-01-31.")
-@click.option("--to", "last", type=_DAY, required=True, help="The last day.")
-def ledger_export(config_path: str | None, first: datetime, last: datetime) -> None:
+@click.option("--from", "first", callback=_day, required=True, help="The first day (UTC), such as 2026-01-31.")
+@click.option("--to", "last", callback=_day, required=True, help="The last day.")
+def ledger_export(config_path: str | None, first: date, last: date) -> None:
     """Print the journal's rows of some days, archived or not, as JSON lines."""
     if last < first:
         raise click.BadParameter("must not be before --from", param_hint="--to")
@@ -83,5 +89,5 @@ def _archive_violations(config_path: str | None) -> list[Any]:
             return found
 
 
-def _day_number(at: datetime) -> int:
-    return (at.date() - _EPOCH) // timedelta(days=1)
+def _day_number(day: date) -> int:
+    return (day - _EPOCH) // timedelta(days=1)

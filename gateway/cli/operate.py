@@ -7,8 +7,21 @@ from typing import Any
 import click
 
 from gateway.cli.dispatch import change, operate, operate_on_node, pages
-from gateway.cli.run import config_option, json_option, read_config, read_secrets, say, show, show_pages
+from gateway.cli.run import (
+    WholeNumber,
+    config_option,
+    confirm,
+    instant,
+    json_option,
+    read_config,
+    read_secrets,
+    say,
+    show,
+    show_pages,
+)
 
+CREDITS_MAX = 1_000_000_000_000
+_FROM_NONE = WholeNumber(0, CREDITS_MAX)
 _PLANS = ["free", "starter", "growth", "pro", "enterprise"]
 operation_id_option = click.option(
     "--operation-id",
@@ -26,7 +39,7 @@ def account() -> None:
 @account.command("create")
 @config_option
 @click.option("--name", required=True, help="What you call it.")
-@click.option("--credits", "credits_", type=int, default=None, help="Its first credits; the welcome 100 when absent.")
+@click.option("--credits", "credits_", type=_FROM_NONE, help="Its first credits; the welcome 100 when absent.")
 @click.option("--plan", type=click.Choice(_PLANS), default="free")
 @click.option(
     "--unlimited", is_flag=True, help="Never refuse for want of credits; every charge is entered all the same."
@@ -67,7 +80,7 @@ def account_show(config_path: str | None, account_id: str, as_json: bool) -> Non
 @account.command("plan")
 @config_option
 @click.argument("account_id", metavar="ACCOUNT")
-@click.argument("plan", type=click.Choice(_PLANS))
+@click.argument("plan", metavar="PLAN", type=click.Choice(_PLANS))
 @operation_id_option
 @json_option
 def account_plan(config_path: str | None, account_id: str, plan: str, operation_id: str | None, as_json: bool) -> None:
@@ -107,7 +120,7 @@ def account_delete(**o: Any) -> None:
     if not o["yes"]:
         found = operate(o["config_path"], "account.show", account=account_id)
         what = f"the account {account_id} ({found['name']}), with {found['balance']} credits"
-        click.confirm(f"Delete {what}? This cannot be undone.", abort=True, err=True)
+        confirm(f"Delete {what}? This cannot be undone.")
     show(change(o["config_path"], "account.delete", o["operation_id"], account=account_id), as_json=o["as_json"])
 
 
@@ -130,7 +143,7 @@ def credits_group() -> None:
 @credits_group.command("grant")
 @config_option
 @click.argument("account_id", metavar="ACCOUNT")
-@click.argument("amount", type=int)
+@click.argument("amount", type=WholeNumber(1, CREDITS_MAX))
 @operation_id_option
 @json_option
 def credits_grant(**o: Any) -> None:
@@ -148,12 +161,12 @@ def key() -> None:
 @config_option
 @click.option("--account", "account_id", required=True, help="The id of the account that it is for.")
 @click.option("--name", default="", help="What you call it.")
-@click.option("--credit-limit", type=int, default=None, help="The most that it may use; no limit when absent.")
-@click.option("--expires-at", default=None, help="ISO 8601, such as 2030-01-31T12:00:00Z; never when absent.")
+@click.option("--credit-limit", type=_FROM_NONE, help="The most that it may use; no limit when absent.")
+@click.option("--expires-at", callback=instant, help="ISO 8601, such as 2030-01-31T12:00:00Z; never when absent.")
 @operation_id_option
 @json_option
 def key_create(**o: Any) -> None:
-    """Make a key. This is the only time that the whole key is shown."""
+    """Make a key, and print the whole of it. Keep it: later only `key reveal` shows it again."""
     made = change(
         o["config_path"],
         "key.create",
@@ -193,7 +206,7 @@ def key_revoke(config_path: str | None, key_id: str, operation_id: str | None, a
 def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -> None:
     """Show a whole key again. Whoever sees it can spend the account's credits."""
     if not yes:
-        click.confirm(f"Show the whole key {key_id} here?", abort=True, err=True)
+        confirm(f"Show the whole key {key_id} here?")
     show(operate(config_path, "key.reveal", key=key_id), as_json=as_json)
 
 
@@ -207,6 +220,8 @@ def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -
 def key_update(**o: Any) -> None:
     """Change a key's credit limit or reset its usage."""
     arguments: dict[str, Any] = {"key": o["key_id"], "reset_usage": o["reset_usage"]}
+    if o["credit_limit"] is None and not o["reset_usage"]:
+        raise click.UsageError("Nothing is to be changed: name --credit-limit or --reset-usage.")
     if o["credit_limit"] is not None:
         arguments["credit_limit"] = _limit(o["credit_limit"])
     show(change(o["config_path"], "key.update", o["operation_id"], **arguments), as_json=o["as_json"])

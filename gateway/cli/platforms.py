@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from gateway.cli.run import Refusal, config_option, json_option, read_config, run, say, show
+from gateway.cli.run import (
+    Refusal,
+    config_option,
+    json_option,
+    known_platforms,
+    no_platform,
+    read_config,
+    run,
+    say,
+    show,
+)
 from gateway.config import Config
 from gateway.config.secrets import load_secret
 
@@ -47,8 +57,8 @@ def list_(slug: str | None, as_json: bool) -> None:
         if slug in (None, platform.slug)
         for endpoint in platform.endpoints
     ]
-    if not rows:
-        raise Refusal(f"there is no platform {slug}", exit_code=2)
+    if slug is not None and not rows:
+        raise no_platform(slug, known_platforms())
     show(rows, as_json=as_json)
 
 
@@ -85,7 +95,7 @@ def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
     """
     config = read_config(config_path)
     if slug is not None and slug not in config.upstreams.platforms:
-        raise Refusal(f"there is no platform {slug}", exit_code=2)
+        raise no_platform(slug, config.upstreams.platforms)
     results = run(lambda: _smoke_all(config, slug))
     show(results, as_json=as_json)
     if failed := [result["id"] for result in results if result["outcome"] == "failed"]:
@@ -197,6 +207,6 @@ async def _document(config: Config, folder: Path, platform: str | None) -> str:
         )
         async with open_node(setting) as node:
             known = node.description.reference.platforms
-            if platform not in (None, *known):
-                raise Refusal(f"there is no platform {platform}; there are {', '.join(known)}", exit_code=2)
+            if platform is not None and platform not in known:
+                raise no_platform(platform, known)
             return node.description.documents.document(platform).decode()

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
 import orjson
 
+from events.instants import iso, no_instant, unix
 from gateway.config import Config, ConfigError, load_config
 from gateway.config.secrets import Secrets, SecretUnusable, doubt_of, load_secret
 from gateway.observability.standard_streams import STDOUT, print_out, write_all
@@ -40,6 +42,44 @@ config_option = click.option(
     default=None,
     help="The config file; else SLUICE_CONFIG, else ./config.toml.",
 )
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called so in what is said of another value."""
+
+    name = "whole number"
+
+
+port_type = WholeNumber(0, 65_535)
+
+
+def instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """An option's instant as it was written; wrong use where it is none (exit 2)."""
+    if text is not None:
+        try:
+            iso(unix(text))
+        except (ValueError, OverflowError) as exc:
+            raise click.BadParameter(no_instant(text)) from exc
+    return text
+
+
+def confirm(question: str) -> None:
+    """Return once somebody has agreed. Raises Refusal: nobody did, or nobody can be asked."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as exc:
+        click.echo(err=True)
+        raise Refusal("nobody has confirmed: nothing was done; --yes confirms beforehand") from exc
+    if not agreed:
+        raise Refusal("not confirmed: nothing was done")
+
+
+def no_platform(slug: str, known: Iterable[str]) -> Refusal:
+    """The refusal of a slug that is none, with the nearest that is."""
+    near = get_close_matches(slug, known, n=1)
+    return Refusal(f"there is no platform {slug}" + (f"; did you mean {near[0]}?" if near else ""), exit_code=2)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -17,6 +17,7 @@ from gateway.cli.run import (
     credentials_by_platform,
     doubt_of_secret,
     known_platforms,
+    port_type,
     read_config,
     read_secrets,
     run,
@@ -100,7 +101,7 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
 
 @click.command("sandbox")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="0 picks a free one.")
+@click.option("--port", type=port_type, default=0, help="0 picks a free one.")
 @click.option("--drift", is_flag=True, help="Its numbers move with time.")
 @click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Added to each answer.")
 @click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, help="Share of requests answered with a 503.")

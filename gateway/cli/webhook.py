@@ -14,7 +14,7 @@ import click
 import orjson
 import trio
 
-from gateway.cli.run import Refusal, json_option, run, say_beside, show
+from gateway.cli.run import Refusal, json_option, port_type, run, say_beside, show
 from gateway.cli.webhook_receiver import Received, Receiver
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import port_of
@@ -26,8 +26,19 @@ _HOST = "127.0.0.1"
 _SHOWN_MAX = 60
 """Characters of one value on a delivery's line."""
 
+
+def _some(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    if not text.strip():
+        raise click.BadParameter("is empty; it is the `webhook_secret` of the Monitor")
+    return text
+
+
 secret_option = click.option(
-    "--secret", envvar="SLUICE_WEBHOOK_SECRET", required=True, help="The signing secret; or SLUICE_WEBHOOK_SECRET."
+    "--secret",
+    envvar="SLUICE_WEBHOOK_SECRET",
+    required=True,
+    callback=_some,
+    help="The signing secret; or SLUICE_WEBHOOK_SECRET.",
 )
 tolerance_option = click.option(
     "--tolerance-s",
@@ -61,7 +72,7 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 
 @webhook.command("listen")
 @secret_option
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="0 picks a free one.")
+@click.option("--port", type=port_type, default=0, help="0 picks a free one.")
 @click.option("--header-name", default="x-sluice-signature", show_default=True)
 @tolerance_option
 @click.option("--full", is_flag=True, help="Print the whole body of each delivery, not a line of it.")

@@ -127,6 +127,8 @@ def _wanted(kind: object) -> str:
         return next(str(meta.description) for meta in get_args(kind) if isinstance(meta, msgspec.Meta))
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f'"{choice}"' for choice in get_args(kind))
+    if get_origin(kind) is tuple:
+        return "an array of text"
     return "true or false" if kind is bool else "text"
 
 

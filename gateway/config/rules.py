@@ -25,10 +25,10 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     if wrong := _state_flaw(config.state.url):
         yield Problem("state.url", wrong)
     yield from _broken_by_networks(config.server)
-    for origin in config.server.cors_origins:
+    for place, origin in enumerate(config.server.cors_origins):
         if origin != "*" and (_http_url_flaw(origin) or urlsplit(origin).path or origin != origin.lower()):
-            wanted = 'must hold "*", or origins such as https://app.example.com: a scheme and a host, nothing behind'
-            yield Problem("server.cors_origins", wanted)
+            wanted = 'must be "*", or an origin such as https://app.example.com: a scheme and a host, nothing behind'
+            yield Problem(f"server.cors_origins[{place}]", wanted)
     yield from _broken_by_tls(config.server)
     if config.server.workers > 1:
         yield from _broken_by_workers(config)

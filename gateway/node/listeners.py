@@ -16,7 +16,7 @@ class AddressUnusable(Exception):
     """An address cannot be listened on; the text says which and why."""
 
 
-async def bind(host: str, port: int, *, key_path: str) -> list[trio.SocketListener]:
+async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
     """Listeners on one address; port 0 picks a free one.
 
     Raises:
@@ -25,10 +25,10 @@ async def bind(host: str, port: int, *, key_path: str) -> list[trio.SocketListen
     try:
         return await trio.open_tcp_listeners(port, host=host)
     except OSError as exc:
-        raise _unusable(exc, host, port, key_path) from exc
+        raise _unusable(exc, host, port, change) from exc
 
 
-async def reserve(host: str, port: int, *, key_path: str) -> list[trio.socket.SocketType]:
+async def reserve(host: str, port: int, *, change: str) -> list[trio.socket.SocketType]:
     """Sockets that keep an address for processes which `share` it and take no connection; port 0 picks a free one.
 
     Raises:
@@ -37,17 +37,17 @@ async def reserve(host: str, port: int, *, key_path: str) -> list[trio.socket.So
     try:
         return await _bound_together(host, port)
     except OSError as exc:
-        raise _unusable(exc, host, port, key_path) from exc
+        raise _unusable(exc, host, port, change) from exc
 
 
-async def share(host: str, port: int, *, key_path: str) -> list[trio.SocketListener]:
+async def share(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
     """Listeners on an address that other processes of ours listen on too; each connection goes to one of them.
 
     Raises:
         AddressUnusable: as `reserve`.
     """
     listeners = []
-    for sock in await reserve(host, port, key_path=key_path):
+    for sock in await reserve(host, port, change=change):
         sock.listen(_BACKLOG)
         listeners.append(trio.SocketListener(sock))
     return listeners
@@ -102,6 +102,6 @@ def _shareable(family: int, kind: int, protocol: int) -> trio.socket.SocketType:
     return sock
 
 
-def _unusable(exc: OSError, host: str, port: int, key_path: str) -> AddressUnusable:
-    reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
-    return AddressUnusable(f"cannot listen on {host}:{port}: {reason}; change {key_path}.port or .host")
+def _unusable(exc: OSError, host: str, port: int, change: str) -> AddressUnusable:
+    reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else exc.strerror or str(exc)
+    return AddressUnusable(f"cannot listen on {host}:{port}: {reason}; change {change}")

@@ -14,6 +14,7 @@ import events.log.retention
 import scheduler.retention
 from billing.archive.archiver import Archiver, ArchiveTaken
 from billing.archive.files import ArchiveBroken
+from billing.archive.months import make_months
 from billing.keys.keys import ended_keys
 from events.consumers.rows import forget_consumers, keys_with_consumers
 from gateway.admin.erasure import erase_all
@@ -64,6 +65,8 @@ async def run_maintenance(
         nursery.start_soon(trim_shares, store, shares, log)
         sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
         nursery.start_soon(sweep, store, config.events.retention_days, log)
+        if store.partitions is not None:
+            nursery.start_soon(keep_months, store, runtime.now, log)
         if stores.archiver is not None:
             nursery.start_soon(partial(archive_days, sweep_at=sweep_at), stores.archiver, log)
         if keeps_time:
@@ -174,6 +177,17 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
         except StorageError as exc:
             log.event("warning", "monitors_not_swept", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
+    """Make the journal's months before they begin; what keeps one from being made is over by the next look."""
+    while True:
+        try:
+            if refused := await make_months(store, now()):
+                log.event("warning", "months_not_made", months=refused)
+        except StorageError as exc:
+            log.event("warning", "months_not_made", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S)
 
 
 async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:

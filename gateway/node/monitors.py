@@ -76,7 +76,7 @@ class Monitors:
 
     async def _run(self, args: MonitorRunArguments) -> Any:
         try:
-            run = await self.clock.run_slot(args.monitor, None if args.slot is None else _slot(args.slot))
+            run, begun_now = await self.clock.run_slot(args.monitor, None if args.slot is None else _slot(args.slot))
         except MonitorUnknown as exc:
             raise OperationRefused(str(exc)) from exc
         read = partial(_read, run=run)
@@ -85,7 +85,7 @@ class Monitors:
             while found[0].finished_at is None:
                 await trio.sleep(_LOOK_S)
                 found = await self.store.read(read)
-        return run_record(*found)
+        return {**run_record(*found), "begun_now": begun_now}
 
 
 @asynccontextmanager

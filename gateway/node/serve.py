@@ -89,7 +89,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         serve_admin = partial(serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0)
         await private_side.start(partial(serve_admin, edge_answer=node.edge_answer, bounds=ADMIN_BOUNDS))
         # A worker listens only now: connections that the kernel hands to it wait for it and for no other.
-        public = taken.public or await share(config.server.host, taken.port, key_path="server")
+        public = taken.public or await share(config.server.host, taken.port, change="server.port or .host")
         if config.server.shed:
             private_side.start_soon(node.overload.watch, admin_stop)
         async with trio.open_nursery() as public_side:
@@ -161,7 +161,7 @@ async def serve(start: Start) -> None:
 @asynccontextmanager
 async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
     """The upstream sandbox on a loopback address of its own; yields its URL."""
-    listeners = await bind(host, port, key_path="sandbox")
+    listeners = await bind(host, port, change="--port or --host")
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         app = Sandbox(behaviour, Random(0))
@@ -189,10 +189,10 @@ class _Addresses:
 async def _take_addresses(start: Start) -> _Addresses:
     server, admin, worker = start.config.server, start.config.admin, start.worker
     if worker is not None:
-        private = await bind("127.0.0.1", 0, key_path="admin")
+        private = await bind("127.0.0.1", 0, change="admin.port or .host")
         return _Addresses([], worker.port, private, f"http://127.0.0.1:{port_of(private)}", worker.admin_url)
-    public = await bind(server.host, server.port, key_path="server")
-    private = await bind(admin.host, admin.port, key_path="admin")
+    public = await bind(server.host, server.port, change="server.port or .host")
+    private = await bind(admin.host, admin.port, change="admin.port or .host")
     admin_url = f"http://{in_url(admin.host)}:{port_of(private)}"
     return _Addresses(public, port_of(public), private, admin_url, admin_url)
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from storage.errors import StoreUnusable
 from storage.migrations import Migration, MigrationSet, refuse_newer
 from storage.postgres.link import PostgresLink
+from storage.postgres.partitions import convert
 from storage.postgres.text import rows_of
 from storage.postgres.transaction import PostgresTx
+from storage.store import PartitionTx
 
 VERSION_LEAST = 15
 MIGRATION_LOCK = 0x51_01_CE  # any number that everybody agrees on
@@ -88,6 +90,10 @@ class PostgresSchema:
         """Drop the table, and the function of its trigger."""
         self.execute(f"DROP TABLE {table}")
         self.execute(f"DROP FUNCTION {table}_refuses_changes")
+
+    def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx:
+        """Make it a table of partitions."""
+        return convert(self._link, table, below=below, late=late)
 
     @property
     def tx(self) -> PostgresTx:

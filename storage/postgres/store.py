@@ -13,6 +13,7 @@ from storage.errors import StoreUnavailable, StoreUnusable
 from storage.migrations import MigrationSet
 from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.membership import FORGET_OLD, WriterConnection, new_id, prepare_writer
+from storage.postgres.partitions import PostgresPartitions
 from storage.postgres.schema import check_version, migrate
 from storage.postgres.transaction import PostgresEngine, PostgresTx, run_patiently, translate
 from storage.store import BatchHandler, Req, Res, StoreSize, StoreStatistics, T, TableSize, Tx
@@ -20,7 +21,8 @@ from storage.transactions import Callback, Job
 
 READERS = 4
 READ_MS = 60_000
-MIGRATE_MS = 60_000
+MIGRATE_MS = 3_600_000
+MIGRATE_LOCK_MS = 60_000
 CLOSE_S = 5.0
 
 # A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes: -1 until then.
@@ -99,8 +101,9 @@ class PostgresReaders:
 class PostgresStore:
     """An open connection to the server (see `storage.store.Store`)."""
 
-    def __init__(self, writer: Writer, readers: PostgresReaders) -> None:
+    def __init__(self, writer: Writer, readers: PostgresReaders, partitions: PostgresPartitions) -> None:
         """Everything given is owned by `open_postgres`."""
+        self.partitions = partitions
         self._writer = writer
         self._readers = readers
         self._limiter = trio.CapacityLimiter(READERS)
@@ -164,7 +167,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
 
     try:
         async with open_writer(partial(run_patiently, engine)) as writer:
-            yield PostgresStore(writer, readers)
+            yield PostgresStore(writer, readers, PostgresPartitions(url))
     finally:
         with trio.move_on_after(CLOSE_S, shield=True):
             await trio.to_thread.run_sync(membership.close, abandon_on_cancel=True)
@@ -174,7 +177,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
 def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> PostgresLink:
     """The writer's first connection to the migrated database."""
     try:
-        link = open_link(url, name="sluice-migrations", statement_ms=MIGRATE_MS, lock_ms=MIGRATE_MS)
+        link = open_link(url, name="sluice-migrations", statement_ms=MIGRATE_MS, lock_ms=MIGRATE_LOCK_MS)
         try:
             check_version(link)
             migrate(link, migrations)

@@ -110,6 +110,10 @@ class PostgresTx:
         if names and self._callbacks is not None:
             self._link.queue_list(LOCK_NAMES, sorted(names))
 
+    def pin(self, table: str) -> None:
+        """Take the lock before the snapshot, which this statement does not take."""
+        self._link.queue(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
+
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""
         assert self._callbacks is not None, "nothing is committed on a query-only connection"

@@ -20,7 +20,7 @@ from random import Random
 import trio
 from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
 
-from storage.errors import StateUnavailable
+from storage.errors import StateUnavailable, reason_of
 from storage.link_log import LinkLog
 from storage.redis.call import Owner, RedisCall
 from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack
@@ -109,7 +109,7 @@ class RedisLink:
                     await self._serve(connection)
             why = f"no greeting within {CONNECT_S:g} s"
         except* FAULTS as group:
-            why = _words(group)
+            why = reason_of(group)
         finally:
             if why:
                 self._log.down(why)
@@ -258,10 +258,3 @@ class RedisLink:
             await trio.sleep(QUIET_S)
             if self.fault is None and not self.waiting:
                 self.submit(RedisCall([b"PING"], b""))
-
-
-def _words(group: BaseExceptionGroup[BaseException]) -> str:
-    first: BaseException = group
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return str(first) or type(first).__name__

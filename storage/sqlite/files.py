@@ -55,6 +55,9 @@ class SqliteSchema:
         """Drop the table; its triggers go with it."""
         self._connection.execute(f"DROP TABLE {table}")
 
+    def partition(self, table: str, *, below: bytes, late: str) -> None:
+        """Rows go one by one here."""
+
     @property
     def tx(self) -> SqliteTx:
         """The migration's transaction."""

@@ -34,6 +34,8 @@ WATCH_CLOSE_S = 10.0  # as the writer's: a disk that does not answer must not ke
 class SqliteStore:
     """An open file (see `storage.store.Store`)."""
 
+    partitions = None
+
     def __init__(
         self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership, watch: FileWatch
     ) -> None:

@@ -148,6 +148,9 @@ class SqliteTx:
     def lock(self, names: Sequence[str]) -> None:
         """The writer is the only one: everything is locked."""
 
+    def pin(self, table: str) -> None:
+        """No table has partitions."""
+
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""
         assert self._callbacks is not None, "nothing is committed on a query-only connection"

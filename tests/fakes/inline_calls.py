@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from storage.store import BatchHandler, Req, Res, StoreSize, StoreStatistics, Tx
+from storage.store import BatchHandler, Partitions, Req, Res, StoreSize, StoreStatistics, Tx
 from storage.transactions import Callback, Engine, Job, run_batch
 
 T = TypeVar("T")
@@ -14,6 +14,7 @@ T = TypeVar("T")
 class InlineCalls:
     """As `storage.store.Store`, for one task at a time, over an engine."""
 
+    partitions: Partitions | None = None
     failing: Exception | None = None
     """While it is set, every commit fails with it, and what the transaction did is rolled back."""
     _engine: Engine

@@ -6,6 +6,7 @@ from typing import TypeVar
 from storage.migrations import MigrationSet
 from storage.postgres.link import open_link
 from storage.postgres.membership import WriterConnection, new_id, prepare_writer
+from storage.postgres.partitions import PostgresPartitions
 from storage.postgres.schema import migrate
 from storage.postgres.store import PostgresReaders
 from storage.postgres.transaction import PostgresEngine, run_patiently
@@ -23,6 +24,7 @@ class InlinePostgres(InlineCalls):
 
     def __init__(self, url: str, migrations: Sequence[MigrationSet]) -> None:
         id_ = new_id()
+        self.partitions = PostgresPartitions(url)
         link = open_link(url, name=id_)
         migrate(link, migrations)
         prepare_writer(link)

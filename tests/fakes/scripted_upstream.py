@@ -121,7 +121,7 @@ async def _send(answer: Told, send: Any) -> None:
 @asynccontextmanager
 async def open_upstream(upstream: Upstream) -> AsyncIterator[str]:
     """Serve it on a port of its own; gives the address for `egress`."""
-    listeners = await bind("127.0.0.1", 0, key_path="upstream")
+    listeners = await bind("127.0.0.1", 0, change="upstream.port")
     stop = trio.Event()
     serve = partial(serve_native, upstream, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
     async with trio.open_nursery() as nursery:

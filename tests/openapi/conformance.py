@@ -93,11 +93,12 @@ def run_schemathesis(
 
 
 def sendable(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with three changes that only concern how requests are made and judged by it.
+    """The document with four changes that only concern how requests are made and judged by it.
 
     `limit` has no maximum: a larger one is no fault, but counts as the maximum. Only what an operation needs has an
-    example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist. And
-    `default` is the statuses that it stands for, since it would allow any.
+    example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist. An
+    empty parameter counts as not sent, which the document says in words alone. And `default` is the statuses that it
+    stands for, since it would allow any.
     """
     anywhere = {CODES[name].status for name in document["components"]["responses"]["AnyError"]["x-error-codes"]}
     for operation in operations(document):
@@ -111,6 +112,8 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
             if not parameter.get("required") and parameter["name"] not in needed:
                 parameter.pop("example", None)
                 parameter["schema"].pop("examples", None)
+            if parameter["in"] == "query" and not parameter.get("required"):
+                parameter["allowEmptyValue"] = True
     return document
 
 

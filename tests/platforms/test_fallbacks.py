@@ -44,6 +44,7 @@ SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
     "github/repo/releases": [{"url": "ada/project", "limit": 30}],
     "github/issue": [{"url": f"https://github.com/ada/project/issues/{number}"} for number in range(1, 21)],
     "hackernews/story": [{"id": str(number)} for number in range(8860, 8881)],
+    "hackernews/comment": [{"id": "2921983"}, {"id": "90000008863002"}],
     "hackernews/story/comments": [{"id": "8863", "limit": 100}, {"id": "8870", "limit": 3}],
     "hackernews/profile": [{"handle": "pg"}, {"handle": "@ada"}],
 }
@@ -53,6 +54,7 @@ UNTOLD: Mapping[str, set[str]] = {
     "github/repo/readme": {"id", "url", "ext.size_bytes"},
     "github/issue": {"ext.node"},
     "hackernews/story": {"engagement.comments", "ext.story_id", "flags.deleted"},
+    "hackernews/comment": {"post_id", "replies#0.post_id", "replies#1.post_id"},
     "hackernews/new": {"ext.story_id", "flags.deleted"},
     "hackernews/jobs": {"ext.story_id", "flags.deleted"},
 }

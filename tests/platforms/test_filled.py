@@ -38,6 +38,7 @@ OPEN = frozenset(("ext", "replies"))
 OUR_OWN = frozenset(("rank", "max"))
 """Numbers that we know ourselves: places, and the best of a platform's scale."""
 SUBJECTS: dict[str, tuple[dict[str, str], ...]] = {
+    "hackernews/comment": ({"id": "90000008863005"},),
     "github/profile": ({"handle": "linus"}, {"handle": "torvalds"}),
     "github/repo": ({"url": "ada/project-1"}, {"url": "ada/project-2"}, {"url": "ada/project-3"}),
 }

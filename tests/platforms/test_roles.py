@@ -12,18 +12,20 @@ from upstreams.platforms import load_platforms
 
 PLAYED = """
 app_store      app=app-info app_reviews=app-reviews
-bluesky        profile profile_posts=user/posts post comments=post/comments search
-discourse      profile profile_posts=profile/posts post comments=post/comments search
-github         profile post=issue comments=issue/comments search repository=repo
-gitlab         profile post=issue comments=issue/comments repository=repo
-hackernews     profile post=story comments=story/comments search
-lemmy          profile profile_posts=profile/posts post comments=post/comments search
-mastodon       profile profile_posts=profile/posts post comments=post/comments search
-peertube       profile profile_posts=profile/posts post=video comments=video/comments search
-stackexchange  profile profile_posts=profile/posts post=question comments=question/answers search
+bluesky        profile profile_posts=user/posts post comments=post/comments comment search
+discourse      profile profile_posts=profile/posts post comments=post/comments comment search
+github         profile post=issue comments=issue/comments comment search repository=repo
+gitlab         profile post=issue comments=issue/comments comment repository=repo
+hackernews     profile post=story comments=story/comments comment search
+lemmy          profile profile_posts=profile/posts post comments=post/comments comment search
+mastodon       profile profile_posts=profile/posts post comments=post/comments comment search
+peertube       profile profile_posts=profile/posts post=video comments=video/comments comment=video/comment search
+               transcript=video/transcript
+stackexchange  profile profile_posts=profile/posts post=question comments=question/answers comment=answer search
 steam          app app_reviews=app/reviews
 telegram       profile profile_posts=profile/posts post
-youtube        profile=channel profile_posts=channel/videos post=video comments=video/comments search
+youtube        profile=channel profile_posts=channel/videos post=video comments=video/comments comment=video/comment
+               search
 """
 """The role and, where that is named otherwise, the resource. A platform that came later has no row until it needs one:
 the contracts below hold for it anyway."""
@@ -45,7 +47,7 @@ def _spelled(endpoint: Endpoint, names: tuple[str, ...]) -> dict[str, object]:
     return {one.name: (one.forms, one.example_value) for one in endpoint.params if one.name in names}
 
 
-@pytest.mark.parametrize("row", PLAYED.strip().splitlines(), ids=lambda row: row.split()[0])
+@pytest.mark.parametrize("row", PLAYED.replace("\n    ", "").strip().splitlines(), ids=lambda row: row.split()[0])
 def test_the_known_platforms_play_what_the_table_says(row: str) -> None:
     slug, *told = row.split()
     platform = next(one for one in PLATFORMS if one.slug == slug)

@@ -16,9 +16,11 @@ from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, TargetRefused
 from upstreams.model.params import Param, Value, match_form
+from upstreams.model.roles import Role
 
-DETAILS: Final = ("post", "app", "collection", "repository", "article", "author")
-"""The records that an address may be of; where forms of several match, the first: a post's address names its author."""
+DETAILS: Final = ("post", "app", "collection", "repository", "article", "author", "comment")
+"""The records that an address may be of; where forms of several match, the first: a post's address names its author,
+and a comment's its post."""
 SHORT: Final = frozenset(
     """
     aka.ms amzn.to apple.co bit.ly bl.ink buff.ly cutt.ly dlvr.it fb.me fb.watch flip.it g.co git.io goo.gl ift.tt
@@ -67,27 +69,28 @@ class Addresses:
             if named:
                 self._anywhere.append(platform)
 
-    def find(self, address: str) -> Resolution:
-        """Return the destinations of an address.
+    def find(self, address: str, role: Role | None = None) -> Resolution:
+        """Return the destinations of an address, where a role is named among the endpoints that play it.
 
         Raises:
             InvalidArgument: it is none, is a short link, or leads to nothing that is read at a platform's own host.
         """
-        url, host = _checked(address)
+        url, host, place = _checked(address)
         if host in SHORT:
             raise InvalidArgument("url", f"is a short link of {host}: send the address that it leads to")
         for own, platform in self._hosts:
             if host == own or host.endswith(f".{own}"):
-                destination = _destination(platform, url, host)
+                destination = _destination(platform, url + place, host, role)
                 if destination is None:
-                    raise InvalidArgument("url", f"is at {platform.title}, but of no {_kinds(platform)} there")
+                    kinds = role or _kinds(platform)
+                    raise InvalidArgument("url", f"is at {platform.title}, but of no {kinds} there")
                 return Resolution(url, host, (destination,), is_certain=True)
-        anywhere = (_destination(platform, url, host) for platform in self._anywhere)
+        anywhere = (_destination(platform, url + place, host, role) for platform in self._anywhere)
         return Resolution(url, host, tuple(one for one in anywhere if one is not None), is_certain=False)
 
 
-def _checked(address: str) -> tuple[str, str]:
-    """The address in one spelling, and its host without `www.`."""
+def _checked(address: str) -> tuple[str, str, str]:
+    """The address in one spelling, its host without `www.`, and the place on the page that it names: `#note_5`."""
     # This loads the transport, which commands that list platforms do without.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
@@ -108,7 +111,8 @@ def _checked(address: str) -> tuple[str, str]:
         raise InvalidArgument("url", "must name a public host without a port, as https://mastodon.social/@Gargron does")
     if target.path.partition("?")[0] == "/":
         raise InvalidArgument("url", "names a host, and nothing there")
-    return f"https://{target.host}{target.path}", target.host.removeprefix("www.")
+    _, mark, place = path.partition("#")
+    return f"https://{target.host}{target.path}", target.host.removeprefix("www."), mark + place
 
 
 def _trimmed(address: str) -> str:
@@ -123,11 +127,12 @@ def _trimmed(address: str) -> str:
     return text
 
 
-def _destination(platform: Platform, url: str, host: str) -> Destination | None:
+def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
     """The endpoint of one record that an address leads to."""
+    playing = role and platform.playing(role)
     found = [
         Destination(platform, one, values)
-        for one in platform.endpoints
+        for one in (platform.endpoints if role is None else filter(None, (playing,)))
         if one.archetype.key in DETAILS
         and not one.archetype.many
         and (values := _values(platform, one, url, host)) is not None

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from upstreams.composites.addresses import Addresses, Destination
+from upstreams.composites.addresses import Addresses, Destination, Resolution
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Endpoint
@@ -35,7 +37,7 @@ class Batch:
     cost_credits: int = 1
     rows_a_cost: int = 1
     """The rows that this is the price of: more than one where they are billed by the upstream's calls."""
-    form: Literal["whole", "counts"] = "whole"
+    form: Literal["whole", "counts", "words"] = "whole"
     """The part of a record that a row has."""
 
     @property
@@ -46,18 +48,24 @@ class Batch:
 
 POST_STATS: Final = Batch("prism", "post-stats", "post", 100, form="counts")
 PROFILES: Final = Batch("prism", "profiles", "profile", 50)
+COMMENT_LOOKUP: Final = Batch("prism", "comment-lookup", "comment", 25, cost_credits=2)
+TRANSCRIPTS: Final = tuple(
+    Batch(slug, "transcripts", "transcript", 100, cost_credits=3, form="words") for slug in ("peertube", "youtube")
+)
 VIDEOS: Final = Batch("youtube", "videos", "post", 1_000, cost_credits=5, rows_a_cost=50)
 CHANNELS: Final = Batch("youtube", "channels", "profile", 1_000, cost_credits=5, rows_a_cost=50)
 
 
 class BatchInput(NamedTuple):
-    """One input: an address, or a name on a platform."""
+    """One input: an address, a name on a platform, or a comment's id and the address of its post."""
 
     shown: Any
     """The input as it was sent, which the row repeats."""
     url: str | None = None
     platform: str | None = None
     name: str | None = None
+    values: Mapping[str, Value] = MappingProxyType({})
+    """Further parameters with which its record is read."""
 
 
 class Row(NamedTuple):
@@ -98,37 +106,79 @@ def plan_rows(batch: Batch, items: Sequence[BatchInput], sites: Mapping[str, Sit
 
 
 def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addresses: Addresses) -> Destination:
-    if item.url is not None:
-        found = [
-            one
-            for one in addresses.find(item.url).destinations
-            if (playing := one.platform.playing(batch.role)) and playing.resource == one.endpoint.resource
-        ]
-        if not found:
-            raise InvalidArgument("url", f"is no {batch.role}'s address")
-        destination = found[0]
-    else:
+    if item.url is None:
         destination = _by_name(batch, item, sites)
+    elif batch.role != "comment":
+        destination = _by_address(batch.role, item.url, addresses)
+    elif item.name is None:
+        destination = _named_first(addresses.find(item.url, "comment"), "comment")
+    else:
+        destination = _comment_of(_by_address("post", item.url, addresses), item.name)
+    if item.platform is not None and item.platform != destination.platform.slug:
+        raise InvalidArgument("platform", f"is {item.platform[:60]}, but the address is of {destination.platform.slug}")
     site = sites.get(destination.platform.slug)
     if site is None or not site.offers(destination.endpoint):
         raise InvalidArgument("platform", f"{destination.platform.slug} cannot be called by this node")
     return destination
 
 
+def _by_address(role: Role, url: str, addresses: Addresses) -> Destination:
+    """The endpoint in a role that an address leads to; a post's address is not taken for its author's."""
+    return _named_first(addresses.find(url), role)
+
+
+def _named_first(found: Resolution, role: Role) -> Destination:
+    playing = ((one, one.platform.playing(role)) for one in found.destinations)
+    named = [one for one, endpoint in playing if endpoint and endpoint.resource == one.endpoint.resource]
+    if not named:
+        raise InvalidArgument("url", f"is no {role}'s address")
+    return named[0]
+
+
+def _comment_of(post: Destination, comment_id: str) -> Destination:
+    """The endpoint of a comment that is named by its id and its post.
+
+    Its canonical value is the post's with its id behind a slash, or its host's, or the id alone: the one that it takes.
+    """
+    endpoint = post.platform.playing("comment")
+    if endpoint is None:
+        raise InvalidArgument("platform", f"{post.platform.slug} has no comment to read")
+    subject = str(next(post.values[name] for name in post.endpoint.named_by if name in post.values))
+    at_host = () if endpoint.located is None else (f"{subject.partition('/')[0]}/{comment_id}",)
+    named = (f"{subject}/{comment_id}", *at_host, comment_id)
+    others = {name: value for name, value in post.values.items() if name not in post.endpoint.named_by}
+    return Destination(post.platform, endpoint, {**others, **_first_that_fits(endpoint, endpoint.named_by, named)})
+
+
+def _first_that_fits(endpoint: Endpoint, names: Sequence[str], texts: Sequence[str]) -> dict[str, Value]:
+    """The first of these parameters with the first of these values that it takes."""
+    refusal: InvalidArgument | None = None
+    for text, name in product(texts, names):
+        try:
+            return {name: endpoint.canonical({name: text})[name]}
+        except InvalidArgument as exc:
+            refusal = exc
+    assert refusal is not None, "there is a name and a value"
+    raise refusal
+
+
 def _by_name(batch: Batch, item: BatchInput, sites: Mapping[str, Site]) -> Destination:
     slug, name = item.platform or batch.platform, item.name or ""
     site = sites.get(slug)
     endpoint = None if site is None else site.platform.playing(batch.role)
+    if site is not None and endpoint is None and item.platform is None:
+        raise InvalidArgument("ids", f"{site.platform.title} offers no official way to a video's {batch.role}")
     if site is None or endpoint is None:
         raise InvalidArgument("platform", f"{slug[:60]} has no {batch.role} to read")
-    many = endpoint.many
-    param = many.param if many is not None and item.platform is None else _name_of(endpoint)
-    return Destination(site.platform, endpoint, {param: endpoint.canonical({param: name})[param]})
+    named = _first_that_fits(endpoint, _names_of(endpoint, item), (name,))
+    return Destination(site.platform, endpoint, {**endpoint.canonical(item.values), **named})
 
 
-def _name_of(endpoint: Endpoint) -> str:
-    """The parameter that takes a handle."""
-    return "handle" if "handle" in endpoint.named_by else endpoint.named_by[0]
+def _names_of(endpoint: Endpoint, item: BatchInput) -> tuple[str, ...]:
+    """The parameters that may take the name of an input."""
+    if endpoint.many is not None and item.platform is None:
+        return (endpoint.many.param,)
+    return ("handle",) if "handle" in endpoint.named_by else endpoint.named_by
 
 
 def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
@@ -197,9 +247,27 @@ def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
     """The part of a record that a row has."""
     if batch.form == "whole":
         return record
+    if batch.form == "words":
+        return _words_of(record, include)
     engagement = record["engagement"]
     return {
         "id": record["id"],
         "url": record["url"],
         "engagement": {name: engagement[name] for name in COUNTS if name in include},
     }
+
+
+def _words_of(record: Record, include: Sequence[str]) -> Record:
+    """A transcript as one text, or in segments with their times."""
+    segments = [
+        {"start_ms": one["start_ms"], "duration_ms": _between(one["start_ms"], one["end_ms"]), "text": one["text"]}
+        for one in record["transcripts"]
+    ]
+    return {
+        "language": record["ext"].get("language"),
+        "transcript": segments if "segments" in include else record["transcript"],
+    }
+
+
+def _between(start_ms: int | None, end_ms: int | None) -> int | None:
+    return None if start_ms is None or end_ms is None else end_ms - start_ms

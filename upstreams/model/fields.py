@@ -152,7 +152,6 @@ _USUAL_ATTRIBUTES = re.compile(r"""([a-z]+[1-6]?)(?: [a-z-]+="[^"]*")++ ?/?""").
 """A tag with attributes, each in its quotes: the bracket behind it is its end."""
 _REMEMBERED_MAX = 2_000
 """Characters of the longest text whose plain form is remembered."""
-_BLANK_LINES = re.compile(r"\n\n\n+")
 _FREQUENT_REFERENCES = (
     ("&quot;", '"'), ("&#x27;", "'"), ("&#39;", "'"), ("&#x2F;", "/"), ("&lt;", "<"), ("&gt;", ">"), ("&nbsp;", "\xa0"),
 )  # fmt: skip
@@ -186,7 +185,9 @@ def _plain(html: str) -> str | None:
     if "\n" not in read:
         return read.strip() or None
     read = "\n".join(map(str.strip, read.split("\n"))).strip()
-    return (_BLANK_LINES.sub("\n\n", read) if "\n\n\n" in read else read) or None
+    while "\n\n\n" in read:
+        read = read.replace("\n\n\n", "\n\n")
+    return read or None
 
 
 _remembered = lru_cache(maxsize=2_048)(_plain)

@@ -60,6 +60,7 @@ _INSTANT = (
     "(None if (v := {x}) is None else"
     f" {{g}}(v) if v.__class__ is str and len(v) <= {values.INSTANT_TEXT_MAX} else {{f}}(v))"
 )
+_HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
 """Each reads what usually comes without calling a function; all are the same as their function of `values`."""
 
@@ -96,7 +97,7 @@ def text(*names: str) -> Reader:
 
 def html(*names: str) -> Reader:
     """The text of HTML (decisions 3)."""
-    return _Value(names, _OTHER, _plain)
+    return _Value(names, _HTML, fields.plain)
 
 
 def ident(*names: str) -> Reader:
@@ -132,10 +133,6 @@ def instant(*names: str) -> Reader:
 def texts(name: str) -> Reader:
     """The non-empty strings of a list."""
     return _Texts(name)
-
-
-def _plain(found: Any) -> str | None:
-    return fields.plain(values.text(found))
 
 
 @dataclass(frozen=True)

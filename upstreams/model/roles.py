@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
     from upstreams.model.archetypes import Archetype
 
-Role = Literal["profile", "profile_posts", "post", "comments", "search", "repository", "app", "app_reviews"]
+Role = Literal[
+    "profile",
+    "profile_posts",
+    "post",
+    "comments",
+    "comment",
+    "search",
+    "repository",
+    "app",
+    "app_reviews",
+    "transcript",
+]
 
 
 class Contract(NamedTuple):
@@ -39,10 +50,12 @@ CONTRACTS: Final[Mapping[Role, Contract]] = {
     "profile_posts": Contract("PostList", "profile/posts", of="profile"),
     "post": Contract("Post"),
     "comments": Contract("CommentList", "{post}/comments", of="post"),
+    "comment": Contract("Comment"),
     "search": Contract("PostList", "search", takes=("query",)),
     "repository": Contract("Repository"),
     "app": Contract("App"),
     "app_reviews": Contract("ReviewList", of="app"),
+    "transcript": Contract("Transcript", of="post"),
 }
 """All roles; one stands behind the one that it is of."""
 

@@ -24,6 +24,8 @@ _GONE, _ABSENT = 40, 404
 """The place in Firebase's lists of an item that no longer exists, and its number."""
 _BY_DATE = {"story": "newstories", "job": "jobstories"}
 """Tag of Algolia's -> the list of Firebase's that has the newest of them too."""
+_A_COMMENT, _ITS_STORY = 2_921_983, 2_921_557
+"""The number of a comment of Firebase's documentation, and its story."""
 _REPLIES_FROM = 100
 _COMMENTS_FROM = 90_000_000_000
 """Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
@@ -47,11 +49,21 @@ def _name(*subject: object) -> str:
     return person(seeded("hackernews", *subject)).lower().replace(" ", "_")
 
 
+def _place_of(item_id: int) -> tuple[int, int] | None:
+    """The story of a comment, and its place in that thread; None for a story."""
+    if item_id == _A_COMMENT:
+        return _ITS_STORY, 1
+    return divmod(item_id - _COMMENTS_FROM, 1_000) if item_id >= _COMMENTS_FROM else None
+
+
+def _comment_id(story_id: int, place: int) -> int:
+    return _A_COMMENT if (story_id, place) == (_ITS_STORY, 1) else _COMMENTS_FROM + story_id * 1_000 + place
+
+
 def _item_time(item_id: int) -> int:
     """Later items have higher numbers; a comment comes minutes after its story."""
-    if item_id >= _COMMENTS_FROM:
-        story_id, place = divmod(item_id - _COMMENTS_FROM, 1_000)
-        return _item_time(story_id) + 60 * place
+    if found := _place_of(item_id):
+        return _item_time(found[0]) + 60 * found[1]
     return EPOCH_S + item_id % 100_000_000
 
 
@@ -86,7 +98,7 @@ def _hit(item_id: int) -> Json:
         "_highlightResult": {"title": {"matchLevel": "none", "matchedWords": [], "value": story["title"]}},
         "_tags": ["story", f"author_{story['by']}", f"story_{item_id}"],
         "author": story["by"],
-        "children": [_COMMENTS_FROM + item_id * 1_000 + 1],
+        "children": [_comment_id(item_id, 1)],
         "created_at": _iso(at),
         "created_at_i": at,
         "num_comments": story["comments"],
@@ -127,14 +139,11 @@ def _search(request: SandboxRequest) -> SandboxReply:
     total = len(items)
     invent = _comment_hit if request.query.get("tags", "").startswith("comment") else _hit
     body = {
-        "exhaustive": {"nbHits": True, "typo": True},
         "hits": [invent(item_id) for item_id in items[page * size : (page + 1) * size]],
         "hitsPerPage": size,
         "nbHits": total,
         "nbPages": -(-total // size),
         "page": page,
-        "params": "advancedSyntax=true&analyticsTags=backend",
-        "processingTimeMS": 3,
         "query": query,
     }
     return SandboxReply(body)
@@ -153,7 +162,7 @@ def _found(query: str, tags: str) -> list[int]:
 
 def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
     """A comment of a thread; the one in the fifth place was deleted."""
-    item_id = _COMMENTS_FROM + story_id * 1_000 + place
+    item_id = _comment_id(story_id, place)
     rng, at, gone = seeded("hackernews", item_id), _item_time(item_id), place == 5
     return {
         "id": item_id,
@@ -176,8 +185,8 @@ def _item(request: SandboxRequest) -> SandboxReply:
     if (refused := _refused(request.found["id"])) is not None:
         return refused
     item_id = int(request.found["id"])
-    if item_id >= _COMMENTS_FROM:
-        return SandboxReply(_comment(*divmod(item_id - _COMMENTS_FROM, 1_000), ()))
+    if found := _place_of(item_id):
+        return SandboxReply(_comment(*found, _replies(found[1]) if found[1] < _REPLIES_FROM else ()))
     story, at, threads = _story(item_id), _item_time(item_id), _threads(item_id)
     body = {
         "id": item_id,
@@ -232,14 +241,14 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
     item_id = int(request.found["id"])
     if (refused := _refused(request.found["id"])) is not None:
         return SandboxReply(None) if refused.status == 404 else refused
-    if item_id >= _COMMENTS_FROM:
-        return SandboxReply(_firebase_comment(item_id))
+    if found := _place_of(item_id):
+        return SandboxReply(_firebase_comment(*found))
     story = _story(item_id)
     body = {
         "by": story["by"],
         "descendants": story["comments"],
         "id": item_id,
-        "kids": [_COMMENTS_FROM + item_id * 1_000 + place for place in range(1, _threads(item_id) + 1)],
+        "kids": [_comment_id(item_id, place) for place in range(1, _threads(item_id) + 1)],
         "score": story["points"],
         "time": _item_time(item_id),
         "title": story["title"],
@@ -249,15 +258,13 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
     return SandboxReply({**body, "url": story["link"]} if story["link"] else {**body, "text": story["words"]})
 
 
-def _firebase_comment(item_id: int) -> Json:
+def _firebase_comment(story_id: int, place: int) -> Json:
     """A comment of `_comment`'s threads: those above a hundred are the replies to one below."""
-    story_id, place = divmod(item_id - _COMMENTS_FROM, 1_000)
-    first = _COMMENTS_FROM + story_id * 1_000
     comment = _comment(story_id, place, ())
-    parent = story_id if place < _REPLIES_FROM else first + place % _REPLIES_FROM
-    body = {"id": item_id, "parent": parent, "time": comment["created_at_i"], "type": "comment"}
+    parent = story_id if place < _REPLIES_FROM else _comment_id(story_id, place % _REPLIES_FROM)
+    body = {"id": comment["id"], "parent": parent, "time": comment["created_at_i"], "type": "comment"}
     if place < _REPLIES_FROM:
-        body["kids"] = [first + reply for reply in _replies(place)]
+        body["kids"] = [_comment_id(story_id, reply) for reply in _replies(place)]
     words = {"by": comment["author"], "text": comment["text"]}
     return {**body, "deleted": True} if comment["author"] is None else {**body, **words}
 

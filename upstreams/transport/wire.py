@@ -14,6 +14,7 @@ import httpx
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
+from storage.errors import reason_of
 from upstreams.transport.http import Origin
 
 _RECEIVE_BYTES = 65_536
@@ -185,7 +186,7 @@ async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> UpstreamWire:
         connected.settimeout(0)
         return PlainWire(connected) if tls is None else await _start_tls(connected, tls, origin.host)
     except (OSError, ValueError) as exc:  # ValueError: a name that is no host name
-        raise httpx.ConnectError(f"cannot connect to {origin.authority}: {exc}") from exc
+        raise httpx.ConnectError(f"cannot connect to {origin.authority}: {reason_of(exc)}") from exc
 
 
 def _poll_of(connected: socket.socket) -> select.poll:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
-from msgspec import Meta
 
+from gateway.api.batch_inputs import (
+    CommentsBody,
+    IdsBody,
+    ProfilesBody,
+    TranscriptsBody,
+    UrlsBody,
+    by_comments,
+    by_ids,
+    by_names,
+    by_urls,
+    included,
+)
 from gateway.api.changes import claim_of_change
 from gateway.api.responses import Replies
 from gateway.api.routes.data import refuse_stream
@@ -19,18 +30,18 @@ from gateway.calls.execute import BilledCalls
 from gateway.docs.account import batches as docs
 from gateway.http import envelope
 from gateway.http.bodies import read_json
-from gateway.http.errors import InvalidParam, Refused
+from gateway.http.errors import Refused
 from gateway.http.params import DRY_RUN, MAX_CREDITS, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route, RouteDoc
 from gateway.http.sse import EventStream
-from scheduler.json_input import nearest
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import (
     CHANNELS,
-    COUNTS,
+    COMMENT_LOOKUP,
     POST_STATS,
     PROFILES,
+    TRANSCRIPTS,
     VIDEOS,
     Batch,
     BatchInput,
@@ -41,42 +52,6 @@ from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
 
 _PARAMS: Final = (DRY_RUN, MAX_CREDITS)
-_TEXT_MAX: Final = 2_048
-
-
-class UrlsBody(msgspec.Struct, frozen=True):
-    """The posts of `post-stats`."""
-
-    urls: Annotated[
-        list[str], Meta(description="1 to 100 addresses.", examples=[["https://news.ycombinator.com/item?id=8863"]])
-    ]
-    include: Annotated[
-        str | None, Meta(description="The numbers that are wanted, with commas; all when absent.", examples=["likes"])
-    ] = None
-
-
-class ProfileItem(msgspec.Struct, frozen=True):
-    """One account of `profiles`."""
-
-    platform: Annotated[str, Meta(description="The platform's slug.", examples=["github"])]
-    handle: Annotated[str, Meta(description="The account's name there.", examples=["octocat"])]
-    custom_id: Annotated[str | None, Meta(description="Your own name of the row.", examples=["a1"])] = None
-
-
-class ProfilesBody(msgspec.Struct, frozen=True):
-    """The accounts of `profiles`, by name or by address."""
-
-    items: Annotated[
-        list[ProfileItem] | None,
-        Meta(description="1 to 50 accounts.", examples=[[{"platform": "github", "handle": "octocat"}]]),
-    ] = None
-    urls: Annotated[list[str] | None, Meta(description="1 to 50 addresses.")] = None
-
-
-class IdsBody(msgspec.Struct, frozen=True):
-    """The ids of a platform's own batch."""
-
-    ids: Annotated[list[str], Meta(description="1 to 1,000 ids.", examples=[["D-lhorsDlUQ"]])]
 
 
 class _Kind(NamedTuple):
@@ -136,7 +111,7 @@ class BatchRoutes:
             return await self._replies.free(request, caller, envelope.fragment(batch.platform, batch.path, data))
         if "max_credits" in values and most > int(values["max_credits"]):
             raise _above_max(most)
-        made = BatchRequest(caller.key, batch, rows, request.id, claim, _included(sent))
+        made = BatchRequest(caller.key, batch, rows, request.id, claim, included(sent))
         if request.stream is None:
             return self._replies.data(request, await self._batches.run(made))
         made = replace(made, publish=partial(_publish_row, request.stream))
@@ -155,62 +130,11 @@ def _above_max(most: int) -> Refused:
     )
 
 
-def _by_urls(batch: Batch, sent: UrlsBody | ProfilesBody) -> list[BatchInput]:
-    urls = sent.urls
-    _check_count("urls", urls, batch.rows_max)
-    return [BatchInput(url, url=_short("urls", place, url)) for place, url in enumerate(urls or ())]
-
-
-def _by_names(batch: Batch, sent: ProfilesBody) -> list[BatchInput]:
-    if (sent.items is None) == (sent.urls is None):
-        said = "none was sent" if sent.items is None else "both were sent"
-        raise InvalidParam("items", f"or urls must be sent, exactly one; {said}")
-    if sent.items is None:
-        return _by_urls(batch, sent)
-    _check_count("items", sent.items, batch.rows_max)
-    return [
-        BatchInput(
-            {name: value for name, value in msgspec.structs.asdict(one).items() if value is not None},
-            platform=_short("items", place, one.platform),
-            name=_short("items", place, one.handle),
-        )
-        for place, one in enumerate(sent.items)
-    ]
-
-
-def _by_ids(batch: Batch, sent: IdsBody) -> list[BatchInput]:
-    _check_count("ids", sent.ids, batch.rows_max)
-    return [BatchInput(one, name=_short("ids", place, one)) for place, one in enumerate(sent.ids)]
-
-
-def _check_count(name: str, sent: Sequence[object] | None, rows_max: int) -> None:
-    if not sent or len(sent) > rows_max:
-        raise InvalidParam(name, f"must hold 1 to {rows_max} entries, not {len(sent or ())}")
-
-
-def _short(name: str, place: int, text: str) -> str:
-    if len(text) > _TEXT_MAX:
-        raise InvalidParam(f"{name}[{place}]", f"is longer than {_TEXT_MAX} characters")
-    return text
-
-
-def _included(sent: msgspec.Struct) -> tuple[str, ...]:
-    """The numbers that are wanted of a post."""
-    told = sent.include if isinstance(sent, UrlsBody) else None
-    if told is None:
-        return COUNTS
-    names = tuple(one.strip() for one in told.split(","))
-    for one in names:
-        if one not in COUNTS:
-            raise InvalidParam(
-                "include", f"holds {one[:60]}, but takes {', '.join(COUNTS)}", meant=nearest(one, COUNTS)
-            )
-    return names
-
-
 _KINDS: Final = (
-    _Kind(POST_STATS, docs.POST_STATS, UrlsBody, _by_urls),
-    _Kind(PROFILES, docs.PROFILES, ProfilesBody, _by_names),
-    _Kind(VIDEOS, docs.VIDEOS, IdsBody, _by_ids),
-    _Kind(CHANNELS, docs.CHANNELS, IdsBody, _by_ids),
+    _Kind(POST_STATS, docs.POST_STATS, UrlsBody, by_urls),
+    _Kind(COMMENT_LOOKUP, docs.COMMENT_LOOKUP, CommentsBody, by_comments),
+    _Kind(PROFILES, docs.PROFILES, ProfilesBody, by_names),
+    *(_Kind(one, docs.transcripts(one.platform), TranscriptsBody, by_ids) for one in TRANSCRIPTS),
+    _Kind(VIDEOS, docs.VIDEOS, IdsBody, by_ids),
+    _Kind(CHANNELS, docs.CHANNELS, IdsBody, by_ids),
 )

@@ -16,7 +16,7 @@ from gateway.cli.endings import CommandEnded, Endings
 from gateway.cli.feed.client import FeedClient
 from gateway.cli.feed.positions import AsConsumer, AtCursor, FeedPosition
 from gateway.cli.feed.tail import Tail
-from gateway.cli.run import Refusal, json_option
+from gateway.cli.run import Refusal, WholeNumber, json_option
 
 _KEY_NAME = "SLUICE_API_KEY"
 _CONSUMER = re.compile(r"[a-z0-9_-]{1,64}")
@@ -39,7 +39,7 @@ def events() -> None:
 )
 @click.option(
     "--attempts",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     default=5,
     show_default=True,
     help="Tries in a row before it gives up; 0 never does.",

@@ -91,5 +91,21 @@ PROFILES: Final = _batch(
     "prism",
     (1, "1-50 credits, metered", _A_ROW),
 )
+COMMENT_LOOKUP: Final = _batch(
+    "comment_lookup",
+    "Up to 25 comments, by their addresses (urls), or by their ids and their posts' addresses (items).",
+    "prism",
+    (2, "2-50 credits, metered", "Two for each row that has a comment."),
+)
 VIDEOS: Final = _batch("batch_videos", "Up to 1,000 videos.", "youtube", (5, "5-100 credits, metered", _A_CALL))
 CHANNELS: Final = _batch("batch_channels", "Up to 1,000 channels.", "youtube", (5, "5-100 credits, metered", _A_CALL))
+
+
+def transcripts(slug: str) -> RouteDoc:
+    """The batch of words of a platform's videos."""
+    return _batch(
+        f"{slug}_transcripts",
+        "The words of up to 100 videos, of their captions; a row says why a video has none.",
+        slug,
+        (3, "3-300 credits, metered", "Three for each row that has words."),
+    )

@@ -100,10 +100,12 @@ class Answers:
         if doc.dry_run is None:
             return found
         media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
-        if doc.status == 200:
+        if doc.status == 200:  # of every batch alike
             made = found["200"]["content"]["application/json"]
             made["schema"] = {"anyOf": [made["schema"], media["schema"]]}
-            return found
+            name = operation.archetype
+            self.responses[name] = {**found["200"], "description": f"{name}, in the envelope."}
+            return {"200": {"$ref": f"#/components/responses/{name}"}}
         dry: Schema = {"description": "With `dry_run`: nothing was made.", "headers": headers_of(_OF_KEYS)}
         return {"200": {**dry, "content": {"application/json": media}}, **found}
 

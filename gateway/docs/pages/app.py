@@ -167,6 +167,8 @@ class HtmlPages:
 
     def _crumbs(self, page: DocPage) -> list[tuple[str, str]]:
         """The names of what a page stands in, with their addresses where they are pages."""
+        if page.group == "errors":
+            return [("Errors", "/docs/errors")]
         if page.group != "platforms":
             return [(_GROUPS[page.group], "")]
         above = self._library.pages[f"/docs/{page.platform}"]

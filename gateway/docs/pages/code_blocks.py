@@ -85,7 +85,8 @@ def figure(block: CodeBlock) -> str:
     """A block of code, with the name of its language."""
     name = _NAMES.get(block.language)
     caption = f"<figcaption>{name}</figcaption>" if name else ""
-    return f'<figure class="code">{caption}{block.html}</figure>\n'
+    kind = "code console" if block.language == "console" else "code"
+    return f'<figure class="{kind}">{caption}{block.html}</figure>\n'
 
 
 def tabs(blocks: Sequence[CodeBlock], number: int) -> str:

@@ -41,16 +41,20 @@ def _facts(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
     """A list of the few things that decide whether to use it."""
     facts = [f"**Price:** {guide['credits']['label']}"]
     if guide["cache"]:
-        facts.append(f"**Cached for:** {guide['cache']['ttl_seconds']} s")
+        facts.append(f"**Cached for:** {_in_minutes(guide['cache']['ttl_seconds'])}")
     if operation.archetype and operation.listing:
         name = operation.archetype
-        facts.append(f"**Answers:** [{name}](/schemas/{name}.json)")
+        facts.append(f"**Answers:** [{name}](/docs/records#{name})")
     if operation.paginated:
         facts.append("**Pages:** by [cursor](/docs/pagination)")
     if operation.once:
         facts.append("**Repeats safely:** with an [Idempotency-Key](/docs/idempotency)")
     facts.append(f"**Guide as JSON:** `{how_to_use(operation)}`")
     return "\n".join(f"- {fact}" for fact in facts)
+
+
+def _in_minutes(seconds: int) -> str:
+    return f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
 
 
 def _unavailable(guide: Mapping[str, Any]) -> Iterator[str]:
@@ -267,8 +271,8 @@ def _errors(guide: Mapping[str, Any]) -> Iterator[str]:
         (
             f"[`{error['type']}`](/docs/errors#{error['type']})",
             str(error["status"]),
-            "worth a retry" if error["retryable"] else "not worth a retry",
-            ", ".join(f"`{reason['reason']}`" for reason in error["reasons"]) or "",
+            "retryable" if error["retryable"] else "final",
+            ", ".join(f"[`{one['reason']}`](/docs/errors/{one['reason']})" for one in error["reasons"]),
         )
         for error in guide["errors"]
     ]

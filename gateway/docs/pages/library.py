@@ -10,17 +10,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from gateway.docs.errors import REASONS
 from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.pages.endpoint import endpoint_markdown
 from gateway.docs.pages.event_types import shapes_markdown
-from gateway.docs.pages.tables import errors_markdown, platform_markdown
+from gateway.docs.pages.reasons import reason_markdown
+from gateway.docs.pages.tables import errors_markdown, platform_markdown, records_markdown
 
-Group = Literal["use", "run", "reference", "platforms", "account", "node"]
+Group = Literal["use", "run", "errors", "platforms", "account", "node"]
 _ROOT: Final = Path(__file__).parents[3]
 _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
     {
-        "quickstart": ("Quickstart", "From nothing to answers in five steps.", "use"),
+        "quickstart": ("Quickstart", "Get started: from nothing to answers in five steps.", "use"),
         "api": ("Using the API", "Keys, one envelope for all answers, any address, and clients of your own.", "use"),
         "credits": (
             "Credits and refunds",
@@ -102,7 +104,12 @@ class Library:
                 yield DocPage(f"/docs/{name}", title, summary, group, partial(_written, file, more))
 
     def _tables(self) -> Iterator[DocPage]:
+        summary = "Every kind of answer, and the meaning of each field."
+        yield DocPage("/docs/records", "Records", summary, "use", records_markdown)
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
+        for name, meaning in {reason.name: reason.meaning for reason in REASONS.values()}.items():
+            make = partial(reason_markdown, name, self.reference.offered)
+            yield DocPage(f"/docs/errors/{name}", name, meaning, "errors", make)
         changelog = _ROOT / "CHANGELOG.md"
         if changelog.is_file():
             summary = "What users and operators notice, the newest first."

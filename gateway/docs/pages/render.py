@@ -84,7 +84,8 @@ class Renderer:
                 _lead_to_itself(tokens[place + 1], anchor)
                 if token.tag == "h2":
                     starts.append((anchor, words, place))
-            elif token.type == "tr_open":
+        for place, token in enumerate(tokens):
+            if token.type == "tr_open":
                 _anchor_row(tokens, place, taken)
         ends = [place for _, _, place in starts[1:]] + [len(tokens)]
         parts = [
@@ -164,9 +165,10 @@ def _anchor(words: str, taken: set[str]) -> str:
 def _anchor_row(tokens: Sequence[Token], place: int, taken: set[str]) -> None:
     """A row whose first cell is a name can be led to by it; a code has a heading of its own."""
     inline = tokens[place + 2] if place + 2 < len(tokens) else None
-    if inline is None or inline.type != "inline" or not inline.children or inline.children[0].type != "code_inline":
+    inner = [] if inline is None else [one for one in inline.children or () if one.type != "link_open"]
+    if not inner or inner[0].type != "code_inline":
         return
-    name = inline.children[0].content
+    name = inner[0].content
     if re.fullmatch(r"[\w.-]+", name) and name not in taken and not name.isupper():
         taken.add(name)
         tokens[place].attrSet("id", name)

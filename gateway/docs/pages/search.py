@@ -64,7 +64,7 @@ class _Entry:
 
 
 def _entry(library: Library, page: DocPage) -> _Entry:
-    is_made = page.group in ("platforms", "account", "node")
+    is_made = page.group in ("errors", "platforms", "account", "node")
     text = page.summary if is_made else library.markdown(page.path)
     return _Entry(page, f"{page.title} {page.summary}".lower(), f"{page.path} {page.terms}".lower(), text)
 

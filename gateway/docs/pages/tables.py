@@ -1,14 +1,16 @@
-"""Pages that are tables of what the program goes by: errors with their reasons, and a platform's endpoints."""
+"""Pages that are tables of what the program goes by: errors with reasons, records, and a platform's endpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gateway.docs.errors import REASONS
 from gateway.docs.operations import ApiOperation
+from gateway.docs.schemas import Schema, schema_of
 from gateway.http.codes import CODES, Code
 from upstreams.fetching.site import Site
+from upstreams.model.archetypes import ARCHETYPES
 
 _ERRORS_HEAD: Final = """# Errors
 
@@ -61,12 +63,89 @@ def _section(code: Code) -> str:
     reasons = [reason for reason in REASONS.values() if reason.code == code.name]
     if not reasons:
         return text
-    rows = "".join(f"| `{reason.name}` | {reason.meaning} |\n" for reason in reasons)
+    rows = "".join(f"| [`{one.name}`](/docs/errors/{one.name}) | {one.meaning} |\n" for one in reasons)
     return f"{text}\n| `details.reason` | Meaning |\n|---|---|\n{rows}"
 
 
 def _yes(code: Code) -> str:
     return "yes" if code.retryable else "no"
+
+
+_RECORDS_HEAD: Final = """# Records
+
+A post is a post, wherever it comes from: each kind of thing has one record, with the same fields on every platform.
+What a platform does not tell is `null`; zero means zero. `ext` holds what one platform alone tells.
+
+An endpoint's page names the shape of its `data`. A list has its rows in `items`, and where the platform counts them, a
+`total`. Where a row is not as whole as it might be, `_warnings` says why.
+
+## Shapes
+
+| Shape | In `data` |
+|---|---|
+"""
+_KINDS: Final = {"uri": "URL", "date-time": "instant"}
+
+
+def records_markdown() -> str:
+    """The page of records: the shapes of answers, then each record with its fields."""
+    records: dict[str, Schema] = {}
+    rows = []
+    for name, archetype in ARCHETYPES.items():
+        schema = schema_of(archetype, "")
+        records |= schema["$defs"]
+        row = schema["properties"]["items"]["items"] if archetype.many else schema
+        of = "`items` of " if archetype.many else ""
+        rows.append(f"| [`{name}`](/schemas/{name}.json) | {of}{_contents(row['properties'])} |\n")
+    sections = (f"## {_titled(name)}\n\n{_record(schema)}" for name, schema in records.items())
+    return f"{_RECORDS_HEAD}{''.join(rows)}\n" + "\n".join(sections)
+
+
+def _contents(properties: Mapping[str, Schema]) -> str:
+    return ", ".join(_led(name, schema) for name, schema in properties.items() if name != "_warnings")
+
+
+def _led(name: str, schema: Schema) -> str:
+    """A field's name, as a link where it holds a record or records."""
+    held = schema.get("items", schema)
+    record = next((one for one in held.get("anyOf", [held]) if "$ref" in one), None)
+    return f"[`{name}`](#{_anchor(record)})" if record else f"`{name}`"
+
+
+def _record(schema: Schema) -> str:
+    rows = "".join(f"| `{path}` | {kind} | {told} |\n" for path, kind, told in _fields(schema))
+    return f"{schema['description']}\n\n| Name | Type | Meaning |\n|---|---|---|\n{rows}"
+
+
+def _fields(schema: Schema, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """The path of each field, its type in words, and its meaning; members stand behind what holds them."""
+    for name, field in schema["properties"].items():
+        yield f"{prefix}{name}", _kind(field), field["description"]
+        yield from _fields(field, f"{prefix}{name}.") if "properties" in field else ()
+
+
+def _kind(field: Schema) -> str:
+    choices = field.get("anyOf", [field])
+    return " or ".join(kind for one in choices for kind in _kinds(one))
+
+
+def _kinds(schema: Schema) -> Iterator[str]:
+    if "$ref" in schema:
+        yield f"[{_titled(schema['$ref'].rpartition('/')[2]).lower()}](#{_anchor(schema)})"
+        return
+    types: list[str] = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    named = {"string": _KINDS.get(schema.get("format", ""), "string")}
+    named["array"] = f"list of {_kind(schema['items'])}" if "items" in schema else "list"
+    yield from (named.get(one, one) for one in types)
+
+
+def _titled(name: str) -> str:
+    """A record's name in words."""
+    return name.replace("_", " ").strip().capitalize()
+
+
+def _anchor(reference: Schema) -> str:
+    return _titled(reference["$ref"].rpartition("/")[2]).lower().replace(" ", "-")
 
 
 def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:

@@ -57,8 +57,8 @@ async def supervise(plan: SupervisorPlan) -> None:
         AddressUnusable, WorkersRefused: it cannot start.
     """
     server, admin = plan.config.server, plan.config.admin
-    private = await bind(admin.host, admin.port, key_path="admin")
-    places = await reserve(server.host, server.port, key_path="server")
+    private = await bind(admin.host, admin.port, change="admin.port or .host")
+    places = await reserve(server.host, server.port, change="server.port or .host")
     port = places[0].getsockname()[1]
     admin_url = f"http://{in_url(admin.host)}:{port_of(private)}"
     line = {"event": "listening", "url": server.listening_url(port), "admin_url": admin_url}

@@ -117,8 +117,8 @@ class Clock:
         """Return the number of runs under way."""
         return len(self._in_flight)
 
-    async def run_slot(self, monitor_id: str, slot: float | None = None) -> Run:
-        """Begin one slot now, by default that of this second; the run as it stands, where it was begun before too.
+    async def run_slot(self, monitor_id: str, slot: float | None = None) -> tuple[Run, bool]:
+        """Begin one slot now, by default that of this second; its run as it stands, and whether it was begun now.
 
         Raises:
             MonitorUnknown: there is no such monitor.
@@ -128,7 +128,7 @@ class Clock:
             raise StoreUnavailable(why)
         run, leases = await self._store.write(partial(self._open_one, monitor_id=monitor_id, slot=slot))
         self._start(leases)
-        return leases[0].run if leases else run
+        return (leases[0].run, True) if leases else (run, False)
 
     async def keep_ticking(self) -> None:
         """Open and begin what is due, until the node stops."""

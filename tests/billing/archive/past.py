@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from random import Random
 
+from billing.archive.days import DAY_S, following_month, month_of
 from storage.store import Store
 from tests.billing.desk import Desk
-
-DAY_S = 86_400
 
 
 class PastDesk(Desk):
@@ -39,3 +39,8 @@ async def play(desk: PastDesk, *, days: int, calls: int = 5) -> None:
     request = desk.request(ada.id, key.id, credits=5)
     request.request_id = desk.id_now()
     await desk.charges.take(request)
+
+
+def last_days_of_a_month(days: int) -> float:
+    """An instant so many days before the end of a month that has not begun yet: one of those that have partitions."""
+    return (following_month(following_month(month_of(time.time()))) - days) * DAY_S + 100.0

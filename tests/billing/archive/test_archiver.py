@@ -14,7 +14,9 @@ import pytest
 import trio
 
 from billing.archive import archiver
-from billing.archive.archiver import Archived, Archiver, ArchiveTaken, first_id, read_archives
+from billing.archive.archiver import Archived, Archiver, ArchiveTaken, _next_due
+from billing.archive.archives import read_archives
+from billing.archive.days import first_id
 from billing.archive.files import ArchiveBroken, ArchivedRow, members_of, read_manifest
 from billing.archive.index import index_name
 from billing.archive.verification import next_day, verify_chain, verify_day
@@ -141,7 +143,9 @@ async def test_rows_whose_file_is_gone_or_changed_stay(
     await play(desk, days=1, calls=300)
     desk.time += 30 * DAY_S
     one = archiver_of(desk, tmp_path)
-    await one._copy(await desk.store.read(partial(one._next_day, desk.time)) or 0, [])
+    due = await desk.store.read(partial(_next_due, end=int(desk.time // DAY_S), today=int(desk.time // DAY_S)))
+    assert due is not None
+    await one._copy_day(due, [])
     (entered,) = await desk.store.read(read_archives)
     before = await desk.store.read(ids)
     harm(tmp_path / entered.file.name)
@@ -228,9 +232,9 @@ def crash() -> None:
 def left_and_archived(tx: Tx, folder: Path) -> list[str]:
     """The ids of all rows: those of the journal, and those of the archive that have left it."""
     found = ids(tx)
-    for file, _removed, removed_to in read_archives(tx):
-        members = members_of(folder, file.name) if removed_to else []
-        found += [row.id for member in members if member.begin < removed_to for row in member.rows]
+    for archive in read_archives(tx):
+        members = members_of(folder, archive.file.name) if archive.left else []
+        found += [row.id for member in members if member.begin < archive.left_to for row in member.rows]
     return sorted(found)
 
 

@@ -147,7 +147,7 @@ async def test_the_proof_of_a_day_tells_how_many_rows_it_has_read(store: InlineC
         ("DELETE FROM openings WHERE day > 0", {SUMS}),
         ("UPDATE archives SET chain = 'x' WHERE number = 2", {CHAIN}),
         ("UPDATE archives SET digest = 'x' WHERE number = 3", {CHAIN, DIGESTS}),
-        ("UPDATE archives SET removed_to = 0 WHERE number = 1", {SUMS}),
+        ("UPDATE archives SET summed_to = 0 WHERE number = 1", {SUMS}),
         ("DELETE FROM archives WHERE number = 1", {CHAIN}),
     ],
 )

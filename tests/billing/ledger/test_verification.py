@@ -48,7 +48,7 @@ TAMPERING = [
     (CONSERVED, "UPDATE journal SET issued = 1000 WHERE kind = 4 AND account = 1"),
     (CONSERVED, f"UPDATE journal SET account = 2 WHERE {SETTLED}"),
     (CONSERVED, "UPDATE charges SET issued = 1"),
-    (CONSERVED, "INSERT INTO openings VALUES (1, 0, 5, 0, 0, 0)"),
+    (CONSERVED, "INSERT INTO openings (account, day, issued, spent, postings, chain) VALUES (1, 0, 5, 0, 0, 0)"),
     ("what is held is what is open", "DELETE FROM charges WHERE request_id = 'req_00000005'"),
     ("what is held is what is open", "UPDATE charges SET credits = 9 WHERE request_id = 'req_00000005'"),
     (COMPLETE, f"DELETE FROM journal WHERE {SETTLED}"),
@@ -83,7 +83,7 @@ TAMPERING = [
 UNLOCK = """
 DO $$ DECLARE one record; BEGIN
     FOR one IN SELECT conrelid::regclass AS place, conname FROM pg_constraint
-               WHERE contype IN ('c', 'f') AND connamespace = 'public'::regnamespace LOOP
+               WHERE contype IN ('c', 'f') AND connamespace = 'public'::regnamespace AND coninhcount = 0 LOOP
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', one.place, one.conname);
     END LOOP;
     DROP FUNCTION journal_refuses_changes CASCADE;
@@ -147,6 +147,7 @@ def sound_url(postgres: PostgresServer) -> str:
 
 def test_sound_books_are_proved_on_postgresql(sound_url: str) -> None:
     with closing(open_link(sound_url, name="test")) as link:
+        link.queue("BEGIN")
         assert verify(PostgresTx(link)) == []
 
 

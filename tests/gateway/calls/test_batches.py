@@ -189,7 +189,7 @@ async def test_videos_cost_five_for_each_fifty_of_which_one_is_there(tmp_path: P
         assert data["results"][-1]["status"] == "unsupported"
         assert data["summary"]["credits_refunded"] == 5
         listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
+        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels", "youtube/transcripts"}
     async with open_test_node(tmp_path / "without") as node:
         assert (await post(node, VIDEOS, {"ids": ["here0001"]})).status == 405
 

@@ -105,3 +105,4 @@ def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
     assert (ended.exit_code, ended.out) == (1, "the config is good\n")
     names = [line.split(":")[1].split(" (")[0].strip() for line in ended.err.splitlines()]
     assert names == ["store", "state", "upstreams.egress"]
+    assert [line.rpartition(": ")[2] for line in ended.err.splitlines()[1:]] == ["Connection refused"] * 2

@@ -5,16 +5,28 @@ import subprocess
 
 import pytest
 
+from billing.accounts.accounts import GRANT_MAX
+from gateway.cli.operate import CREDITS_MAX
 from tests.processes.commands import PROJECT, SLUICE
 from tests.processes.place import Place
 
 WRONG = [
     (("frobnicate",), "No such command 'frobnicate'"),
+    (("servee",), "No such command 'servee'. Did you mean 'serve'?"),
+    (("demo", "--prot", "1"), "No such option '--prot'. (Did you mean one of: '--drift', '--port'?)"),
     (("account", "create"), "Missing option '--name'"),
     (("account", "create", "--name", "x", "--plan", "gold"), "'gold' is not one of"),
-    (("account", "create", "--name", "x", "--credits", "many"), "'many' is not a valid integer"),
+    (("account", "create", "--name", "x", "--credits", "many"), "'many' is not a valid whole number"),
+    (("account", "create", "--name", "x", "--credits", "-5"), "'--credits': -5 is not in the range 0<=x<="),
+    (("account", "plan", "acc_x"), "Missing argument 'PLAN'. Choose from: free, starter, growth, pro, enterprise"),
+    (("key", "create", "--account", "acc_x", "--expires-at", "yesterday"), "'--expires-at': yesterday is no ISO 8601"),
+    (("key", "update", "key_x"), "Nothing is to be changed: name --credit-limit or --reset-usage."),
+    (("ledger", "export", "--from", "2026-13-01", "--to", "x"), "2026-13-01 is no day, such as 2026-01-31"),
+    (("webhook", "listen", "--secret", ""), "'--secret': is empty"),
+    (("webhook", "listen", "--secret", "x", "--port", "99999"), "99999 is not in the range 0<=x<=65535"),
     (("key", "update", "key_x", "--credit-limit", "lots"), "must be a number of credits, or none"),
-    (("credits", "grant", "acc_x", "9" * 20), "an argument cannot be used: Integer exceeds 64-bit range"),
+    (("credits", "grant", "acc_x", "9" * 20), "is not in the range 1<=x<=1000000000000"),
+    (("credits", "grant", "acc_x", "0"), "'AMOUNT': 0 is not in the range 1<=x<="),
     (("account", "create", "--name", "\udcff"), "an argument cannot be used: str is not valid UTF-8"),
     (
         ("monitor", "run", "mon_x", "--slot", "tomorrow"),
@@ -22,6 +34,8 @@ WRONG = [
     ),
     (("monitor", "run", "mon_x", "--slot", "9999-12-31T23:59:59-14:00"), "is no ISO 8601 instant"),
     (("platforms", "list", "myspace"), "there is no platform myspace"),
+    (("platforms", "list", "githb"), "there is no platform githb; did you mean github?"),
+    (("platforms", "smoke", "githb"), "there is no platform githb; did you mean github?"),
 ]
 
 
@@ -36,6 +50,10 @@ def test_a_command_without_its_subcommand_shows_what_there_is(place: Place, argu
     ended = place.run(*arguments)
     assert (ended.exit_code, ended.out) == (2, "")
     assert "Commands:" in ended.err
+
+
+def test_an_amount_is_bounded_by_the_command_as_by_the_ledger() -> None:
+    assert CREDITS_MAX == GRANT_MAX
 
 
 def test_help_and_version_succeed(place: Place) -> None:

@@ -248,6 +248,12 @@ WRONG_VALUES = [
     ("[upstreams]\noperator_contact = 'é'", "upstreams.operator_contact: must be text of printable ASCII characters"),
     ("[upstreams.github]\nretries = 11", "upstreams.github.retries: must be a whole number from 0 to 10, not 11"),
     ("[store]\nurl = 5", "store.url: must be text, not 5"),
+    ("[server]\ncors_origins = 'https://a.example'", "server.cors_origins: must be an array of text, not text"),
+    (
+        "[server]\ncors_origins = ['*', 'https://a.example/']",
+        'server.cors_origins[1]: must be "*", or an origin such as https://app.example.com: a scheme and a host, '
+        "nothing behind",
+    ),
 ]
 
 

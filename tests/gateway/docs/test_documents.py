@@ -18,11 +18,13 @@ import trio
 
 from events.log.kinds import FAMILIES, KINDS
 from gateway.docs.errors import REASONS
+from gateway.docs.pages.reasons import REMEDIES
 from gateway.http.codes import CODES
 from gateway.http.compression import LEAST_BYTES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.processes.commands import PROJECT
+from upstreams.model.archetypes import ARCHETYPES
 
 PAGE_BYTES_MAX = 150_000
 LOADED = {"/style.css", "/page.js", "/inter-v20.woff2", "/favicon.svg"}
@@ -150,6 +152,31 @@ async def test_the_errors_page_has_every_code_under_its_anchor_with_its_reasons(
     assert all(f"<code>{reason.name}</code>" in text for reason in REASONS.values())
 
 
+async def test_the_page_of_records_has_every_shape_and_every_field_with_its_meaning(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        page = (await node.get("/docs/records.md", key=None)).body.decode()
+        for name in ARCHETYPES:
+            assert f"\n| [`{name}`](" in page
+            schema = (await node.get(f"/schemas/{name}.json", key=None)).json
+            for record in schema["$defs"].values():
+                assert record["description"] in page
+                for field, one in record["properties"].items():
+                    assert re.search(rf"^\| `{field}` \| .+ \| {re.escape(one['description'])} \|$", page, re.M), field
+
+
+async def test_every_reason_has_a_page_with_its_meaning_its_remedy_and_the_calls_that_give_it(tmp_path: Path) -> None:
+    assert REMEDIES.keys() == REASONS.keys()
+    async with open_test_node(tmp_path) as node:
+        for reason in REASONS.values():
+            page = (await node.get(f"/docs/errors/{reason.name}.md", key=None)).body.decode()
+            assert page.startswith(f"# {reason.name}\n\n")
+            assert reason.meaning in page
+            assert REMEDIES[reason.key] in page
+            assert f"/docs/errors.md#{reason.code})" in page
+        few = (await node.get("/docs/errors/unknown_consumer", key=None)).body.decode()
+        assert "GET /v1/events/consumers/{consumer}" in few
+
+
 async def test_what_people_write_is_never_markup(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/docs/search?q=%3Cscript%3Ealert(1)%3C/script%3E%22", key=None)
@@ -163,6 +190,9 @@ SEARCHES = {
     "rotate secret": "/docs/account/rotate-webhook-secret",
     "INVALID_REQUEST": "/docs/errors",
     "readme": "/docs/github/repo/readme",
+    "above_max_credits": "/docs/errors/above_max_credits",
+    "refund": "/docs/credits",
+    "get started": "/docs/quickstart",
 }
 
 
@@ -186,6 +216,8 @@ KINDS_OF_PAGE = (
     "/docs/search.md?q=comments",
     "/docs/api",
     "/docs/errors",
+    "/docs/errors/account_gone",
+    "/docs/records",
     "/docs/changelog.md",
     "/docs/github",
     "/docs/github/profile",

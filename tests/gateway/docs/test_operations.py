@@ -204,7 +204,7 @@ async def test_the_answers_of_a_batch_and_of_its_price_are_as_the_document_says(
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         post = document["paths"]["/v1/prism/post-stats"]["post"]
-        success = post["responses"]["200"]["content"]
+        success = response_of(document, post, "200")["content"]
         sent = {"urls": ["https://news.ycombinator.com/item?id=8863"]}
         made = await judged(node, document, "POST", "/v1/prism/post-stats", sent)
         assert made["data"]["results"][0]["status"] == "ok"
@@ -213,6 +213,13 @@ async def test_the_answers_of_a_batch_and_of_its_price_are_as_the_document_says(
         unlike = {**priced, "data": {"estimated_credits": 1}}
         assert flaws(document, success["application/json"]["schema"], unlike) != []
         assert success["text/event-stream"]["x-events"].keys() == {"row", "result", "error"}
+
+
+def response_of(document: dict[str, Any], operation: dict[str, Any], status: str) -> dict[str, Any]:
+    """The response to a status, wherever it stands."""
+    response: dict[str, Any] = operation["responses"][status]
+    shared = response.get("$ref", "").rpartition("/")[2]
+    return document["components"]["responses"][shared] if shared else response
 
 
 async def judged(node: OpenNode, document: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
@@ -226,6 +233,6 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
     answer = await node.client.request(method, node.url + path, headers={"x-api-key": node.key}, content=content)
     assert str(answer.status_code) in described["responses"], answer.content
     assert answer.status_code < 300, answer.content
-    success = described["responses"][str(answer.status_code)]
+    success = response_of(document, described, str(answer.status_code))
     check(document, success["content"]["application/json"]["schema"], answer.json(), f"the answer of {method} {path}")
     return answer.json()

@@ -14,7 +14,7 @@ Take = Callable[..., Awaitable[object]]
 
 
 async def test_a_reserved_port_is_kept_and_takes_no_connection() -> None:
-    (place,) = await reserve(LOOPBACK, 0, key_path="server")
+    (place,) = await reserve(LOOPBACK, 0, change="server.port")
     with closing(place):
         port = place.getsockname()[1]
         with pytest.raises(OSError, match="connect"):
@@ -25,9 +25,12 @@ async def test_a_reserved_port_is_kept_and_takes_no_connection() -> None:
 
 async def test_those_who_share_a_port_each_get_connections() -> None:
     with trio.fail_after(10), ExitStack() as held:
-        places = await reserve(LOOPBACK, 0, key_path="server")
+        places = await reserve(LOOPBACK, 0, change="server.port")
         port = places[0].getsockname()[1]
-        listeners = [*await share(LOOPBACK, port, key_path="server"), *await share(LOOPBACK, port, key_path="server")]
+        listeners = [
+            *await share(LOOPBACK, port, change="server.port"),
+            *await share(LOOPBACK, port, change="server.port"),
+        ]
         for sock in (*places, *(listener.socket for listener in listeners)):
             held.enter_context(closing(sock))
         taken = [0, 0]
@@ -49,7 +52,7 @@ async def test_those_who_share_a_port_each_get_connections() -> None:
 
 
 async def test_every_address_of_a_host_is_taken_on_one_port() -> None:
-    places = await reserve("localhost", 0, key_path="server")
+    places = await reserve("localhost", 0, change="server.port")
     ports = {place.getsockname()[1] for place in places}
     for place in places:
         place.close()
@@ -61,16 +64,16 @@ async def test_a_port_that_somebody_has_for_himself_is_refused_with_the_key_to_c
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AddressUnusable) as refused:
-            await take(LOOPBACK, port, key_path="admin")
+            await take(LOOPBACK, port, change="admin.port or .host")
     assert str(refused.value) == (
         f"cannot listen on 127.0.0.1:{port}: Address already in use; change admin.port or .host"
     )
 
 
 async def test_a_port_that_is_shared_is_not_to_be_had_alone() -> None:
-    listeners = await share(LOOPBACK, 0, key_path="server")
+    listeners = await share(LOOPBACK, 0, change="server.port")
     with closing(listeners[0].socket), pytest.raises(AddressUnusable, match="in use"):
-        await bind(LOOPBACK, port_of(listeners), key_path="server")
+        await bind(LOOPBACK, port_of(listeners), change="server.port")
 
 
 def test_a_host_stands_in_a_url_as_it_must() -> None:

@@ -215,12 +215,26 @@ _VIEW: Json = {
     "bookmarkCount": 6,
     "indexedAt": "2023-05-01T10:00:01Z",
 }
+_REPLYING: Json = {
+    **_VIEW,
+    "record": {
+        **_VIEW["record"],
+        "reply": {**_VIEW["record"]["reply"], "root": {"uri": "at://did:plc:bob/app.bsky.feed.post/3lroot"}},
+    },
+}
+_FIRST: Json = {**_VIEW, "record": {name: it for name, it in _VIEW["record"].items() if name != "reply"}}
 _REPOST = {"$type": "app.bsky.feed.defs#reasonRepost", "by": _ACTOR, "indexedAt": "2023-05-02T10:00:00Z"}
 _PIN = {"$type": "app.bsky.feed.defs#reasonPin"}
 _PINNED = {**_VIEW, "uri": "at://did:plc:ada/app.bsky.feed.post/3ladb"}
 _OWN_FEED = {"feed": [{"post": _VIEW, "reason": _REPOST}, {"post": _PINNED, "reason": _PIN}], "cursor": "3l"}
 _THREAD = {"thread": {"post": _VIEW, "replies": [{"post": _VIEW, "replies": []}]}}
 _SIGNED_IN = {"bsky.social/xrpc/com.atproto.server.createSession": {"accessJwt": "token"}}
+
+
+def _lone(_resolved: Json, body: Json) -> Json:
+    view = body["posts"][0]
+    reply = view["record"]["reply"]
+    return comment({"post": view}, key_of(reply["parent"]["uri"]), key_of(reply["root"]["uri"]))
 
 
 CASES: tuple[Case, ...] = (
@@ -249,6 +263,8 @@ CASES: tuple[Case, ...] = (
     _of_post("likes of a post", "post/likes", "getLikes", "getLikes.json", expected=_likers, has_more=False),
     _of_post("likes of a reply", "post/likes", "getLikes", "getLikes__reply.json", expected=_likers, has_more=False),
     _of_post("a post", "post", "getPosts", "getPosts.json", expected=lambda _, body: post(body["posts"][0])),
+    _of_post("a reply by hand", "comment", "getPosts", {"posts": [_REPLYING]}, expected=_lone),
+    _of_post("a post is no reply", "comment", "getPosts", {"posts": [_FIRST]}, refused=NotFound),
     _of_post("a deep thread", "post/comments", "getPostThread", "getPostThread__deep.json", expected=_thread),
     _of_post("a thread of replies", "post/comments", "getPostThread", "getPostThread__deleted.json", expected=_thread),
     _of_post(

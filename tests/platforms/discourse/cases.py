@@ -272,6 +272,12 @@ _CATEGORIES = rows("category_list.categories", CATEGORY)
 _MEMBERS, _MEMBERS_PATH = rows("members", MEMBER), "/groups/mygroup/members.json"
 _LATEST, _ACTIONS = rows("latest_posts", REPLY), rows("user_actions", ACTION)
 
+
+def _lone(body: Json) -> Json:
+    """A post that answers the topic."""
+    return {**REPLY(body), "parent_id": str(body["topic_id"])}
+
+
 CASES: tuple[Case, ...] = (
     _case("posts", "/latest.json", "latest_topics.json", topics, has_more=False),
     _case("posts", "/latest.json", "latest_topics_pinned.json", topics, has_more=False),
@@ -292,6 +298,8 @@ CASES: tuple[Case, ...] = (
         has_more=False,
         total=2,
     ),
+    _case("comment", "/posts/7010.json", {**_SECOND, "id": 7010}, _lone, id="7010"),
+    _case("comment", "/posts/by_number/7070/200.json", _SECOND, _lone, url=f"https://{HOST}/t/parsers/7070/200"),
     _case("comments", "/posts.json", "posts_latest_json.json", _LATEST, has_more=True),
     _case("comments", "/posts.json", {"latest_posts": [_POST]}, _LATEST),
     _case("categories", "/categories.json", "api_gem_categories.json", _CATEGORIES, has_more=False, limit=80),

@@ -263,6 +263,23 @@ LISTS = (
         has_more=False,
     ),
 )
+_SAID = {
+    "id": 5453167,
+    "html_url": "https://github.com/PyGithub/PyGithub/issues/28#issuecomment-5453167",
+    "body": "Thank you.",
+    "created_at": "2012-05-01T22:03:59Z",
+    "user": {"id": 7, "login": "ada", "avatar_url": "https://x.example/7", "html_url": "https://github.com/ada"},
+    "reactions": {"total_count": 3},
+}
+COMMENTS = (
+    Case(
+        "a comment by its address",
+        "comment",
+        {"url": "https://github.com/PyGithub/PyGithub/issues/28#issuecomment-5453167"},
+        {"api.github.com/repos/PyGithub/PyGithub/issues/comments/5453167": _SAID},
+        lambda body: comment(body, "28"),
+    ),
+)
 SEARCHES = (
     search("issues", "sesame", "octokit_search_issues.json", "issues by a word", has_more=False, total=2),
     search("issues", "is:issue", "search_issues__saltstack.json", "issues of 2014", has_more=False, total=6),
@@ -330,4 +347,4 @@ REDIRECTS = (
         lambda _moved, body: repository(body),
     ),
 )
-CASES = (*PROFILES, *REPOS, *LISTS, *SEARCHES, *REFUSALS, *REDIRECTS)
+CASES = (*PROFILES, *REPOS, *LISTS, *COMMENTS, *SEARCHES, *REFUSALS, *REDIRECTS)

@@ -118,6 +118,7 @@ SINGLES: Mapping[str, Mapping[str, str | int]] = {
     "repo": {"url": REPO},
     "repo/readme": {"url": REPO},
     "issue": {"url": ISSUE},
+    "comment": {"url": f"{ISSUE}#issuecomment-5"},
     "repo/dossier": {"url": REPO},
     "user/profile-velocity": {"handle": "octocat"},
 }

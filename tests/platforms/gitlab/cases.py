@@ -247,6 +247,8 @@ CASES: tuple[Case, ...] = (
         for file in ("recorded_issue_notes", "issue_notes")
     ),
     case("notes by hand", "issue/comments", _TICKET, _NOTES[1], [SAID, {**SAID, "system": True}], people),
+    case("a note", "comment", {"note": "ada/tools#7/90"}, f"{_NOTES[1]}/90", SAID, NOTE),
+    case("a note by its address", "comment", _BY_ADDRESS, f"{_NOTES[1]}/90", SAID, NOTE),
     case("releases", "repo/releases", _DIASPORA, _RELEASES, "releases.json", rows("", RELEASE)),
     by_hand("repo/releases", MADE, RELEASE),
     case("projects that a search found", "search", {"query": "x"}, "projects", "projects.json", rows("", PROJECT)),

@@ -5,10 +5,12 @@ Firebase's recordings are single items and users: no list of them is recorded, s
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
 from tests.platforms.case import Case
+from upstreams.model.errors import NotFound
 from upstreams.model.fields import plain
 
 Json = dict[str, Any]
@@ -98,6 +100,36 @@ def author(user: Json) -> Json:
     }
 
 
+def comment(item: Json) -> Json:
+    """The table's Comment, from an item that has its author and words."""
+    item_id, story = str(item["id"]), first(item, "story_id")
+    made = first(item, "created_at")
+    return {
+        "id": item_id,
+        "url": f"https://news.ycombinator.com/item?id={item_id}",
+        "parent_id": str(first(item, "parent_id", "parent")),
+        "post_id": story and str(story),
+        "text": plain(item["text"]),
+        "author": byline(first(item, "author", "by")),
+        "engagement": {"likes": None, "replies": None},
+        "flags": {"pinned": None, "deleted": None},
+        "published_at": seconds(made) or f"{datetime.fromtimestamp(item['time'], UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "replies": [comment(reply) for reply in item.get("children", ())],
+    }
+
+
+_SAID: Json = {
+    "id": 90000008863002,
+    "type": "comment",
+    "author": "ada",
+    "text": "Why <i>not</i>?",
+    "parent_id": 8863,
+    "story_id": 8863,
+    "created_at": "2023-05-02T10:00:00.000Z",
+    "children": [],
+}
+
+
 def _hits(body: Json) -> list[Json]:
     return [post(hit) for hit in body["hits"]]
 
@@ -133,6 +165,37 @@ CASES: tuple[Case, ...] = (
     _found("tags_poll__query_apple", "(poll)", "apple", sort="recent", total=17),
     _found("tags_story", "(story)", sort="recent", total=646_269),
     _found("tags_story__query_apple", "(story)", "apple", sort="recent", total=23_818),
+    Case(
+        "a comment by hand, with a reply",
+        "comment",
+        {"id": "90000008863002"},
+        {
+            f"{_API}/items/90000008863002": {
+                **_SAID,
+                "children": [{**_SAID, "id": 90000008863102, "parent_id": 90000008863002}],
+            }
+        },
+        expected=comment,
+    ),
+    Case(
+        "a comment that was deleted",
+        "comment",
+        {"id": "90000008863005"},
+        {f"{_API}/items/90000008863005": {**_SAID, "id": 90000008863005, "author": None, "text": None}},
+        expected=lambda item: {
+            **comment({**item, "text": "-"}),
+            "text": None,
+            "author": None,
+            "flags": {"pinned": None, "deleted": True},
+        },
+    ),
+    Case(
+        "a story is no comment",
+        "comment",
+        {"id": "7"},
+        {f"{_API}/items/7": {"id": 7, "type": "story"}},
+        refused=NotFound,
+    ),
     Case(
         "a profile of the time when Algolia told when it was made",
         "profile",

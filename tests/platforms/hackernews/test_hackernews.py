@@ -36,7 +36,11 @@ LISTS: Mapping[str, Params] = {
     "story/comments": {"id": "31000000"},
     **{resource: {} for resource in FRONT_PAGES},
 }
-SINGLES: Mapping[str, Params] = {"story": {"id": "31000000"}, "profile": {"handle": "ada"}}
+SINGLES: Mapping[str, Params] = {
+    "story": {"id": "31000000"},
+    "comment": {"id": "2921983"},
+    "profile": {"handle": "ada"},
+}
 
 
 def record(resource: str, params: Params, upstream: Upstream) -> Json:

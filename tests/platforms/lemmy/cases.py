@@ -198,6 +198,7 @@ def _single(name: str, resource: str, params: Json, place: str, body: Any) -> Ca
 _READ = {"posts": POST, "comments": COMMENT, "users": ACCOUNT, "communities": COMMUNITY}
 _SINGLES = {
     "post": ("post_view", POST),
+    "comment": ("comment_view", COMMENT),
     "profile": ("person_view", ACCOUNT),
     "community": ("community_view", COMMUNITY),
 }
@@ -230,6 +231,8 @@ CASES: tuple[Case, ...] = (
         )
         for body in ("v3_comment_list.json", _ROWS)
     ),
+    _single("a comment", "comment", {"id": "34"}, f"{_V3}/comment", {"comment_view": _ROWS["comments"][0]}),
+    _single("a comment of 1.0", "comment", {"id": "34"}, f"{_V4}/comment", {"comment_view": _ROWS["comments"][0]}),
     *(
         _single("an account", "profile", _NAMED, f"{_V3}/user", body)
         for body in ("v3_person_details.json", "v3_real_person.json", {"person_view": _ROWS["users"][0]})

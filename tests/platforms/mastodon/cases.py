@@ -242,6 +242,14 @@ CASES: tuple[Case, ...] = (
         for file in ("status.json", "doc_status.json", _STATUS)
     ),
     Case("no such post", "post", {"id": "0"}, {f"{_API}/v1/statuses/0": "status_404.json"}, refused=NotFound),
+    Case(
+        "a reply",
+        "comment",
+        {"id": "71"},
+        {f"{_API}/v1/statuses/71": {**_STATUS, "id": "71", "in_reply_to_id": "70"}},
+        lambda body: {**REPLY(body), "post_id": None},
+    ),
+    Case("a post is no reply", "comment", {"id": "1"}, {f"{_API}/v1/statuses/1": "status.json"}, refused=NotFound),
     _of_post(
         "no replies",
         "post/comments",

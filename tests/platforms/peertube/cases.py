@@ -262,6 +262,19 @@ CASES: tuple[Case, ...] = (
         )
     ),
     *(
+        _case(
+            "video/comment",
+            f"/videos/{_VIDEO_ID}{_THREADS}/34293",
+            body,
+            lambda body: {**COMMENT(body["comment"]), "replies": replies(body)},
+            id=f"{_VIDEO_ID}/34293",
+        )
+        for body in (
+            "comment_thread__one.json",
+            {"comment": _COMMENT, "children": [{"comment": _COMMENT, "children": []}]},
+        )
+    ),
+    *(
         _of_video("video/comment/replies", f"{_THREADS}/34293", body, replies, comment_id="34293")
         for body in ("comment_thread__one.json", {"children": [{"comment": _COMMENT, "children": []}]})
     ),

@@ -10,6 +10,7 @@ from html import unescape
 from typing import Any
 
 from tests.platforms.case import Case
+from upstreams.model.errors import NotFound
 from upstreams.model.fields import plain
 
 Json = dict[str, Any]
@@ -244,6 +245,17 @@ CASES: tuple[Case, ...] = (
         expected=lambda body: [comment(item) for item in body["items"]],
         has_more=True,
     ),
+    *(
+        Case(
+            "an answer",
+            "answer",
+            {"id": "1163633", "site": "askubuntu"},
+            {f"{_API}/answers/1163633": body},
+            expected=lambda body: comment(body["items"][0]),
+        )
+        for body in ("answers__1163633.json", listed(ANSWER))
+    ),
+    Case("no such answer", "answer", {"id": "1"}, {f"{_API}/answers/1": listed()}, refused=NotFound),
     Case(
         "comments by hand",
         "question/comments",

@@ -29,7 +29,11 @@ LISTS: Mapping[str, Params] = {
     "question/comments": {"id": "11227809"},
     "profile/posts": {"user_id": "22656"},
 }
-SINGLES: Mapping[str, Params] = {"question": {"id": "11227809"}, "profile": {"user_id": "22656"}}
+SINGLES: Mapping[str, Params] = {
+    "question": {"id": "11227809"},
+    "answer": {"id": "11227902"},
+    "profile": {"user_id": "22656"},
+}
 ALL: Mapping[str, Params] = {**LISTS, **SINGLES}
 
 

@@ -366,6 +366,14 @@ CASES: tuple[Case, ...] = (
         ({"items": [_THREAD]}, _NO_MORE),
     ),
     *_cases(
+        "video/comment",
+        {"id": "UgyTop.1"},
+        "comments",
+        lambda found: COMMENT(found["items"][0]),
+        "v3_comments__parent_p1.json",
+        {"items": [_REPLY]},
+    ),
+    *_cases(
         "video/comment/replies",
         {"continuationToken": "Ugw5zYU6n9pmIgAZWvN4AaABAg"},
         "comments",

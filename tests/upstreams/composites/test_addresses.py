@@ -11,6 +11,7 @@ from upstreams.model.archetypes import LOOKUP
 from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import InvalidArgument
+from upstreams.model.roles import Role
 from upstreams.platforms import load_platforms
 
 PLATFORMS = load_platforms()
@@ -20,11 +21,16 @@ OF_TABLE = (
 )
 """The platforms that the table is about; one that comes later may read addresses at any host too."""
 ADDRESSES = Addresses(one for one in PLATFORMS if one.slug in OF_TABLE)
-TABLE = [
-    line.rsplit(" => ", 1)
-    for line in Path(__file__).with_name("addresses.txt").read_text("utf-8").splitlines()
-    if " => " in line and not line.startswith("#")
-]
+
+
+def _rows(name: str) -> list[tuple[str, str]]:
+    lines = Path(__file__).with_name(name).read_text("utf-8").splitlines()
+    return [
+        (row[0], row[2]) for line in lines if " => " in line and (row := line.rpartition(" => ")) and line[0] != "#"
+    ]
+
+
+TABLE, COMMENTS = _rows("addresses.txt"), _rows("comments.txt")
 
 
 def _told(found: Resolution) -> str:
@@ -35,15 +41,19 @@ def _told(found: Resolution) -> str:
     return " | ".join(targets) or "page"
 
 
-@pytest.mark.parametrize(("address", "expected"), TABLE, ids=[address for address, _ in TABLE])
-def test_an_address_leads_where_it_should(address: str, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("role", "address", "expected"),
+    [(None, *row) for row in TABLE] + [("comment", *row) for row in COMMENTS],
+    ids=[address for address, _ in (*TABLE, *COMMENTS)],
+)
+def test_an_address_leads_where_it_should(role: Role | None, address: str, expected: str) -> None:
     if expected.startswith("! "):
         with pytest.raises(InvalidArgument) as refusal:
-            ADDRESSES.find(address)
+            ADDRESSES.find(address, role)
         assert refusal.value.param == "url"
         assert expected[2:] in str(refusal.value)
     else:
-        assert _told(ADDRESSES.find(address)) == expected
+        assert _told(ADDRESSES.find(address, role)) == expected
 
 
 def test_the_table_is_as_long_as_promised_and_names_each_address_once() -> None:

@@ -76,7 +76,7 @@ def _resolved(target: Destination) -> Record:
 def _answered(target: Destination, answer: Fetched) -> Single:
     assert isinstance(answer.result, Single), "only endpoints of one record are destinations"
     record = answer.result.record
-    if record.get("id") is None and not record.get("text"):
+    if target.endpoint.archetype.is_empty(record):
         raise NotFound("The upstream answered without usable data.")
     leg = Leg(f"{target.platform.slug}/{target.endpoint.resource}", answer)
     return _single(record, target.endpoint.archetype, _resolved(target), leg, *answer.result.warnings)

@@ -30,13 +30,13 @@ from upstreams.model.archetypes.knowledge import (
 )
 from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, TRANSCRIPT, collection, cue, transcript
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
-from upstreams.model.archetypes.posts import COMMENT_LIST, POST, POST_LIST, comment, post
+from upstreams.model.archetypes.posts import COMMENT, COMMENT_LIST, POST, POST_LIST, comment, post
 from upstreams.model.archetypes.shape import Archetype, Record, coverage, leg
 
 ARCHETYPES = {
     one.name: one
     for one in (
-        *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT_LIST),
+        *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
         EVERYWHERE,
@@ -54,6 +54,7 @@ __all__ = [
     "AUTHOR_LIST",
     "COLLECTION",
     "COLLECTION_LIST",
+    "COMMENT",
     "COMMENT_LIST",
     "DOSSIER",
     "EVERYWHERE",

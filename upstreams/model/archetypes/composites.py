@@ -10,6 +10,7 @@ from upstreams.model.archetypes.code import repository as repository_record
 from upstreams.model.archetypes.knowledge import article as article_record
 from upstreams.model.archetypes.media import collection as collection_record
 from upstreams.model.archetypes.people import author as author_record
+from upstreams.model.archetypes.posts import comment as comment_record
 from upstreams.model.archetypes.posts import post as post_record
 from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record
 from upstreams.model.archetypes.shape import computed as computed_record
@@ -70,6 +71,7 @@ def looked_up(
     repository: Annotated[Record | None, Of(repository_record), "The repository, likewise."] = None,
     article: Annotated[Record | None, Of(article_record), "The article, likewise."] = None,
     author: Annotated[Record | None, Of(author_record), "The account, likewise."] = None,
+    comment: Annotated[Record | None, Of(comment_record), "The comment, likewise."] = None,
     computed: Annotated[Record | None, Of(computed_record), "What is computed of it, where something is."] = None,
 ) -> Record:
     """The record of an address: of the kinds, the one that it is."""

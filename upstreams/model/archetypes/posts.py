@@ -85,4 +85,5 @@ def comment(
 
 POST = Archetype("Post", "post", post, computed=post_computed)
 POST_LIST = Archetype("PostList", "post", post, many=True, computed=post_computed)
+COMMENT = Archetype("Comment", "comment", comment)
 COMMENT_LIST = Archetype("CommentList", "comment", comment, many=True)

@@ -97,6 +97,10 @@ class Archetype:
         more = () if self.beside is None else (self.beside,)
         return (*more, coverage) if self.has_legs else more
 
+    def is_empty(self, record: Record) -> bool:
+        """Whether a record tells nothing to know it by: it has no id, which an article may lack that has words."""
+        return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
+
     def wrap(self, record: Record, warnings: list[str]) -> Record:
         """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""
         return self.rows((record,), warnings)[0]

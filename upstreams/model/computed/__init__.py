@@ -7,21 +7,19 @@ from functools import lru_cache
 from typing import Any
 
 from upstreams.model.computed.category import category_of
-from upstreams.model.computed.language import language_and_category
+from upstreams.model.computed.language import TEXT_MAX, language_and_category
+from upstreams.model.computed.scores import READ_MAX
 
 Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]
-
-_TEXT_MAX = 2_000
-"""Characters that the category is read from: more does not change the answer, only its cost."""
 
 
 def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
     """Language and category of a record by its text; the upstream's own language tag wins."""
     own_tag = record["ext"].get("language")
     if own_tag.__class__ is not str or not own_tag:
-        return _read(text[:_TEXT_MAX]) if text else _UNTOLD
-    return own_tag, _category(text[:_TEXT_MAX]) if text else "other"
+        return _read(text[:TEXT_MAX]) if text else _UNTOLD
+    return own_tag, _category(text[:READ_MAX]) if text else "other"
 
 
 _UNTOLD = (None, "other")

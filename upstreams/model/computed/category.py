@@ -36,9 +36,5 @@ def words_of(text: str) -> list[bytes]:
 
 def category_of(text: str) -> str:
     """The category whose keywords a text names most often, the first named of several; or `other`."""
-    counts: dict[str, int] = {}
-    for word in words_of(text):
-        if word in CATEGORY_OF:
-            category = CATEGORY_OF[word]
-            counts[category] = counts.get(category, 0) + 1
-    return max(counts, key=counts.__getitem__) if counts else "other"
+    named = list(filter(None, map(CATEGORY_OF.get, words_of(text))))
+    return max(named, key=named.count) if named else "other"

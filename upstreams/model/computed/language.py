@@ -14,20 +14,24 @@ from upstreams.model.computed.category import category_of
 from upstreams.model.computed.scores import (
     ALL_BITS,
     BITS,
-    CATEGORIES,
     ENGLISH_AHEAD,
-    NAMES,
     OF_LETTER,
+    READ_MAX,
     SHARED_BY,
     TAGS,
     everywhere,
     scores_of,
+    subject_of,
+    values_of,
 )
 
-_READ_MAX: Final = 500
-"""Characters that the words are taken from: more does not change the answer, only its cost."""
-_ENOUGH_LETTERS: Final = re.compile(r"(?:[^\W\d_][\W\d_]*+){10}")
-"""Ten letters, whatever stands between them: fewer do not tell a language."""
+TEXT_MAX: Final = 2 * READ_MAX
+"""Characters of a text that may be read."""
+_LETTERS_MIN: Final = 10
+"""Fewer letters do not tell a language; each piece that has a score has one."""
+_ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
+"""So many letters, whatever stands between them."""
+_NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")
 _LATIN: Final = re.compile(r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff]")
@@ -70,22 +74,31 @@ _TAGS_OF: Final = {block: tags for first, last, tags in _SCRIPTS for block in ra
 _ENOUGH: Final = 9 * SHARED_BY
 _AHEAD_TENTHS: Final = 14
 """The first language leads the second by this factor."""
-_TOP_BIT: Final = 2 ** (BITS - 1)
+_TOP_BIT: Final[int] = 1 << BITS - 1
 """Is set in a score, once what it lacks to it was added, where it is large enough."""
 _ONES: Final = everywhere(TAGS, 1)
 _TOP_BITS: Final = everywhere(TAGS, _TOP_BIT)
-_SHORT_OF_ENOUGH: Final = everywhere(TAGS, _TOP_BIT - _ENOUGH)
+_ENGLISH_SHIFT: Final = everywhere(("en",), 1).bit_length() - 1
 _ASCII_SCORES: Final = everywhere(("en",), ENGLISH_AHEAD)
 _IN_LATIN: Final = everywhere(set(TAGS) - {tag for _, _, tags in _SCRIPTS for tag in tags.split()})
-_OF_CATEGORIES: Final = everywhere(CATEGORIES)
 
 
 def language_and_category(text: str) -> tuple[str | None, str]:
-    """The language and the category of a text, both of one look at its words."""
-    read = text[:_READ_MAX].lower().replace("’", "'")
-    scores = scores_of(read)
-    has_subject = scores & _OF_CATEGORIES or len(text) > _READ_MAX
-    return _language(text, read, scores), category_of(text) if has_subject else "other"
+    """The language and the category of a text, both of one look at its first words.
+
+    Only where these tell no language, as a title or an address at its begin may, the words behind them are read too.
+    """
+    read = _small(text[:READ_MAX])
+    scores, scored = scores_of(read)
+    language = _language(read, scores, scored)
+    if language is None and len(text) > READ_MAX:
+        rest = _small(text[READ_MAX:TEXT_MAX])
+        language = _language(rest, *scores_of(rest))
+    return language, subject_of(scores) or category_of(read)
+
+
+def _small(text: str) -> str:
+    return text.lower().replace("’", "'")
 
 
 def language_of(text: str) -> str | None:
@@ -93,10 +106,11 @@ def language_of(text: str) -> str | None:
     return language_and_category(text)[0]
 
 
-def _language(text: str, read: str, scores: int) -> str | None:
-    if scores & ALL_BITS < 10 and not _ENOUGH_LETTERS.search(text, 0, _READ_MAX * 4):
+def _language(read: str, scores: int, scored: int) -> str | None:
+    is_ascii = read.isascii()
+    if scored < _LETTERS_MIN and not _has_letters(read, is_ascii=is_ascii):
         return None
-    if read.isascii():
+    if is_ascii:
         return _first(scores + _ASCII_SCORES & _IN_LATIN)
     among, letters = _IN_LATIN, _BEYOND_LATIN.findall(read)
     if letters and len(letters) * 2 >= len(_LATIN.findall(_ADDRESS.sub("", read))):
@@ -105,6 +119,12 @@ def _language(text: str, read: str, scores: int) -> str | None:
             return next(iter(tags), None)
         among = everywhere(tags.intersection(TAGS))
     return _first(scores + sum(OF_LETTER.get(letter, 0) for letter in set(read)) & among)
+
+
+def _has_letters(read: str, *, is_ascii: bool) -> bool:
+    if is_ascii:
+        return len(read.encode().translate(None, _NO_LETTERS)) >= _LETTERS_MIN
+    return _ENOUGH_LETTERS.search(read) is not None
 
 
 def _written_in(letters: list[str]) -> set[str]:
@@ -118,13 +138,15 @@ def _written_in(letters: list[str]) -> set[str]:
 
 def _first(scores: int) -> str | None:
     """The first language where it is well ahead of the second."""
-    best, place, enough = 0, 0, scores + _SHORT_OF_ENOUGH & _TOP_BITS
-    while enough:
-        first_bit = (enough & -enough).bit_length() - BITS
-        if (score := scores >> first_bit & ALL_BITS) > best:
-            best, place = score, first_bit // BITS
-        enough &= enough - 1
-    if not best:
-        return None
-    near = scores + _ONES * (_TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS) & _TOP_BITS
-    return NAMES[place] if near.bit_count() == 1 else None
+    english = scores >> _ENGLISH_SHIFT & ALL_BITS
+    if english >= _ENOUGH and _near(scores, english) == 1:  # as of most texts
+        return "en"
+    values = values_of(scores)
+    best = max(values)
+    return TAGS[values.index(best)] if best >= _ENOUGH and _near(scores, best) == 1 else None
+
+
+def _near(scores: int, best: int) -> int:
+    """How many languages have about so high a score, or a higher one."""
+    missing = _TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS
+    return (scores + _ONES * missing & _TOP_BITS).bit_count()

@@ -1,14 +1,14 @@
-"""Scores of a text: its letters, the languages that have its words, and the subjects that these name.
+"""Scores of a text: the languages that have its words, and the subjects that these name.
 
-All scores of a text stand in one whole number, 32 bits each: the scores of a piece are one number that is remembered,
-and those of a text are one sum. No score reaches the top of its bits.
+All scores of a text stand in one whole number, 16 bits each: the scores of a piece are one number that is remembered,
+and those of a text are one sum. No score of a text of `READ_MAX` characters reaches the top of its bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from math import lcm
+from struct import Struct
 from typing import Final
 
 from upstreams.model.computed.category import CATEGORY_OF, words_of
@@ -36,8 +36,10 @@ _ENDINGS: Final = {
     "sk": "ého osť", "ru": "ого ния ать ых", "uk": "ого ння ати", "bg": "ата ите ият", "hr": "nje ost", "eo": "ojn ajn",
 }  # fmt: skip
 """How long words often end in a language."""
-SHARED_BY: Final = lcm(*range(1, 13))
-"""A weight is shared by all languages that have the word, the ending or the letter: twelve at most."""
+READ_MAX: Final = 250
+"""Characters that are read of a text at once: more would rarely change the answer, only its cost."""
+SHARED_BY: Final = 12
+"""A weight is shared by all languages that have the word, the ending or the letter: so many at most."""
 _WORD_WEIGHT: Final = 10 * SHARED_BY
 _ENDING_WEIGHT: Final = 5 * SHARED_BY
 _LETTER_WEIGHT: Final = 8 * SHARED_BY
@@ -49,12 +51,12 @@ _BEYOND_LATIN = "ru uk be bg sr mk kk mn ur ku fa ar hi mr ne"
 TAGS: Final = (*_NEAR_ENGLISH.split(), *_BEYOND_LATIN.split())
 """The languages that have words here; first those that have words of English, so that its numbers stay small."""
 CATEGORIES: Final = tuple(dict.fromkeys(CATEGORY_OF.values()))
-NAMES: Final = ("letters", *TAGS, *CATEGORIES)
-"""The names of all scores, in their order."""
-BITS: Final = 32
+BITS: Final = 16
 ALL_BITS: Final = 2**BITS - 1
-_SHIFT: Final = {name: BITS * place for place, name in enumerate(NAMES)}
-_PIECES_MAX: Final = 8_192
+_SHIFT: Final = {name: BITS * place for place, name in enumerate((*TAGS, *CATEGORIES))}
+_SUBJECTS_SHIFT: Final = BITS * len(TAGS)
+_PIECES_MAX: Final = 16_384
+_SINGLE: Final = Struct(f"<{len(_SHIFT)}H")
 _PIECE_MAX: Final = 40
 """Characters of the longest piece that is remembered."""
 
@@ -70,7 +72,7 @@ def _weights(of: Mapping[str, Iterable[str]], weight: int) -> dict[str, int]:
     for tag, each in of.items():
         for item in dict.fromkeys(each):
             found.setdefault(item, []).append(tag)
-    return {item: everywhere(tags, weight // len(tags)) for item, tags in found.items()}
+    return {item: everywhere(tags, round(weight / len(tags))) for item, tags in found.items()}
 
 
 _OF_ENDING: Final = _weights({tag: endings.split() for tag, endings in _ENDINGS.items()}, _ENDING_WEIGHT)
@@ -101,9 +103,10 @@ class _Pieces(dict[str, int]):
     """The scores of pieces of texts, in small letters; those that came last are remembered."""
 
     def __missing__(self, piece: str) -> int:
-        letters = sum(1 for letter in piece if letter.isalnum() and not letter.isdecimal())
-        subjects = [CATEGORY_OF[word] for word in words_of(piece) if word in CATEGORY_OF]
-        told = letters + _of_languages(piece) + sum(1 << _SHIFT[subject] for subject in subjects)
+        told = _of_languages(piece)
+        for word in words_of(piece):
+            if word in CATEGORY_OF:
+                told += 1 << _SHIFT[CATEGORY_OF[word]]
         if len(piece) <= _PIECE_MAX:
             if len(self) == _PIECES_MAX:
                 self.clear()
@@ -114,6 +117,22 @@ class _Pieces(dict[str, int]):
 _PIECES: Final = _Pieces()
 
 
-def scores_of(read: str) -> int:
-    """The scores of a text in small letters by its pieces."""
-    return sum(map(_PIECES.__getitem__, read.split()))
+def scores_of(read: str) -> tuple[int, int]:
+    """The scores of a text in small letters by its pieces, and how many of these have some."""
+    scored = list(filter(None, map(_PIECES.__getitem__, read.split())))
+    return sum(scored), len(scored)
+
+
+def subject_of(scores: int) -> str:
+    """The category with the highest of these scores: `other` where none has any, "" where several have it."""
+    subjects = scores >> _SUBJECTS_SHIFT
+    if not subjects:
+        return "other"
+    counts = values_of(subjects)
+    best = max(counts)
+    return CATEGORIES[counts.index(best)] if counts.count(best) == 1 else ""
+
+
+def values_of(scores: int) -> tuple[int, ...]:
+    """The single scores, from the first on."""
+    return _SINGLE.unpack(scores.to_bytes(_SINGLE.size, "little"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST
+from functools import partial
+
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import UpstreamFailed
@@ -11,8 +13,20 @@ from upstreams.model.paging import ByToken
 from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
 from upstreams.model.steps import Call, Many, Session, SessionSteps
-from upstreams.platforms.bluesky.reads import ACTOR, DEPTH, LIKING, POST_URL, comments, likes, post, posts, profiles
-from upstreams.platforms.bluesky.records import author_of, feed_post_of, post_of
+from upstreams.platforms.bluesky.reads import (
+    ACTOR,
+    DEPTH,
+    LIKING,
+    POST_URL,
+    POSTS,
+    REPLIES,
+    comments,
+    likes,
+    post,
+    posts,
+    profiles,
+)
+from upstreams.platforms.bluesky.records import author_of, feed_post_of, lone_reply_of, post_of
 
 _SESSION_S = 7_200.0
 """The lifetime of an access token. Sign-ins are counted by the day, so none is made before it is due."""
@@ -109,11 +123,21 @@ PLATFORM = Platform(
             "post",
             "One post.",
             POST,
-            post,
+            partial(post, POSTS),
             (POST_URL,),
             record=post_of,
             fallbacks=_DIRECT,
-            many=Many("url", 25, posts),
+            many=Many("url", 25, partial(posts, POSTS)),
+        ),
+        Endpoint(
+            "comment",
+            "One reply.",
+            COMMENT,
+            partial(post, REPLIES),
+            (POST_URL,),
+            record=lone_reply_of,
+            fallbacks=_DIRECT,
+            many=Many("url", 25, partial(posts, REPLIES)),
         ),
         Endpoint(
             "post/comments",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import obj, part, rows, text
@@ -12,7 +13,7 @@ from upstreams.model.maps import Rows
 from upstreams.model.paging import ByToken
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Call, Page, Single, Steps
-from upstreams.platforms.bluesky.records import author_of, id_of, post_of, replies_of
+from upstreams.platforms.bluesky.records import author_of, id_of, lone_reply_of, post_of, replies_of
 
 _PLACE = r"(?!\.\.?(?:/|$))[^\s/\\?#%]+"
 """An account or a record key as it stands in an at:// URI, of which it is one segment."""
@@ -24,6 +25,8 @@ HANDLE = Param(
     strip="@",
     fold=True,
     forms=(r"bsky\.app/profile/([^/]+)(?:/.*)?",),
+    pattern=r"[a-z0-9.:_-]+",
+    problem="must be a handle, such as bsky.app",
 )
 USER_ID = Param(
     "user_id", "The account's DID, with or without its did: prefix.", "plc:z72i7hdynmk6r22z27h6tvur", strip="did:"
@@ -51,8 +54,8 @@ def _actor(handle: str | None, user_id: str | None) -> str:
 
 ACTOR = made(_actor, HANDLE, USER_ID)
 _RESOLVE = Get("/com.atproto.identity.resolveHandle")
-_POSTS = Rows(post_of, "posts")
-_ONE_POST = Get("/app.bsky.feed.getPosts").via(accepts=_POSTS)
+_GET_POSTS = Get("/app.bsky.feed.getPosts")
+POSTS, REPLIES = Rows(post_of, "posts"), Rows(lone_reply_of, "posts")
 _AUTHORS = Rows(author_of, "profiles")
 _PROFILES = Get("/app.bsky.actor.getProfiles").via(accepts=_AUTHORS)
 _THREAD = Get("/app.bsky.feed.getPostThread", depth=DEPTH, parentHeight=0)
@@ -72,14 +75,19 @@ def _post_uri(args: Args) -> Generator[Call, Any, str]:
     return f"at://{account}/app.bsky.feed.post/{key}"
 
 
-def post(args: Args) -> Steps:
-    """One post; one that is deleted or hidden is left out of an answer that is otherwise fine."""
+def post(of: Rows, args: Args) -> Steps:
+    """One post or reply; one that is deleted or hidden is left out of an answer that is otherwise fine."""
     uri = yield from _post_uri(args)
-    answer = yield _ONE_POST.at(args, uris=uri)
-    found = _POSTS.records(answer.body)
+    answer = yield _GET_POSTS.via(accepts=of).at(args, uris=uri)
+    found = _records(of, answer.body)
     if not found:
         raise NotFound("Bluesky shows no such post.")
     return Single(found[0])
+
+
+def _records(of: Rows, body: Any) -> list[Record]:
+    """The records of an answer; posts that answer none are no replies."""
+    return [one for one in of.records(body) if of is POSTS or one["parent_id"] is not None]
 
 
 def comments(args: Args) -> Steps:
@@ -101,8 +109,8 @@ def likes(args: Args) -> Steps:
     return LIKING.page(args, answer)
 
 
-def posts(values: Sequence[str], args: Args) -> Steps:
-    """Many posts by one call, behind one that gives the DIDs of the accounts that are named by their handles."""
+def posts(of: Rows, values: Sequence[str], args: Args) -> Steps:
+    """Many posts or replies by one call; one before it gives the DIDs of accounts that are named by their handles."""
     handles = tuple(dict.fromkeys(one for value in values if not (one := value.partition("/")[0]).startswith("did:")))
     dids: dict[str, str] = {}
     if handles:
@@ -114,8 +122,8 @@ def posts(values: Sequence[str], args: Args) -> Steps:
     uris = {f"at://{did}/app.bsky.feed.post/{key}" for did, key in places.values() if did.startswith("did:")}
     if not uris:
         return Single({})
-    answer = yield _ONE_POST.at(args, uris=tuple(sorted(uris)))
-    known = {(f"did:{one['author']['id']}", one["id"]): one for one in _POSTS.records(answer.body)}
+    answer = yield _GET_POSTS.via(accepts=of).at(args, uris=tuple(sorted(uris)))
+    known = {(f"did:{one['author']['id']}", one["id"]): one for one in _records(of, answer.body)}
     return Single({value: known[place] for value, place in places.items() if place in known})
 
 

@@ -118,6 +118,12 @@ _reply_of = record_map(
 """A reply in a thread, without its place there."""
 
 
+lone_reply_of = _reply_of.with_fields(
+    parent_id=of(_key, read.text("record.reply.parent.uri")), post_id=of(_key, read.text("record.reply.root.uri"))
+)
+"""A reply that was asked for; of a post that is none both are null."""
+
+
 def id_of(view: Json) -> str | None:
     """The record key of a post."""
     return _key(text(view, "uri"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, byline
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST, byline
 from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Platform
@@ -20,6 +20,7 @@ from upstreams.platforms.discourse.records import (
     comment_of,
     found_topic_of,
     listed_topic_of,
+    lone_comment_of,
     member_of,
     numbered_comment_of,
     profile_of,
@@ -98,6 +99,14 @@ PLATFORM = Platform(
             (LIMIT,),
             located=ONE_TOPIC,
             record=numbered_comment_of,
+        ),
+        Endpoint(
+            "comment",
+            "One post behind the first one of a topic.",
+            COMMENT,
+            reads.comment,
+            located=reads.ONE_COMMENT,
+            record=lone_comment_of,
         ),
         listing(
             "comments",

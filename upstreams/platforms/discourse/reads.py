@@ -11,11 +11,12 @@ from upstreams.model.fields import ident, obj, parts, rows
 from upstreams.model.paging import ByPage
 from upstreams.model.params import Args, Host, Param, limit
 from upstreams.model.paths import Located
-from upstreams.model.steps import Page, Steps
+from upstreams.model.steps import Page, Single, Steps
 from upstreams.platforms.discourse.records import (
     byline_of,
     found_post_of,
     listed_topic_of,
+    lone_comment_of,
     numbered_comment_of,
 )
 
@@ -31,11 +32,27 @@ POST_URL = Param(
     problem="must be the address of a topic, such as https://meta.discourse.org/t/how-to-search/7943",
 )
 ONE_TOPIC = Located(HOST, POST_URL, POST_ID)
+COMMENT_ID = Param("id", "The post's number on the forum.", "31006", pattern=r"\d{1,18}")
+COMMENT_URL = Param(
+    "url",
+    "The post's address: of its place within the topic, or of its number.",
+    "https://meta.discourse.org/t/how-to-search/7943/2",
+    type="url",
+    forms=(
+        r"([^/]+)/(t)/(?:[^/]*[^/\d][^/]*/)?(\d{1,18})/(\d{1,18})(?:/.*)?",
+        r"([^/]+)/p/(\d{1,18})(?:/.*)?",
+    ),
+    pattern=r"[^/]+/(?:t/\d{1,18}/)?\d{1,18}",
+    problem="must be the address of a post, such as https://meta.discourse.org/t/how-to-search/7943/2",
+)
+ONE_COMMENT = Located(HOST, COMMENT_URL, COMMENT_ID)
 _PORTION = 20
 """The posts that come with a topic, and those that may be asked for at once."""
 LIMIT = limit(_PORTION)
 TOPIC = Get("/t/{id}.json", id=POST_ID)
 _POSTS = Get("/t/{id}/posts.json", id=POST_ID)
+_POST = Get("/posts/{id}.json").via(accepts=lone_comment_of)
+_POST_AT = Get("/posts/by_number/{topic}/{place}.json").via(accepts=lone_comment_of)
 TOPICS = Pages(
     listed_topic_of,
     ByPage("page", first=0, size="", size_max=30, more="topic_list.more_topics_url"),
@@ -76,7 +93,15 @@ def comments(args: Args) -> Steps:
     for record in records:
         record["parent_id"] = _parent(record, known)
     goes_on = start + size < len(numbers)
-    return Page(records, {"o": start + size} if goes_on else None, len(numbers))
+    unread = len(rows_told) - len(numbers) - 1 if isinstance(rows_told := stream.get("stream"), list) else 0
+    return Page(records, {"o": start + size} if goes_on else None, None if unread else len(numbers))
+
+
+def comment(args: Args) -> Steps:
+    """One post behind the first one of a topic, by its number or by its place there."""
+    number, _, place = args.text("id").removeprefix("t/").partition("/")
+    answer = yield _POST_AT.at(args, topic=number, place=place) if place else _POST.at(args, id=number)
+    return Single(lone_comment_of.read(answer.body, args.values))
 
 
 def found_posts(args: Args) -> Steps:

@@ -6,6 +6,7 @@ from typing import Any
 
 from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, post
+from upstreams.model.errors import NotFound
 from upstreams.model.fields import joined
 from upstreams.model.maps import RecordMap, record_map
 from upstreams.model.readers import Reader, of
@@ -136,6 +137,24 @@ comment_of = record_map(
 """A post of any topic: of what it answers only the number within the topic is told."""
 numbered_comment_of = comment_of.with_fields(parent_id=read.ident("reply_to_post_number"))
 """A post whose parent is that number still."""
+
+
+def _unless_topic(number: str | None, place: int | None) -> str | None:
+    if place == 1:
+        raise NotFound("This post is the topic itself.")
+    return number
+
+
+def _above(topic: str | None, answered: str | None) -> str | None:
+    """The topic, where a post answers that; else only the place of the post that it answers is told."""
+    return topic if answered in (None, "1") else None
+
+
+lone_comment_of = comment_of.with_fields(
+    id=of(_unless_topic, read.ident("id"), read.count("post_number")),
+    parent_id=of(_above, read.ident("topic_id"), read.ident("reply_to_post_number")),
+)
+"""A post that was asked for."""
 action_of = comment_of.with_fields(
     id=read.ident("post_id"),
     url=of(_place, _topic_at("slug", "topic_id"), read.count("post_number")),

@@ -6,6 +6,7 @@ from upstreams.model.archetypes import (
     ARTICLE,
     AUTHOR,
     AUTHOR_LIST,
+    COMMENT,
     COMMENT_LIST,
     DOSSIER,
     POST,
@@ -19,9 +20,10 @@ from upstreams.model.calls import Get, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.params import Credentials, Param
 from upstreams.model.refusals import Refusals, Remaining
+from upstreams.model.steps import Many
 from upstreams.platforms.github import graphql, raw, reads
 from upstreams.platforms.github.composites import dossier, velocity
-from upstreams.platforms.github.records import author_of, issue_of, repository_of
+from upstreams.platforms.github.records import author_of, issue_of, lone_comment_of, repository_of
 from upstreams.platforms.github.refusals import judge
 
 
@@ -40,6 +42,8 @@ def _by_graphql(read: Read) -> tuple[Fallback, ...]:
     return (Fallback("graphql", read, needs=("token",)),)
 
 
+_MANY = 50
+"""Accounts or issues that one query of GraphQL asks for."""
 _OF_PROFILES = (
     "bio",
     "display_name",
@@ -78,6 +82,7 @@ PLATFORM = Platform(
             Get("/users/{login}", login=reads.HANDLE),
             author_of,
             fallbacks=_by_graphql(graphql.profile),
+            many=Many("handle", _MANY, graphql.profiles, needs=("token",)),
         ),
         listing(
             "profile/repos",
@@ -137,8 +142,10 @@ PLATFORM = Platform(
             reads.ISSUE,
             issue_of,
             fallbacks=_by_graphql(graphql.issue),
+            many=Many("url", _MANY, graphql.issues, needs=("token",)),
         ),
         listing("issue/comments", "An issue's comments.", COMMENT_LIST, reads.ISSUE_COMMENTS, reads.COMMENTS),
+        single("comment", "One comment on an issue.", COMMENT, reads.ONE_COMMENT, lone_comment_of),
         listing("search", "Issues by query.", POST_LIST, reads.SEARCH_ISSUES, reads.FOUND_ISSUES),
         listing(
             "search/repos",

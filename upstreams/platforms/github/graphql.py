@@ -6,15 +6,16 @@ tells only in another sense, is null.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.fields import Json, count, obj, part, parts, rows, text, total_of
 from upstreams.model.params import Args
-from upstreams.model.steps import Call, Page, Single, Steps
+from upstreams.model.steps import Call, Missing, Page, Single, Steps, segment
 from upstreams.platforms.github import queries
+from upstreams.platforms.github.reads import issue_path
 from upstreams.platforms.github.records import author_of, issue_of, release_of, repository_of
 
 _SOURCE = "graphql"
@@ -55,6 +56,55 @@ def issue(args: Args) -> Steps:
     if not entry:
         raise UpstreamFailed(_SOURCE, "the issue is not here")
     return Single(issue_of(_issue_as_rest(entry)))
+
+
+def profiles(values: Sequence[str], _args: Args) -> Steps:
+    """Many accounts by one call, and those that GraphQL does not tell of, such as apps, by the REST API's."""
+    sent = {f"login_{place}": login for place, login in enumerate(values)}
+    nodes, unsure = yield from _several(queries.profiles(len(values)), sent, values)
+    found = {login: author_of(_counted(node)) for login, node in nodes.items()}
+    missing = tuple(Call(f"/users/{segment(login)}", optional=True) for login in unsure)
+    return Single(found | (yield from _by_rest(unsure, missing, author_of)))
+
+
+def issues(values: Sequence[str], _args: Args) -> Steps:
+    """Many issues and pull requests by one call; those that are no more where they were by the REST API's."""
+    sent: dict[str, str | int] = {}
+    for place, issue_name in enumerate(values):
+        owner, name, number = issue_name.split("/")
+        sent |= {f"owner_{place}": owner, f"name_{place}": name, f"number_{place}": int(number)}
+    nodes, unsure = yield from _several(queries.issues(len(values)), sent, values)
+    told = {value: part(node, "issue") for value, node in nodes.items()}
+    unsure += [value for value, node in told.items() if not node]
+    found = {value: issue_of(_issue_as_rest(node)) for value, node in told.items() if node}
+    missing = tuple(Call(f"/repos/{issue_path(value)}", optional=True) for value in unsure)
+    return Single(found | (yield from _by_rest(unsure, missing, issue_of)))
+
+
+def _several(
+    query: str, variables: Mapping[str, str | int], values: Sequence[str]
+) -> Generator[Call, Any, tuple[dict[str, Json], list[str]]]:
+    """The objects by their values, and the values of which it is not said that there is none."""
+    answer = yield Call("/graphql", source=_SOURCE, method="POST", json={"query": query, "variables": variables})
+    body = obj(answer.body)
+    told, errors = part(body, "data"), parts(body, "errors")
+    if not told or any(text(error, "type") in _THROTTLED for error in errors):
+        raise _refusal(errors)
+    absent = {path[0] for error in errors if text(error, "type") == "NOT_FOUND" and (path := error.get("path"))}
+    places = {f"one_{place}": value for place, value in enumerate(values)}
+    nodes = {value: node for name, value in places.items() if (node := part(told, name))}
+    return nodes, [value for name, value in places.items() if value not in nodes and name not in absent]
+
+
+def _by_rest(
+    values: Sequence[str], calls: tuple[Call, ...], record: Callable[[Json], Record]
+) -> Generator[tuple[Call, ...], Any, dict[str, Record]]:
+    """The records of these calls; one that is not there is left out."""
+    answers = (yield calls) if calls else ()
+    for answer in answers:
+        if isinstance(answer, Missing) and not answer.absent and answer.failure is not None:
+            raise answer.failure
+    return {value: record(obj(answer.body)) for value, answer in zip(values, answers, strict=True) if answer}
 
 
 def _repository(args: Args, query: str, **variables: str | int | None) -> Generator[Call, Any, Json]:

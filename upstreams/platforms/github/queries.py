@@ -1,31 +1,34 @@
 """The GraphQL queries to GitHub: fields get the names that the REST API has for them, where it has them."""
 
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
 _ACTOR = """
   login avatar_url: avatarUrl html_url: url type: __typename
   ... on User { id: databaseId }
   ... on Bot { id: databaseId }
 """
 
-PROFILE = """
-query ($login: String!) {
-  user: repositoryOwner(login: $login) {
-    type: __typename login avatar_url: avatarUrl html_url: url
-    ... on User {
-      id: databaseId name bio company location blog: websiteUrl
-      twitter_username: twitterUsername created_at: createdAt
-      followers { totalCount }
-      following { totalCount }
-      public_repos: repositories(privacy: PUBLIC, ownerAffiliations: OWNER) { totalCount }
-      public_gists: gists(privacy: PUBLIC) { totalCount }
-    }
-    ... on Organization {
-      id: databaseId name bio: description location blog: websiteUrl
-      twitter_username: twitterUsername created_at: createdAt
-      public_repos: repositories(privacy: PUBLIC, ownerAffiliations: OWNER) { totalCount }
-    }
+_PROFILE_FIELDS = """
+  type: __typename login avatar_url: avatarUrl html_url: url
+  ... on User {
+    id: databaseId name bio company location blog: websiteUrl
+    twitter_username: twitterUsername created_at: createdAt
+    followers { totalCount }
+    following { totalCount }
+    public_repos: repositories(privacy: PUBLIC, ownerAffiliations: OWNER) { totalCount }
+    public_gists: gists(privacy: PUBLIC) { totalCount }
   }
-}
+  ... on Organization {
+    id: databaseId name bio: description location blog: websiteUrl
+    twitter_username: twitterUsername created_at: createdAt
+    public_repos: repositories(privacy: PUBLIC, ownerAffiliations: OWNER) { totalCount }
+  }
 """
+
+PROFILE = f"query ($login: String!) {{ user: repositoryOwner(login: $login) {{ {_PROFILE_FIELDS} }} }}"
 
 REPOSITORY = """
 query ($owner: String!, $name: String!) {
@@ -70,14 +73,33 @@ _ISSUE_FIELDS = f"""
   reactions {{ totalCount }}
 """
 
+_NUMBERED = f"""
+  issue: issueOrPullRequest(number: $number) {{
+    type: __typename
+    ... on Issue {{ {_ISSUE_FIELDS} id: databaseId state state_reason: stateReason }}
+    ... on PullRequest {{ {_ISSUE_FIELDS} pull_state: state }}
+  }}
+"""
 ISSUE = f"""
 query ($owner: String!, $name: String!, $number: Int!) {{
-  repository(owner: $owner, name: $name) {{
-    issue: issueOrPullRequest(number: $number) {{
-      type: __typename
-      ... on Issue {{ {_ISSUE_FIELDS} id: databaseId state state_reason: stateReason }}
-      ... on PullRequest {{ {_ISSUE_FIELDS} pull_state: state }}
-    }}
-  }}
+  repository(owner: $owner, name: $name) {{ {_NUMBERED} }}
 }}
 """
+
+
+def profiles(count: int) -> str:
+    """The query for so many accounts: `one_0` is of the variable `login_0`."""
+    return _several(count, {"login": "String!"}, f"repositoryOwner(login: $login) {{ {_PROFILE_FIELDS} }}")
+
+
+def issues(count: int) -> str:
+    """The query for so many issues: `one_0` is of the variables `owner_0`, `name_0` and `number_0`."""
+    types = {"owner": "String!", "name": "String!", "number": "Int!"}
+    return _several(count, types, f"repository(owner: $owner, name: $name) {{ {_NUMBERED} }}")
+
+
+def _several(count: int, types: Mapping[str, str], field: str) -> str:
+    """A field so many times, each with variables of its own."""
+    declared = ", ".join(f"${name}_{place}: {type_}" for place in range(count) for name, type_ in types.items())
+    fields = (f"one_{place}: " + re.sub(r"\$\w+", rf"\g<0>_{place}", field) for place in range(count))
+    return f"query ({declared}) {{ {' '.join(fields)} }}"

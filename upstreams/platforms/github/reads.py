@@ -51,6 +51,20 @@ ISSUE_URL = Param(
     pattern=rf"{_PLAIN}/\d{{1,15}}",
     problem="must name an issue, such as https://github.com/python/cpython/issues/1",
 )
+COMMENT_URL = Param(
+    "url",
+    "The comment's address.",
+    "https://github.com/PyGithub/PyGithub/issues/28#issuecomment-5453167",
+    type="url",
+    required=True,
+    fold=True,
+    forms=(
+        rf"github\.com/(?!(?:{_OWN_PAGES})/)({_OWNER})/({_NAME})/(?:issues|pull)/(\d{{1,15}})(?:/[^#?]*)?(?:\?[^#]*)?"
+        r"#issuecomment-(\d{1,15})(?:\D.*)?",
+    ),
+    pattern=rf"{_PLAIN}/\d{{1,15}}/\d{{1,15}}",
+    problem="must name a comment, such as https://github.com/python/cpython/issues/1#issuecomment-2",
+)
 QUERY = Param("query", "What to search for; GitHub's qualifiers work.", "structured concurrency", required=True)
 ISSUE_SORT = Param(
     "sort", "Order; best match when absent.", "created", choices=("created", "updated", "comments", "reactions")
@@ -67,15 +81,22 @@ FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
 REPOS, RELEASES, ISSUES, COMMENTS = (Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of))
 
 
-def _issue_path(issue: str) -> str:
+def issue_path(issue: str) -> str:
+    """The path of an issue below that of all repositories."""
     owner, name, number = issue.split("/")
     return f"{owner}/{name}/issues/{number}"
 
 
-ISSUE = Get("/repos/{+issue}", issue=made(_issue_path, ISSUE_URL))
+def _comment_path(comment: str) -> str:
+    owner, name, _, number = comment.split("/")
+    return f"{owner}/{name}/issues/comments/{number}"
+
+
+ONE_COMMENT = Get("/repos/{+comment}", comment=made(_comment_path, COMMENT_URL))
+ISSUE = Get("/repos/{+issue}", issue=made(issue_path, ISSUE_URL))
 SEARCH_ISSUES = Get("/search/issues", q=QUERY, sort=ISSUE_SORT).via("search")
 _README = Get("/repos/{+repo}/readme", repo=REPO_URL).via(accepts="json or text")
-ISSUE_COMMENTS = Get("/repos/{+issue}/comments", issue=made(_issue_path, ISSUE_URL))
+ISSUE_COMMENTS = Get("/repos/{+issue}/comments", issue=made(issue_path, ISSUE_URL))
 _TOP_ISSUES = Get("/search/issues", sort="reactions").via("search")
 
 

@@ -131,6 +131,15 @@ comment_of = record_map(
     published_at=read.instant("created_at"),
 )
 """A comment of an issue, whose number the request alone tells."""
+
+
+def _issue_in(comment: str | None) -> str | None:
+    """The number of the issue in a comment's canonical name."""
+    return comment and comment.split("/")[-2]
+
+
+lone_comment_of = comment_of.with_fields(post_id=of(_issue_in, read.given("url")))
+"""A comment that was asked for by its address, which tells the issue."""
 release_of = record_map(
     release,
     id=read.ident("id"),

@@ -6,6 +6,7 @@ from functools import partial
 
 from upstreams.model.archetypes import (
     AUTHOR,
+    COMMENT,
     COMMENT_LIST,
     POST,
     POST_LIST,
@@ -19,8 +20,26 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.platforms.gitlab import reads
-from upstreams.platforms.gitlab.reads import GROUP, HANDLE, HOST, KEYED, OF_TICKET, PAGED, PROJECT, REPO, TICKET
-from upstreams.platforms.gitlab.records import author_of, issue_of, merge_request_of, release_of, repository_of
+from upstreams.platforms.gitlab.reads import (
+    GROUP,
+    HANDLE,
+    HOST,
+    KEYED,
+    OF_TICKET,
+    PAGED,
+    PROJECT,
+    REMARK,
+    REPO,
+    TICKET,
+)
+from upstreams.platforms.gitlab.records import (
+    author_of,
+    issue_of,
+    merge_request_of,
+    note_of,
+    release_of,
+    repository_of,
+)
 
 QUERY = Param("query", "What to search for, in names and paths.", "parser", required=True)
 ORDER_BY = Param(
@@ -98,6 +117,7 @@ PLATFORM = Platform(
             located=TICKET,
             description="The system's own notes, of changed labels and such, are left out: a page may be short.",
         ),
+        single("comment", "One comment on an issue.", COMMENT, reads.ONE_NOTE, note_of, located=REMARK),
         listing(
             "search",
             "Projects by query.",

@@ -61,6 +61,26 @@ ISSUE_URL = Param(
     pattern=rf"[^/]+/{_PATH}/\d{{1,10}}",
     problem="must be the address of an issue, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1",
 )
+NOTE = Param(
+    "note",
+    "The comment: its project, a hash, the issue's number, a slash and its own.",
+    "gitlab-org/gitlab#1/2345",
+    length_max=300,
+    fold=True,
+    pattern=rf"{_PATH}#\d{{1,10}}/\d{{1,15}}",
+    problem="must be an issue and a number, such as gitlab-org/gitlab#1/2345",
+)
+NOTE_URL = Param(
+    "url",
+    "The comment's address, which says the host too.",
+    "https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_2345",
+    type="url",
+    length_max=500,
+    fold=True,
+    forms=(rf"([^/:@]+)/({_LAZY_PATH})(?:/-)?/(?:issues|work_items)/(\d+)(?:[/?][^#]*)?#note_(\d+)(?:\D.*)?",),
+    pattern=rf"[^/]+/{_PATH}/\d{{1,10}}/\d{{1,15}}",
+    problem="must be the address of a comment, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_2345",
+)
 HANDLE = Param(
     "handle", "The account's login.", "dzaporozhets", required=True, length_max=255, strip="@",
     fold=True,
@@ -78,16 +98,21 @@ KEYED = ByLink("id_before", "page", size="per_page")
 
 PROJECT = Located(HOST, REPO, REPO_URL)
 TICKET = Located(HOST, ISSUE, ISSUE_URL)
+REMARK = Located(HOST, NOTE, NOTE_URL)
 
 
 def _part(number: int, issue: str | None) -> str | None:
-    """The project of an issue, or its number there, of either parameter."""
-    return issue and re.split(r"[/#](?=\d+$)", issue)[number]
+    """The project of an issue, or its number there, of either parameter; the number of a comment behind these."""
+    return issue and re.split(r"[/#](?=\d+$|\d+/\d+$)", issue)[number]
 
 
 OF_TICKET = {"repo": made(partial(_part, 0), ISSUE), "number": made(partial(_part, 1), ISSUE)}
 NOTES = Pages(note_of, PAGED)
 _NOTES = Get("/projects/{repo}/issues/{number}/notes", sort="asc", order_by="created_at", **OF_TICKET)
+ONE_NOTE = Get(
+    "/projects/{repo}/issues/{number}/notes/{note}",
+    **{name: made(partial(_part, place), NOTE) for place, name in enumerate(("repo", "number", "note"))},
+)
 _USERS = Get("/users", username=HANDLE)
 _USER = Get("/users/{user}").via(optional=True)
 

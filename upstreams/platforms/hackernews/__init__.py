@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import listing, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.params import AddressForm, limit
@@ -12,6 +12,7 @@ from upstreams.platforms.hackernews import elsewhere, reads
 from upstreams.platforms.hackernews.records import author_of, post_of
 
 _NO_NUMBERS = ("engagement.likes", "engagement.replies")
+_LEAN_AUTHOR = ("author.avatar_url", "author.display_name", "author.verified")
 _ALGOLIAS = "While Firebase is away Algolia lists them: it knows the newest a little later, and its list is longer."
 _FIREBASES = "While Algolia is away Firebase tells of it"
 
@@ -66,17 +67,20 @@ PLATFORM = Platform(
             COMMENT_LIST,
             reads.comments,
             (reads.STORY_ID, reads.LIMIT),
-            never=(
-                "author.avatar_url",
-                "author.display_name",
-                "author.verified",
-                *_NO_NUMBERS,
-                "flags.pinned",
-                "total",
-            ),
+            never=(*_LEAN_AUTHOR, *_NO_NUMBERS, "flags.pinned", "total"),
             description=f"A story's comments, each with the replies to it. {_FIREBASES}, comment by comment: then they "
             "come in the site's order, and a warning says so where a page has more than 300 with their replies.",
             fallbacks=(Fallback("firebase", elsewhere.comments),),
+        ),
+        single(
+            "comment",
+            "One comment, with the replies to it.",
+            COMMENT,
+            reads.COMMENT,
+            reads.lone_comment_of,
+            never=(*_LEAN_AUTHOR, *_NO_NUMBERS, "flags.pinned"),
+            description=f"One comment, with the replies to it. {_FIREBASES}, comment by comment and without its story.",
+            fallbacks=(Fallback("firebase", elsewhere.comment),),
         ),
         Endpoint(
             "profile",

@@ -15,7 +15,15 @@ from upstreams.model.fields import Json, ident, obj
 from upstreams.model.paging import ByPage
 from upstreams.model.params import Args
 from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps
-from upstreams.platforms.hackernews.reads import HANDLE, LEVELS_MAX, arrived, left_out, numbers, only_story
+from upstreams.platforms.hackernews.reads import (
+    HANDLE,
+    LEVELS_MAX,
+    arrived,
+    left_out,
+    lone_comment_of,
+    numbers,
+    only_story,
+)
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _COMMENTS_MAX = 300
@@ -47,6 +55,14 @@ def story(args: Args) -> Steps:
     """One story, poll or job by Firebase."""
     item = yield from _story_asked_for(args)
     return Single(post_of(item))
+
+
+def comment(args: Args) -> Steps:
+    """One comment by Firebase, item by item; its story is not told."""
+    answer = yield _item(int(args.text("id")))
+    item = obj(answer.body)
+    threads = yield from _threads(_kids(item))
+    return Single(lone_comment_of({**item, "children": threads.trees}), threads.warnings)
 
 
 def _story_asked_for(args: Args) -> Generator[Call, Any, Json]:

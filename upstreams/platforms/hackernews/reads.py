@@ -81,6 +81,16 @@ STORY_ID = Param(
     pattern=r"\d{1,20}",
     problem="must be a story's number, such as 8863",
 )
+COMMENT_ID = Param(
+    "id",
+    "The comment's number, or its address.",
+    "2921983",
+    required=True,
+    length_max=200,
+    forms=STORY_ID.forms,
+    pattern=r"\d{1,20}",
+    problem="must be a comment's number, such as 2921983",
+)
 HANDLE = Param("handle", "The account's name.", "pg", required=True, length_max=64, strip="@")
 LIMIT = limit(100)
 SEARCH = Get(
@@ -92,6 +102,7 @@ SEARCH = Get(
 )
 HITS = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits"), "hits")
 ITEM = Get("/items/{id}", id=STORY_ID)
+COMMENT = Get("/items/{id}", id=COMMENT_ID)
 _USER = Get("/users/{name}", name=HANDLE)
 _JOINED = Get("/user/{name}.json", name=HANDLE).via("firebase", optional=True)
 
@@ -111,6 +122,15 @@ def only_story(item: Json) -> Json:
 def story_of(item: Json) -> Record:
     """A story, poll or job."""
     return post_of(only_story(item))
+
+
+def lone_comment_of(item: Json) -> Record:
+    """A comment that was asked for by its number, with the replies to it."""
+    if ident(item, "id") is None:
+        raise UnexpectedBody("an item was due")
+    if text(item, "type") != "comment":
+        raise NotFound("This number is not a comment's.")
+    return comment_of(item, None, LEVELS_MAX)
 
 
 def comments(args: Args) -> Steps:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, Archetype
+from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST, Archetype
 from upstreams.model.calls import Get, made
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.maps import RecordMap
 from upstreams.model.params import at_host
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.lemmy.reads import (
+    COMMENT_ID,
     COMMENT_SORT,
     COMMUNITY,
     HANDLE,
@@ -16,6 +17,7 @@ from upstreams.platforms.lemmy.reads import (
     NAME,
     NEW_SORT,
     OLD_SORT,
+    ONE_COMMENT,
     ONE_POST,
     POST_ID,
     QUERY,
@@ -31,6 +33,7 @@ from upstreams.platforms.lemmy.records import (
     author_of,
     comment_of,
     community_of,
+    one_comment_of,
     one_community_of,
     one_post_of,
     post_of,
@@ -58,6 +61,7 @@ def _search(resource: str, summary: str, record: RecordMap, archetype: Archetype
 
 _ABSENT = (
     "couldnt_find_post",
+    "couldnt_find_comment",
     "couldnt_find_person",
     "couldnt_find_community",
     "couldnt_find_object",
@@ -117,6 +121,14 @@ PLATFORM = Platform(
                 "comments",
             ),
             located=ONE_POST,
+        ),
+        single_of(
+            "comment",
+            "One comment.",
+            one_comment_of,
+            archetype=COMMENT,
+            calls=(Get("/comment", id=COMMENT_ID), Get("/comment", id=COMMENT_ID)),
+            located=ONE_COMMENT,
         ),
         single_of(
             "profile",

@@ -49,6 +49,16 @@ POST_URL = Param(
     pattern=r"[^/]+/\d{1,18}",
     problem="must be the address of a post, such as https://lemmy.world/post/10237528",
 )
+COMMENT_ID = Param("id", "The comment's number on the instance.", "6543210", pattern=r"\d{1,18}")
+COMMENT_URL = Param(
+    "url",
+    "The comment's address, on whichever host.",
+    "https://lemmy.world/comment/6543210",
+    type="url",
+    forms=(r"([^/]+)/(?:comment|post/\d{1,18})/(\d{1,18})(?:/.*)?",),
+    pattern=r"[^/]+/\d{1,18}",
+    problem="must be the address of a comment, such as https://lemmy.world/comment/6543210",
+)
 SCOPE = Param("scope", "Of all hosts, or of this one.", "local", default="all", choices=("all", "local"))
 _TOP_S = {"top_day": 86_400, "top_week": 604_800, "top_month": 2_592_000, "top_year": 31_536_000}
 SORT = Param(
@@ -92,6 +102,7 @@ OLD_SORT, NEW_SORT, SPAN_S = made(in_capitals, SORT), made(_order, SORT), made(_
 
 
 ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
+ONE_COMMENT = Located(INSTANCE, COMMENT_URL, COMMENT_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
 
 

@@ -123,3 +123,4 @@ one_community_of = community_of.inside("community_view").with_fields(
     id=of(_unless_gone, read.ident("community_view.community.id"), "community_view.community.deleted")
 )
 one_post_of = post_of.inside("post_view")
+one_comment_of = comment_of.inside("comment_view")

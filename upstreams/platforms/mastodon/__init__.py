@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from upstreams.model.archetypes import ANALYTICS, AUTHOR, AUTHOR_LIST, COMMENT_LIST, POST, POST_LIST, Archetype
+from upstreams.model.archetypes import ANALYTICS, AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST, Archetype
 from upstreams.model.calls import Get, Pages, listing, single
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.maps import RecordMap, Rows
@@ -13,7 +13,7 @@ from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.platforms.mastodon import reads
 from upstreams.platforms.mastodon.reads import HANDLE, INSTANCE, ONE_POST, POST_ID, USER_ID
-from upstreams.platforms.mastodon.records import author_of, comment_of, link_of, post_of, profile_of, trend_of
+from upstreams.platforms.mastodon.records import author_of, comment_of, link_of, post_of, profile_of, reply_of, trend_of
 
 NO_REPLIES = Param("exclude_replies", "Whether to leave replies out.", "true", type="boolean")
 NO_BOOSTS = Param("exclude_reblogs", "Whether to leave boosts out.", "true", type="boolean")
@@ -73,6 +73,7 @@ PLATFORM = Platform(
         _of_account("followers", "An account's followers.", "followers", author_of),
         _of_account("following", "The accounts that an account follows.", "following", author_of),
         single("post", "One post.", POST, Get("/v1/statuses/{id}", id=POST_ID), post_of, located=ONE_POST),
+        single("comment", "One reply.", COMMENT, Get("/v1/statuses/{id}", id=POST_ID), reply_of, located=ONE_POST),
         _of_post(
             "post/comments",
             "The replies to a post, parents first: 60 of them at most.",

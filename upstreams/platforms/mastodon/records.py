@@ -33,6 +33,12 @@ def _unless_suspended(number: str | None, suspended: Any) -> str | None:
     return number
 
 
+def _unless_first(number: str | None, parent: str | None) -> str | None:
+    if parent is None:
+        raise NotFound("This post answers none.")
+    return number
+
+
 def _line(name: str | None, value: str | None) -> str | None:
     """A profile's field as one line."""
     return ": ".join([piece for piece in (name, value) if piece]) or None
@@ -106,6 +112,8 @@ comment_of = record_map(
     replies_count=read.count("replies_count"),
     published_at=_CREATED,
 )
+reply_of = comment_of.with_fields(id=of(_unless_first, _NUMBER, read.ident("in_reply_to_id")), post_id=read.NEVER)
+"""A reply that was asked for, which does not tell of the post that all of it is below."""
 link_of = record_map(
     post,
     id=read.text("url"),

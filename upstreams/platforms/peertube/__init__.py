@@ -8,6 +8,7 @@ from upstreams.model.archetypes import (
     AUTHOR_LIST,
     COLLECTION,
     COLLECTION_LIST,
+    COMMENT,
     COMMENT_LIST,
     POST,
     POST_LIST,
@@ -78,6 +79,26 @@ def _located(what: str, example: str, path: str) -> Located:
 
 VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", r"w(?!/p/)|videos/watch(?!/playlist/)|videos/embed")
 PLAYLIST = _located("playlist", "w/p/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7", "w/p|video-playlists|videos/watch/playlist")
+_THREAD_ID = rf"{_ID}/\d{{1,18}}"
+THREAD = Located(
+    INSTANCE,
+    Param(
+        "url",
+        "The address of a comment on the video itself, on whichever host.",
+        "https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
+        type="url",
+        forms=(rf"([^/]+)/(?:w|videos/watch)/({_ID});threadId=(\d{{1,18}})(?:[/;].*)?",),
+        pattern=rf"[^/]+/{_THREAD_ID}",
+        problem="must be the address of a comment, such as https://framatube.org/w/kkGMgK9ZtnKf;threadId=34293",
+    ),
+    Param(
+        "id",
+        "The video's id on the instance, a slash and the number of the comment on it.",
+        "kkGMgK9ZtnKfYAgnEtQxbv/34293",
+        pattern=_THREAD_ID,
+        problem="must be a video's id and a comment's number, such as kkGMgK9ZtnKfYAgnEtQxbv/34293",
+    ),
+)
 COMMENT_ID = Param("comment_id", "The number of the comment on the video.", "34293", required=True, pattern=r"\d{1,18}")
 LANGUAGE = Param(
     "language",
@@ -92,6 +113,7 @@ _CLOSED = ("private", "internal", "password", "authenticate", "blocklisted")
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
 _REPLIES = Get("/videos/{id}/comment-threads/{thread}", id=VIDEO.name, thread=COMMENT_ID)
+_THREAD = Get("/videos/{id}/comment-threads/{thread}")
 _CAPTIONS = Get("/videos/{id}/captions", id=VIDEO.name)
 _NO_CAPTIONS = "no_captions"
 
@@ -99,6 +121,14 @@ _NO_CAPTIONS = "no_captions"
 def _replies(args: Args) -> Steps:
     answer = yield _REPLIES.at(args)
     return Page(replies_of(rows(obj(answer.body).get("children")), args.values))
+
+
+def _comment(args: Args) -> Steps:
+    video, _, thread = args.text("id").partition("/")
+    answer = yield _THREAD.at(args, id=video, thread=thread)
+    body, values = obj(answer.body), {**args.values, "id": video}
+    told = comment_of(part(body, "comment"), values)
+    return Single({**told, "replies": replies_of(rows(body.get("children")), values)})
 
 
 def _transcript(args: Args) -> Steps:
@@ -167,6 +197,14 @@ PLATFORM = Platform(
             Get("/videos/{id}/comment-threads", id=VIDEO.name),
             Pages(comment_of, _PAGED, "data"),
             located=VIDEO,
+        ),
+        Endpoint(
+            "video/comment",
+            "One comment on a video itself, with the replies to it.",
+            COMMENT,
+            _comment,
+            located=THREAD,
+            never=("engagement.likes", "flags.pinned", "author.verified"),
         ),
         Endpoint(
             "video/comment/replies",

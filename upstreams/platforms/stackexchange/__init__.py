@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Member, Pages, Secret, listing, single
 from upstreams.model.endpoint import Platform
 from upstreams.model.maps import Rows
@@ -42,6 +42,16 @@ QUESTION_ID = Param(
     pattern=r"\d{1,20}",
     problem="must be a number, such as 11227809",
 )
+ANSWER_ID = Param(
+    "id",
+    "The answer's number.",
+    "11227902",
+    required=True,
+    length_max=300,
+    forms=(rf"{_SITES}/a/(\d+)(?:/.*)?", rf"{_SITES}/q(?:uestions)?/\d+/[^/?#]+/(\d+)(?:[/?#].*)?"),
+    pattern=r"\d{1,20}",
+    problem="must be a number, such as 11227902",
+)
 USER_ID = Param(
     "user_id",
     "The account's number on the site.",
@@ -61,6 +71,12 @@ SITE = Param(
     fold=True,
 )
 
+_SITE_FORMS = (r"(?P<site>(?:meta\.)?mathoverflow\.net)", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com")
+_PAGES_OF = {
+    "question": r"q(?:uestions)?/(?P<id>\d+)(?:/.*)?",
+    "answer": r"(?:a/|q(?:uestions)?/\d+/[^/?#]+/)(?P<id>\d+)(?:[/?#].*)?",
+    "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
+}
 _PAGES_WITHOUT_KEY = 25
 """Pages of one list that Stack Exchange serves to those who send no key."""
 _IDS = re.compile(r"/[0-9](?:[0-9;]|%3B)*(?=/|$)")
@@ -97,11 +113,8 @@ PLATFORM = Platform(
         "stackapps.com",
         "stackexchange.com",
     ),
-    address_forms=(
-        AddressForm("question", r"(?P<site>(?:meta\.)?mathoverflow\.net)/q(?:uestions)?/(?P<id>\d+)(?:/.*)?"),
-        AddressForm("question", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com/q(?:uestions)?/(?P<id>\d+)(?:/.*)?"),
-        AddressForm("profile", r"(?P<site>(?:meta\.)?mathoverflow\.net)/u(?:sers)?/(?P<user_id>\d+)(?:/.*)?"),
-        AddressForm("profile", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com/u(?:sers)?/(?P<user_id>\d+)(?:/.*)?"),
+    address_forms=tuple(
+        AddressForm(resource, f"{site}/{page}") for resource, page in _PAGES_OF.items() for site in _SITE_FORMS
     ),
     title="Stack Exchange",
     sources={"api": "https://api.stackexchange.com/2.3"},
@@ -142,6 +155,15 @@ PLATFORM = Platform(
             _get("/questions/{id}/answers", id=QUESTION_ID, sort="votes", order="desc"),
             _COMMENTS,
             role="comments",
+        ),
+        single(
+            "answer",
+            "One answer; the accepted one is pinned.",
+            COMMENT,
+            _get("/answers/{id}", id=ANSWER_ID),
+            comment_of,
+            at="items[0]",
+            many=many(ANSWER_ID, 100, _get("/answers/{id}", pagesize=100), Rows(comment_of, "items"), apart=";"),
         ),
         listing(
             "question/comments",

@@ -6,16 +6,19 @@ Without a key its feeds tell of a channel, of its last videos and of a playlist'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 
-from upstreams.model.archetypes import AUTHOR, COMMENT_LIST, POST, POST_LIST
-from upstreams.model.calls import Get, Pages, listing, made
+from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.calls import Get, Pages, listing, made, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
 from upstreams.model.fields import part, parts, text
+from upstreams.model.maps import Rows
 from upstreams.model.paging import ByToken, Once
+from upstreams.model.paging.many import many
 from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.model.steps import Answer
@@ -52,7 +55,7 @@ VIDEO_IDS = Param(
     problem="must be up to 50 ids with commas between, such as D-lhorsDlUQ,hDeuSfo_Ys0",
 )
 ORDER = Param("order", "Order of the comments.", "newest", default="top", choices=("top", "newest"))
-COMMENT = Param(
+PARENT = Param(
     "continuationToken",
     "The id of the comment.",
     "UgyZ1jqkHKYvi1-ruOZ4AaABAg",
@@ -60,6 +63,8 @@ COMMENT = Param(
     pattern=r"[\w.-]{6,200}",
     problem="must be a comment's id, such as UgyZ1jqkHKYvi1-ruOZ4AaABAg",
 )
+_COMMENT_FORMS = (rf"{reads.HOSTS}/watch/?\?(?:[^#]*&)?lc=([\w.-]+)(?:[&#].*)?",)
+COMMENT_ID = replace(PARENT, name="id", description="The comment's id, or its address.", forms=_COMMENT_FORMS)
 _KEY = ("key",)
 _FEW = "Without the operator's key, or with its units spent, it tells of the last 15, and less of each."
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
@@ -167,6 +172,9 @@ def _spelled(known: dict[str, str]) -> Callable[[str | None], str | None]:
     return lambda choice: known.get(choice or "")
 
 
+_said = partial(Get, "/comments", part="snippet", textFormat="plainText")
+
+
 PLATFORM = Platform(
     slug="youtube",
     hosts=("youtube.com", "youtube-nocookie.com", "youtu.be"),
@@ -246,11 +254,21 @@ PLATFORM = Platform(
             Pages(thread_of, _COMMENTS, "items"),
             needs=_KEY,
         ),
+        single(
+            "video/comment",
+            "One comment on a video.",
+            COMMENT,
+            _said(id=COMMENT_ID),
+            comment_of,
+            at="items[0]",
+            needs=_KEY,
+            many=many(COMMENT_ID, 50, _said(maxResults=50), Rows(comment_of, "items"), needs=_KEY),
+        ),
         listing(
             "video/comment/replies",
             "The replies to a comment.",
             COMMENT_LIST,
-            Get("/comments", part="snippet", textFormat="plainText", parentId=COMMENT),
+            _said(parentId=PARENT),
             Pages(comment_of, _COMMENTS, "items"),
             needs=_KEY,
         ),
@@ -259,16 +277,15 @@ PLATFORM = Platform(
             "search",
             "Videos by query.",
             reads.search,
-            *(QUERY, UPLOADED, SORT_BY, REGION, EXTRAS, *FOUND.params()),
+            QUERY,
+            UPLOADED,
+            SORT_BY,
+            REGION,
+            EXTRAS,
+            *FOUND.params(),
             needs=_KEY,
         ),
-        _videos(
-            "search/hashtag",
-            "Videos by a hashtag.",
-            reads.hashtag,
-            *(HASHTAG, KIND, *FOUND.params()),
-            needs=_KEY,
-        ),
+        _videos("search/hashtag", "Videos by a hashtag.", reads.hashtag, HASHTAG, KIND, *FOUND.params(), needs=_KEY),
         listing(
             "trending",
             "The videos that are seen the most now in a country.",

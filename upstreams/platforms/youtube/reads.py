@@ -27,12 +27,12 @@ from upstreams.platforms.youtube.records import (
     video_of,
 )
 
-_HOSTS = r"(?:(?:m|music)\.)?youtube(?:-nocookie)?\.com"
+HOSTS = r"(?:(?:m|music)\.)?youtube(?:-nocookie)?\.com"
 CHANNEL_ID = Param(
     "channelId",
     "The channel's id.",
     "UC_x5XG1OV2P6uZZ5FSM9Ttw",
-    forms=(rf"{_HOSTS}/channel/([\w-]+)(?:/.*)?",),
+    forms=(rf"{HOSTS}/channel/([\w-]+)(?:/.*)?",),
     pattern=r"[\w-]{6,40}",
     problem="must be a channel's id, such as UC_x5XG1OV2P6uZZ5FSM9Ttw",
 )
@@ -42,7 +42,7 @@ HANDLE = Param(
     "GoogleDevelopers",
     strip="@",
     fold=True,
-    forms=(rf"{_HOSTS}/@([^/]+)(?:/.*)?",),
+    forms=(rf"{HOSTS}/@([^/]+)(?:/.*)?",),
     pattern=r"[^\s/?#@,]{1,60}",
     problem="must be a handle, such as GoogleDevelopers",
 )
@@ -51,14 +51,14 @@ CHANNEL_URL = Param(
     "The channel's address.",
     "https://youtube.com/channel/UC_x5XG1OV2P6uZZ5FSM9Ttw",
     type="url",
-    forms=(rf"{_HOSTS}/channel/([\w-]+)(?:/.*)?", rf"{_HOSTS}/(@[^/]+)(?:/.*)?", rf"{_HOSTS}/(user/[\w-]+)(?:/.*)?"),
+    forms=(rf"{HOSTS}/channel/([\w-]+)(?:/.*)?", rf"{HOSTS}/(@[^/]+)(?:/.*)?", rf"{HOSTS}/(user/[\w-]+)(?:/.*)?"),
     pattern=r"UC[\w-]{6,40}|@[^\s/?#@,]{1,60}|user/[\w-]{1,60}",
     problem="must be the address of a channel, such as https://www.youtube.com/@GoogleDevelopers",
 )
 VIDEO_ID = r"[\w-]{6,16}"
 _VIDEO_FORMS = (
-    rf"{_HOSTS}/watch/?\?(?:[^#]*&)?v=([\w-]+)(?:[&#].*)?",
-    rf"{_HOSTS}/(?:shorts|live|embed|v|e)/([\w-]+)(?:/.*)?",
+    rf"{HOSTS}/watch/?\?(?:[^#]*&)?v=([\w-]+)(?:[&#].*)?",
+    rf"{HOSTS}/(?:shorts|live|embed|v|e)/([\w-]+)(?:/.*)?",
     r"youtu\.be/([\w-]+)(?:/.*)?",
 )
 VIDEO_URL = Param(
@@ -83,7 +83,7 @@ PLAYLIST = Param(
     "The playlist's id, or its address.",
     "PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
     required=True,
-    forms=(rf"{_HOSTS}/[a-z]+/?\?(?:[^#]*&)?list=([\w-]+)(?:[&#].*)?",),
+    forms=(rf"{HOSTS}/[a-z]+/?\?(?:[^#]*&)?list=([\w-]+)(?:[&#].*)?",),
     pattern=r"[\w-]{6,60}",
     problem="must be a playlist's id, such as PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
 )
@@ -95,7 +95,7 @@ HASHTAG = Param(
     required=True,
     strip="#",
     fold=True,
-    forms=(rf"{_HOSTS}/hashtag/([^/]+)(?:/.*)?",),
+    forms=(rf"{HOSTS}/hashtag/([^/]+)(?:/.*)?",),
     pattern=r"[^\s/?#]+",
     problem="must be one word, such as python",
 )

@@ -139,6 +139,10 @@ ROUTES: tuple[SandboxRoute, ...] = (
         lambda request: SandboxReply(invented.issue(_name(request), int(request.found["number"]))),
     ),
     _guarded("/repos/{owner}/{repo}/issues/{number}/comments", _comments),
+    _guarded(
+        "/repos/{owner}/{repo}/issues/comments/{id}",
+        lambda request: SandboxReply(invented.known_comment(_name(request), int(request.found["id"]))),
+    ),
     _guarded("/search/issues", _issue_search),
     _guarded("/search/repositories", _repo_search),
     _guarded("/search/users", _user_search),

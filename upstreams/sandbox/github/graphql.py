@@ -34,16 +34,32 @@ def answer(request: SandboxRequest) -> SandboxReply:
     if "broken" in subject:
         return SandboxReply({"message": "Server Error"}, 502)
     if "throttled" in subject:
-        return _failed(None, "RATE_LIMITED", "API rate limit exceeded for user ID 1.")
-    (root,) = _fields_of(request.json["query"])
-    if "missing" in subject:
-        return _failed({root.key: None}, "NOT_FOUND", f"Could not resolve to what {subject} names.")
-    found = _account(variables["login"]) if "login" in variables else _repository(variables)
-    return SandboxReply({"data": {root.key: _selected(root.inner, found)}})
+        errors = [{"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}]
+        return SandboxReply({"data": None, "errors": errors})
+    roots = _fields_of(request.json["query"])
+    found = {root.key: _found(root, _variables_of(root, variables)) for root in roots}
+    absent: list[Invented] = [
+        {"type": "NOT_FOUND", "path": [name], "message": "Could not resolve to what it names."}
+        for name, node in found.items()
+        if node is None
+    ]
+    return SandboxReply({"data": found, **({"errors": absent} if absent else {})})
 
 
-def _failed(data: Any, kind: str, message: str) -> SandboxReply:
-    return SandboxReply({"data": data, "errors": [{"type": kind, "message": message}]})
+def _found(root: _Field, variables: Mapping[str, Any]) -> Invented | None:
+    if "missing" in " ".join(map(str, variables.values())):
+        return None
+    node = _account(variables["login"]) if "login" in variables else _repository(variables)
+    selected: Invented = _selected(root.inner, node)
+    return selected
+
+
+def _variables_of(root: _Field, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The variables of one of several fields: `owner_3` is the owner of `one_3`."""
+    _, mark, place = root.key.rpartition("one_")
+    return {
+        name.removesuffix(f"_{place}"): one for name, one in variables.items() if not mark or name.endswith(f"_{place}")
+    }
 
 
 def _fields_of(query: str) -> tuple[_Field, ...]:

@@ -199,8 +199,16 @@ def _reactions(rng: Random) -> Invented:
 
 def comment(full_name: str, number: int, place: int) -> Invented:
     """The comment at a place of an issue's list."""
-    rng = seeded("github", "comment", full_name, number, place)
-    id_ = rng.randrange(10**10)
+    return _comment(full_name, number, seeded("github", "comment", full_name, number, place).randrange(10**10))
+
+
+def known_comment(full_name: str, comment_id: int) -> Invented:
+    """The comment of an id, which does not tell its issue here."""
+    return _comment(full_name, comment_id % 1_000 + 1, comment_id)
+
+
+def _comment(full_name: str, number: int, id_: int) -> Invented:
+    rng = seeded("github", "comment", full_name, id_)
     created = _iso(rng)
     return {
         "id": id_,

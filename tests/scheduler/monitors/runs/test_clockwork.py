@@ -361,10 +361,12 @@ async def test_a_slot_can_be_run_by_hand_and_only_once(quick: Desk, autojump_clo
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     async with desk.clock() as clock:
-        first = await clock.run_slot(monitor.id, EPOCH + HOUR)
+        first, begun_now = await clock.run_slot(monitor.id, EPOCH + HOUR)
+        meanwhile = await clock.run_slot(monitor.id, EPOCH + HOUR)
         await trio.sleep(1)
-        again = await clock.run_slot(monitor.id, EPOCH + HOUR)
+        again, begun_again = await clock.run_slot(monitor.id, EPOCH + HOUR)
         assert (first.status, again.status, again.id) == ("running", "ok", first.id)
+        assert (begun_now, meanwhile[1], begun_again) == (True, False, False)
         await trio.sleep(2 * HOUR + 60)
         with pytest.raises(MonitorUnknown):
             await clock.run_slot("mon_none")

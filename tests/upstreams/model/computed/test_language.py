@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.model.computed import category_of
-from upstreams.model.computed.language import language_of
+from upstreams.model.computed.language import language_and_category, language_of
+from upstreams.model.computed.scores import READ_MAX, scores_of, values_of
+from upstreams.model.computed.small_words import SMALL_WORDS
 
 ENGLISH = "This is a plain sentence in English about nothing at all"
 SENTENCES = {
@@ -84,3 +86,22 @@ def test_no_text_makes_trouble(first: str, second: str) -> None:
     tag = language_of(first + ENGLISH + second)
     assert tag is None or tag.isascii()
     assert category_of(first + second)
+
+
+def test_a_text_that_begins_with_what_is_no_sentence_is_read_on() -> None:
+    addresses = "https://example.com/a/page " * (READ_MAX // 27 + 1)
+    assert language_of(addresses + ENGLISH) == "en"
+    assert language_of(addresses * 2 + ENGLISH) is None
+
+
+@given(st.lists(st.sampled_from(["song", "recipe", "python", "and", "AI/ML", "coach,", "Élan"]), max_size=12))
+def test_the_category_is_the_same_whether_the_language_is_looked_for_or_not(words: list[str]) -> None:
+    text = " ".join(words)
+    assert language_and_category(text)[1] == category_of(text)
+
+
+@pytest.mark.parametrize("tag", SMALL_WORDS)
+def test_no_score_of_what_is_read_runs_into_the_next_one(tag: str) -> None:
+    word = min(SMALL_WORDS[tag].split(), key=len)
+    scores, _ = scores_of((f"{word} " * READ_MAX)[:READ_MAX])
+    assert max(values_of(scores)) < 2**15

@@ -1,0 +1,187 @@
+"""Fills a store with settled misses of many accounts, as the product would have entered them."""
+
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bench.core.tasks import run_side_by_side
+from bench.peers.shared_servers import open_postgres
+from bench.scenarios.growth import CREDITS
+from billing.accounts.accounts import Accounts
+from billing.accounts.balances import Balances
+from billing.archive.days import DAY_S, month_of
+from billing.archive.months import make_months
+from billing.journal import REQUEST
+from gateway.config.ids import id_maker
+from gateway.node.stores import MIGRATIONS
+from storage.opening import open_store
+from storage.postgres.link import open_link
+from storage.store import Store, Tx
+
+SQLITE: Final = "sqlite"
+POSTGRESQL: Final = "postgresql"
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+MADE_AT_ONCE: Final = 1_000
+SQLITE_ROWS: Final = 1_000_000
+"""Rows of a statement; on PostgreSQL one may take three seconds."""
+POSTGRES_ROWS: Final = 20_000
+CACHE_KIB: Final = 262_144
+MONTH_DAYS: Final = 30
+PIECES: Final = 100
+"""The most hours that usage has rows in, one for each account, wherever the misses lie."""
+
+ADD_ENDPOINT: Final = "INSERT INTO endpoints (platform, path) VALUES ('github', '/v1/github/bench') RETURNING id"
+_COLUMNS: Final = "id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place"
+_VALUES: Final = f"""{REQUEST}, account, :endpoint, 1, ms * 1000, 5000, {CREDITS} - turn - 1, {CREDITS} - turn - 1,
+    turn + 2"""
+_MISSED: Final = """
+SELECT number, number / :accounts AS turn, number % :accounts + 1 AS account,
+    :began_ms + number * :span_ms / :rows AS ms FROM counted
+"""
+PAIRS: Final = "CREATE TEMP TABLE pairs (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL)"
+# The bytes of an id are put together from pairs: this SQLite turns no number into bytes.
+FILL_SQLITE: Final = f"""
+WITH RECURSIVE counted (number) AS (SELECT :first UNION ALL SELECT number + 1 FROM counted WHERE number + 1 < :end),
+missed AS ({_MISSED})
+INSERT INTO journal ({_COLUMNS})
+SELECT CAST(p1.bytes || p2.bytes || p3.bytes || zeroblob(6) || p4.bytes || p5.bytes AS BLOB), {_VALUES}
+FROM missed JOIN pairs AS p1 ON p1.number = ms >> 32 JOIN pairs AS p2 ON p2.number = ms >> 16 & 65535
+JOIN pairs AS p3 ON p3.number = ms & 65535 JOIN pairs AS p4 ON p4.number = missed.number >> 16
+JOIN pairs AS p5 ON p5.number = missed.number & 65535
+"""
+FILL_POSTGRES: Final = f"""
+WITH counted (number) AS (SELECT generate_series(:first, :end - 1)), missed AS ({_MISSED})
+INSERT INTO journal ({_COLUMNS})
+SELECT substring(int8send(ms) FROM 3) || int4send(0) || substring(int4send(0) FROM 3) || int4send(number::int),
+    {_VALUES} FROM missed
+"""
+# Of the numbers from one to the other, those whose rows are the account's.
+FILL_USAGE: Final = """
+INSERT INTO usage (account, hour, endpoint, key, calls, credits, refunds, failures)
+SELECT number, :hour, :endpoint, 0, calls, calls, 0, 0 FROM (
+    SELECT number, (:end - number + :accounts) / :accounts - (:first - number + :accounts) / :accounts AS calls
+    FROM accounts
+) AS counted WHERE calls > 0
+"""
+MOVE_ACCOUNTS: Final = "UPDATE accounts SET balance = balance - :each, place = place + :each, version = version + 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Misses:
+    """So many settled misses of each of so many accounts, spread over a time."""
+
+    each: int
+    accounts: int
+    began_ms: int
+    span_ms: int
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.each * self.accounts
+
+    @property
+    def words(self) -> dict[str, int]:
+        """All of this, for statements."""
+        of_time = {"began_ms": self.began_ms, "span_ms": self.span_ms}
+        return {"each": self.each, "accounts": self.accounts, "rows": self.rows, **of_time}
+
+    def steps(self, rows: int) -> Iterator[dict[str, int]]:
+        """Their numbers in steps."""
+        for first in range(0, self.rows, rows):
+            yield {"first": first, "end": min(first + rows, self.rows)}
+
+    def hours(self) -> Iterator[dict[str, int]]:
+        """The hours that usage counts them in: each that they begin in, or some of very many."""
+        pieces = max(1, min(PIECES, self.span_ms // HOUR_MS))
+        for piece in range(pieces):
+            first, end = (self.rows * number // pieces for number in (piece, piece + 1))
+            yield {"hour": (self.began_ms + self.span_ms * piece // pieces) // HOUR_MS, "first": first, "end": end}
+
+
+@asynccontextmanager
+async def open_databases(engine: str, folder: Path) -> AsyncIterator[Callable[[str], str]]:
+    """Gives the address of a new database by its name, in `folder` for as long as the block runs.
+
+    On PostgreSQL everybody must be able to enter the folder, since root may not run the server.
+    """
+    if engine == SQLITE:
+        with TemporaryDirectory(prefix="sluice-bench-volume-", dir=folder) as own:
+            yield lambda name: f"sqlite:///{own}/{name}.db"
+        return
+    async with open_postgres(folder) as url:
+        yield partial(_new_schema, url)
+
+
+def _new_schema(url: str, name: str) -> str:
+    with closing(open_link(url, name="sluice-bench")) as link:
+        link.queue(f"CREATE SCHEMA {name}")
+        link.fetch()
+    return f"{url}?options=-c%20search_path%3D{name}"
+
+
+async def make_store(url: str, misses: Misses) -> float:
+    """Make a store with the misses; gives the seconds that filling it took. On PostgreSQL their months are made too."""
+    async with open_store(url, MIGRATIONS) as store:
+        made = Accounts(store, Balances(store), now=time.time, make_id=id_maker(time.time, Random(1)))
+        for first in range(0, misses.accounts, MADE_AT_ONCE):
+            one = partial(made.create, "Bench", credits=CREDITS)
+            await run_side_by_side(*[one] * min(MADE_AT_ONCE, misses.accounts - first))
+        for day in range(0, misses.span_ms // DAY_MS, MONTH_DAYS):
+            await make_months(store, misses.began_ms / 1000 + day * DAY_S)
+        began = time.perf_counter()
+        if url.startswith(POSTGRESQL):
+            await _fill_postgres(store, misses)
+    if url.startswith(SQLITE):
+        fill_sqlite(Path(url.removeprefix("sqlite:///")), misses)
+    return time.perf_counter() - began
+
+
+def this_month_ms() -> int:
+    """The begin of this month, from which on a new store has months."""
+    return month_of(time.time()) * DAY_MS
+
+
+def fill_sqlite(file: Path, misses: Misses) -> None:
+    """Enter the misses of accounts whose last row so far is their welcome, and move the accounts on."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        for pragma in (f"cache_size = -{CACHE_KIB}", "synchronous = OFF"):
+            database.execute(f"PRAGMA {pragma}")
+        database.execute(PAIRS)
+        database.executemany("INSERT INTO pairs VALUES (?, ?)", ((n, n.to_bytes(2, "big")) for n in range(1 << 16)))
+        (endpoint,) = database.execute(ADD_ENDPOINT).fetchone()
+        # Entries of an index come one after another if it is made last: row by row they take three times as long.
+        ((index,),) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'journal_of_account'").fetchall()
+        database.execute("DROP INDEX journal_of_account")
+        known = {**misses.words, "endpoint": endpoint}
+        for step in misses.steps(SQLITE_ROWS):
+            database.execute(FILL_SQLITE, known | step)
+        database.execute(index)
+        for step in misses.hours():
+            database.execute(FILL_USAGE, known | step)
+        database.execute(MOVE_ACCOUNTS, known)
+
+
+async def _fill_postgres(store: Store, misses: Misses) -> None:
+    """As `fill_sqlite`, beside whoever else writes."""
+    ((endpoint,),) = await store.write(lambda tx: tx.all(ADD_ENDPOINT))
+    known = {**misses.words, "endpoint": endpoint}
+    for sql, steps in ((FILL_POSTGRES, misses.steps(POSTGRES_ROWS)), (FILL_USAGE, misses.hours())):
+        for step in steps:
+            await store.write(partial(_run, sql, known | step))
+    await store.write(partial(_run, MOVE_ACCOUNTS, known))
+
+
+def _run(sql: str, words: dict[str, int], tx: Tx) -> None:
+    """Run a statement with its named parameters written out, as constants of PostgreSQL."""
+    for word in sorted(words, key=len, reverse=True):
+        sql = sql.replace(f":{word}", f"{words[word]}::bigint")
+    tx.run(sql)

@@ -1,0 +1,33 @@
+"""Days and months of the journal, and the ids of its rows that belong to them."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+DAY_MS: Final = 86_400_000
+DAY_S: Final = 86_400
+_BEGIN: Final = date(1970, 1, 1)
+
+
+def first_id(day: int) -> bytes:
+    """The id that is not above any of the day."""
+    return (day * DAY_MS).to_bytes(6, "big")
+
+
+def day_of(id_: bytes) -> int:
+    """The day of a row, in days since 1970; far away for an id that is its own text."""
+    return int.from_bytes(id_[:6], "big") // DAY_MS
+
+
+def date_of(day: int) -> date:
+    """The day's date."""
+    return _BEGIN + timedelta(days=day)
+
+
+def month_of(at: float) -> int:
+    """The first day of the month of an instant, in Unix seconds."""
+    return (datetime.fromtimestamp(at, UTC).date().replace(day=1) - _BEGIN).days
+
+
+def following_month(first: int) -> int:
+    """The first day of the month behind the one that begins with `first`."""
+    return (((date_of(first) + timedelta(days=31)).replace(day=1)) - _BEGIN).days

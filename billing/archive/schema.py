@@ -1,0 +1,83 @@
+"""The tables of the archive: its files, what stays behind for them, and the months of the journal."""
+
+from typing import Final
+
+from billing.archive.days import first_id, following_month, month_of
+from billing.archive.months import make, months_from
+from storage.migrations import Schema
+
+# What rows that are not in the journal any more, or never were, add to the sums by which an account is verified.
+OPENINGS = """
+CREATE TABLE openings (
+    account INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    issued BIGINT NOT NULL,
+    spent BIGINT NOT NULL,
+    postings BIGINT NOT NULL,
+    chain BIGINT NOT NULL,
+    PRIMARY KEY (account, day)
+) {clustered}
+"""
+# The files of the archive (see `billing.archive.files`), and how much of each has left the journal.
+ARCHIVES = """
+CREATE TABLE archives (
+    number BIGINT NOT NULL PRIMARY KEY,
+    day INTEGER NOT NULL,
+    name TEXT NOT NULL UNIQUE,
+    row_count BIGINT NOT NULL CHECK (row_count > 0),
+    digest TEXT NOT NULL,
+    chain TEXT NOT NULL,
+    until_id BYTEA NOT NULL,
+    removed BIGINT NOT NULL CHECK (removed BETWEEN 0 AND row_count),
+    removed_to BIGINT NOT NULL
+)
+"""
+# The months of the journal that have a partition each, where the database has partitions; days since 1970. Of one whose
+# days are being archived, days below `copied_to` are in files. One that is detached is nobody's any more.
+MONTHS = """
+CREATE TABLE journal_months (
+    first INTEGER NOT NULL PRIMARY KEY,
+    until INTEGER NOT NULL CHECK (until > first),
+    copied_to INTEGER CHECK (copied_to BETWEEN first AND until),
+    detached INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1))
+)
+"""
+# Rows that came into a month once its days were being archived; the files of its days are without them.
+LATE = "CREATE TABLE journal_late (id BYTEA NOT NULL PRIMARY KEY) {clustered}"
+# The places of an account's postings of a day, by which lines of its statement are found in the archive.
+PLACES = (
+    "ALTER TABLE openings ADD COLUMN low BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE openings ADD COLUMN high BIGINT NOT NULL DEFAULT 9223372036854775807",
+)
+NOW_AND_NEW: Final = "SELECT {now}, NOT EXISTS (SELECT 1 FROM journal)"
+
+
+def m0008_archives(schema: Schema) -> None:
+    """The files of the archive; rows of the journal may go once a file holds their day."""
+    schema.execute(ARCHIVES)
+    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # whether a row of the journal may go
+    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # they are compared with the day's files
+    schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
+
+
+def m0010_months(schema: Schema) -> None:
+    """The months of the journal; a file's rows are summed up while they may still stand in the month's partition."""
+    schema.execute(MONTHS)
+    schema.execute(LATE)
+    schema.execute("ALTER TABLE archives RENAME COLUMN removed TO summed")
+    schema.execute("ALTER TABLE archives RENAME COLUMN removed_to TO summed_to")
+    for statement in PLACES:
+        schema.execute(statement)
+
+
+def m0011_partitions(schema: Schema) -> None:
+    """The journal's months in partitions, where the database has them: rows that there are stay where they are.
+
+    From this month on where the journal is empty, else from the next one on.
+    """
+    ((now, is_new),) = schema.tx.all(NOW_AND_NEW)
+    begin = month_of(now) if is_new else following_month(month_of(now))
+    tx = schema.partition("journal", below=first_id(begin), late="journal_late")
+    if tx is not None:
+        for month in months_from(begin, now):
+            make(month, tx)

@@ -1,0 +1,172 @@
+"""Tables in partitions by ranges of their ids: how a table becomes one, and how its partitions come and go.
+
+A table that becomes partitioned stays as it is, as the partition `{table}_before` of all ids below the first range, so
+that nothing is copied. Rows that have no partition are kept in `{table}_others`, of which all partitions are copies:
+columns, checks and indexes are its own. An index of the whole table is that of the ids alone.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+import trio
+
+from storage.errors import CommitUnknown, PartitionRefused, StoreUnavailable
+from storage.postgres.link import LinkLost, PostgresLink, open_link
+from storage.postgres.transaction import PostgresTx, translate
+from storage.store import Partition, PartitionTx, T
+
+LOCK_MS: Final = 10
+"""How long a change waits for whoever uses the table, since all later ones wait behind it."""
+CHANGE_MS: Final = 600_000
+MOVED_MAX: Final = 10_000
+
+# No row of `{table}_before` may be above its range. Proved before, beside traffic, so that attaching it looks at none.
+PREPARE: Final = (
+    "DROP TABLE IF EXISTS {table}_others",
+    "CREATE TABLE {table}_others (LIKE {table} INCLUDING ALL)",
+    "ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {table}_is_before",
+)
+FIND_ABOVE: Final = "SELECT 1 FROM {table} WHERE id >= {below} LIMIT 1"
+PROVE: Final = (
+    "ALTER TABLE {table} ADD CONSTRAINT {table}_is_before CHECK (id < {below}) NOT VALID",
+    "ALTER TABLE {table} VALIDATE CONSTRAINT {table}_is_before",
+)
+CONVERT: Final = (
+    "ALTER TABLE {table} RENAME TO {table}_before",
+    "ALTER INDEX {table}_pkey RENAME TO {table}_before_pkey",
+    "DROP TRIGGER {table}_refuses_deletes ON {table}_before",
+    "WITH moved AS (DELETE FROM {table}_before WHERE id >= {below} RETURNING *) "
+    "INSERT INTO {table}_others SELECT * FROM moved",
+    "CREATE TABLE {table} (LIKE {table}_others INCLUDING DEFAULTS INCLUDING CONSTRAINTS) PARTITION BY RANGE (id)",
+    "ALTER TABLE {table} ADD PRIMARY KEY (id)",
+    "ALTER TABLE {table} ATTACH PARTITION {table}_before FOR VALUES FROM (MINVALUE) TO ({below})",
+    "ALTER TABLE {table}_before DROP CONSTRAINT IF EXISTS {table}_is_before",
+    "ALTER TABLE {table} ATTACH PARTITION {table}_others DEFAULT",
+    """
+    CREATE TRIGGER {table}_refuses_deletes BEFORE DELETE ON {table}
+    FOR EACH ROW EXECUTE FUNCTION {table}_refuses_deletes()
+    """,
+    """
+    CREATE FUNCTION {table}_notes_late() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO {late} (id) VALUES (NEW.id); RETURN NULL; END $$
+    """,
+)
+# Triggers of statements are those of the table that the statement names, so each partition has its own.
+REFUSE_CHANGES: Final = """
+CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR TRUNCATE ON {name}
+FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
+"""
+COUNT_APART: Final = """
+SELECT COUNT(*) FROM (SELECT 1 FROM {table}_others WHERE id >= ? AND id < ? LIMIT {limit}) AS apart
+"""
+MAKE: Final = "CREATE TABLE {name} (LIKE {table}_others INCLUDING ALL)"
+MOVE_APART: Final = (
+    "ALTER TABLE {table}_others DISABLE TRIGGER {table}_refuses_deletes",
+    "WITH moved AS (DELETE FROM {table}_others WHERE id >= {begin} AND id < {end} RETURNING *) "
+    "INSERT INTO {name} SELECT * FROM moved",
+    "ALTER TABLE {table}_others ENABLE TRIGGER {table}_refuses_deletes",
+)
+ATTACH: Final = "ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({begin}) TO ({end})"
+NOTE_INSERTS: Final = """
+CREATE TRIGGER {table}_notes_late AFTER INSERT ON {name} FOR EACH ROW EXECUTE FUNCTION {table}_notes_late()
+"""
+CLOSE: Final = "LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"
+DETACH: Final = "ALTER TABLE {table} DETACH PARTITION {name}"
+DROP: Final = "DROP TABLE {name}"
+
+
+class PostgresPartitionTx(PostgresTx):
+    """A transaction that changes partitions (see `storage.store.PartitionTx`)."""
+
+    __slots__ = ()
+
+    def add_partition(self, part: Partition) -> None:
+        """Make it as a copy of the table that keeps rows apart, and move those over that are its own."""
+        count = COUNT_APART.format(table=part.table, limit=MOVED_MAX + 1)
+        ((apart,),) = self.all(count, (part.begin, part.end))
+        if apart > MOVED_MAX:
+            raise PartitionRefused(f"{part.table}_others has more than {MOVED_MAX} rows of {part.name}")
+        statements = (MAKE, *(MOVE_APART if apart else ()), ATTACH, REFUSE_CHANGES)
+        for statement in statements:
+            self._define(statement, part)
+
+    def note_inserts(self, part: Partition) -> None:
+        """By a trigger, for which whoever is just writing into it is waited for."""
+        self._define(NOTE_INSERTS, part)
+
+    def close_table(self, table: str) -> None:
+        """Lock it."""
+        self.run(CLOSE.format(table=table))
+
+    def detach_partition(self, part: Partition) -> None:
+        """Take it from its table, which looks at no row."""
+        self._define(DETACH, part)
+
+    def drop_partition(self, part: Partition) -> None:
+        """Remove its files."""
+        self._define(DROP, part)
+
+    def _define(self, statement: str, part: Partition) -> None:
+        """Statements that define tables take no parameters."""
+        begin, end = literal(part.begin), literal(part.end)
+        self.run(statement.format(table=part.table, name=part.name, begin=begin, end=end))
+
+
+class PostgresPartitions:
+    """Changes of partitions in a database (see `storage.store.Partitions`)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def change(self, fn: Callable[[PartitionTx], T]) -> T:
+        """Run `fn` in a transaction of a connection of its own, which is closed behind it."""
+        return await trio.to_thread.run_sync(self._change, fn)
+
+    def _change(self, fn: Callable[[PartitionTx], T]) -> T:
+        try:
+            link = open_link(self._url, name="sluice-partitions", statement_ms=CHANGE_MS, lock_ms=LOCK_MS)
+        except psycopg.OperationalError as exc:
+            raise StoreUnavailable(f"the database cannot be reached: {str(exc).strip()}") from exc
+        try:
+            link.queue("BEGIN")
+            result = fn(PostgresPartitionTx(link))
+            _commit(link)
+            return result
+        except (psycopg.Error, LinkLost) as exc:
+            raise translate(exc) from exc
+        finally:
+            link.close()
+
+
+def convert(link: PostgresLink, table: str, *, below: bytes, late: str) -> PartitionTx:
+    """Make a table of a migration, which is under way on `link`, one that has partitions.
+
+    Whatever kills it before the last step leaves the table as it was; then the next run begins again.
+    """
+    tx = PostgresPartitionTx(link)
+    words = {"table": table, "below": literal(below), "late": late}
+    for statement in PREPARE:
+        tx.run(statement.format(**words))
+    if tx.one(FIND_ABOVE.format(**words)) is None:
+        for statement in PROVE:
+            tx.run(statement.format(**words))
+            _commit(link)
+            link.queue("BEGIN")
+    for statement in (*CONVERT, REFUSE_CHANGES):
+        tx.run(statement.format(**words, name=table))
+    tx.run(REFUSE_CHANGES.format(table=table, name=f"{table}_others"))
+    return tx
+
+
+def literal(value: bytes) -> str:
+    """A value within a statement."""
+    return f"'\\x{value.hex()}'::bytea"
+
+
+def _commit(link: PostgresLink) -> None:
+    link.queue("COMMIT")
+    try:
+        link.fetch()
+    except LinkLost as exc:
+        raise CommitUnknown(f"the connection was lost during a commit: {exc}") from exc

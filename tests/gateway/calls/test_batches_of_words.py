@@ -1,0 +1,144 @@
+"""Batches of comments and of transcripts (decisions 14): each is read by itself, and says why it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.node import open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.gateway.calls.test_batches import NO_RETRIES, STORY, assert_billed, post
+
+COMMENTS, TRANSCRIPTS = "/v1/prism/comment-lookup", "/v1/peertube/transcripts"
+VTT = Told(
+    200, b"WEBVTT\n\n00:01.000 --> 00:02.500\nWhat\n\n00:03.000 --> 00:04.000\nis it?", {"content-type": "text/vtt"}
+)
+
+
+async def test_a_comment_is_found_by_its_address_or_by_its_id_and_its_posts_address(tmp_path: Path) -> None:
+    """Goal: either form reads the same comment, whatever a platform's addresses of comments look like."""
+    pairs: dict[str, tuple[str, str, str]] = {
+        "hackernews": (STORY.format(2921983), STORY.format(2921557), "2921983"),
+        "lemmy": ("https://lemmy.world/comment/6543", "https://lemmy.world/post/12", "6543"),
+        "mastodon": ("https://mastodon.social/@Gargron/103", "https://mastodon.social/@ada/102", "103"),
+        "github": (
+            "https://github.com/python-trio/trio/issues/1#issuecomment-5",
+            "https://github.com/python-trio/trio/issues/1",
+            "5",
+        ),
+        "gitlab": (
+            "https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_5",
+            "https://gitlab.com/gitlab-org/gitlab/-/issues/1",
+            "5",
+        ),
+        "discourse": ("https://meta.discourse.org/p/31", "https://meta.discourse.org/t/how-to/7943", "31"),
+        "stackexchange": ("https://superuser.com/a/5", "https://superuser.com/q/4/how-to", "5"),
+        "peertube": (
+            "https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
+            "https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv",
+            "34293",
+        ),
+        "bluesky": (
+            "https://bsky.app/profile/did:plc:ada/post/3lada",
+            "https://bsky.app/profile/did:plc:bob/post/3lbob",
+            "at://did:plc:ada/app.bsky.feed.post/3lada",
+        ),
+    }
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        by_url = await post(node, COMMENTS, {"urls": [url for url, _, _ in pairs.values()]})
+        items = [{"platform": slug, "post_url": url, "comment_id": id_} for slug, (_, url, id_) in pairs.items()]
+        by_id = await post(node, COMMENTS, {"items": items})
+        first, second = [await assert_billed(node, one) for one in (by_url, by_id)]
+        for slug, one, other in zip(pairs, first["results"], second["results"], strict=True):
+            assert (one["status"], one["credits_used"], one["platform"]) == ("ok", 2, slug), one
+            assert one["record"] == other["record"], slug
+            assert one["record"]["text"] is not None
+        assert by_url.json["credits_used"] == by_id.json["credits_used"] == 2 * len(pairs)
+
+
+async def test_what_is_no_comment_says_so_in_its_row(tmp_path: Path) -> None:
+    items: list[dict[str, Any]] = [
+        {"comment_url": STORY.format(8863)},
+        {"comment_url": STORY.format(90000008863005), "position_hint": {"page": 2}},
+        {"comment_url": "https://github.com/python-trio/trio/issues/1"},
+        {"post_url": STORY.format(8863), "comment_id": "none"},
+        {"platform": "lemmy", "post_url": STORY.format(8863), "comment_id": "5"},
+        {"post_url": "https://t.me/durov/5", "comment_id": "5"},
+        {"post_url": "https://bsky.app/profile/bsky.app/post/3lada", "comment_id": "3lbob"},
+    ]
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        data = await assert_billed(node, await post(node, COMMENTS, {"items": items}))
+        assert [(row["status"], row["ext"].get("reason", "")[:32]) for row in data["results"]] == [
+            ("not_found", ""),
+            ("ok", ""),
+            ("unsupported", "is at GitHub, but of no comment "),
+            ("unsupported", "must be a comment's number, such"),
+            ("unsupported", "is lemmy, but the address is of "),
+            ("unsupported", "telegram has no comment to read"),
+            ("unsupported", "must name a post, such as https:"),
+        ]
+        gone = data["results"][1]["record"]
+        assert (gone["text"], gone["flags"]["deleted"]) == (None, True)
+        assert data["results"][1]["input"] == items[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "items"),
+        ({"urls": ["x"], "items": [{"comment_url": "x"}]}, "items"),
+        ({"urls": ["x"] * 26}, "urls"),
+        ({"items": [{}]}, "items[0]"),
+        ({"items": [{"post_url": "x"}]}, "items[0]"),
+        ({"items": [{"comment_url": "x", "comment_id": "5"}]}, "items[0]"),
+        ({"items": [{"comment_url": "x" * 3_000}]}, "items[0]"),
+    ],
+)
+async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, body: Any, param: str) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, COMMENTS, body)
+        assert (answer.status, answer.json["credits_used"]) == (400, 0)
+        assert answer.json["error"]["details"]["param"] == param
+
+
+async def test_the_words_of_videos_come_as_text_or_in_segments(tmp_path: Path) -> None:
+    tracks = {"data": [{"language": {"id": "fr"}, "fileUrl": "https://framatube.org/a.vtt"}]}
+
+    def script(asked: str) -> Told | None:
+        if asked.endswith("/a.vtt"):
+            return VTT
+        return (
+            told({"data": []} if "silent" in asked else {}, 404 if "gone" in asked else 200)
+            if any(word in asked for word in ("silent", "gone"))
+            else told(tracks)
+        )
+
+    ids = ["spoken", "silent", "gone", "no id at all"]
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = script
+        answer = await post(node, TRANSCRIPTS, {"ids": ids})
+        data = await assert_billed(node, answer)
+        assert answer.json["credits_used"] == 3
+        rows = data["results"]
+        assert [row["status"] for row in rows] == ["ok", "not_found", "not_found", "unsupported"]
+        assert rows[0]["record"] == {"language": "fr", "transcript": "What is it?"}
+        assert rows[1]["ext"] == {"reason": "no_captions"}
+        pieces = await post(node, TRANSCRIPTS, {"ids": ["spoken"], "format": "segments", "language": "FR"})
+        assert pieces.json["data"]["results"][0]["record"]["transcript"] == [
+            {"start_ms": 1_000, "duration_ms": 1_500, "text": "What"},
+            {"start_ms": 3_000, "duration_ms": 1_000, "text": "is it?"},
+        ]
+        other = await post(node, TRANSCRIPTS, {"ids": ["spoken"], "language": "de"})
+        assert other.json["data"]["results"][0]["ext"] == {"reason": "no_captions"}
+
+
+async def test_a_platform_without_an_official_way_to_captions_says_so_for_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answer = await post(node, "/v1/youtube/transcripts", {"ids": ["D-lhorsDlUQ"]})
+        data = await assert_billed(node, answer)
+        (row,) = data["results"]
+        assert (row["status"], row["credits_used"]) == ("unsupported", 0)
+        assert row["ext"]["reason"] == "YouTube offers no official way to a video's transcript"
+        assert node.upstream.requests == []

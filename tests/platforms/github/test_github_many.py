@@ -1,0 +1,93 @@
+"""GitHub's GraphQL for many accounts or issues at once, which batches use where the operator has a token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.fakes.node import open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.gateway.calls.test_batches import PROFILES, STATS, assert_billed, post
+from upstreams.model.params import Args
+from upstreams.platforms.github import graphql
+
+TOKEN: dict[str, Any] = {"defaults": {"retries": 0}, "github": {"token_env": "TEST_TOKEN"}}
+ENVIRON = {"TEST_TOKEN": "a-token-of-tests"}
+ISSUE = "https://github.com/ada/tools/issues/{}"
+NOT_FOUND = {"type": "NOT_FOUND", "message": "Could not resolve."}
+
+
+def node_of(number: int) -> dict[str, Any]:
+    """An issue as GraphQL tells it."""
+    counted = {"totalCount": number}
+    return {"issue": {"type": "Issue", "number": number, "title": "One", "comments": counted, "reactions": counted}}
+
+
+async def test_many_issues_are_one_query_and_tell_the_same_as_one_by_one(tmp_path: Path) -> None:
+    urls = [ISSUE.format(number) for number in range(1, 61)]
+    async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
+        data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
+        assert node.upstream.requests == ["api.github.com/graphql"] * 2, "50 in one query"
+        assert [leg["rows"] for leg in data["legs"]] == [50, 10]
+        for row in data["results"][:3]:
+            single = (await node.get(f"/v1/github/issue?url={row['input']}")).json["data"]["post"]
+            assert row["record"]["engagement"] == single["engagement"]
+            assert row["record"]["id"] == single["id"]
+
+
+async def test_many_accounts_are_one_query_and_those_without_any_are_not_found(tmp_path: Path) -> None:
+    names = ["octocat", "missing-one", "torvalds", "dependabot[bot]"]
+    items = [{"platform": "github", "handle": name} for name in names]
+    async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
+        data = await assert_billed(node, await post(node, PROFILES, {"items": items}))
+        assert [row["status"] for row in data["results"]] == ["ok", "not_found", "ok", "ok"]
+        single = (await node.get("/v1/github/profile?handle=torvalds")).json["data"]["author"]
+        assert data["results"][2]["record"] == single
+
+
+async def test_an_issue_that_moved_is_followed_by_the_other_api(tmp_path: Path) -> None:
+    """Goal: GraphQL says of a moved issue that it is not there; only REST leads to its new place."""
+
+    def script(asked: str) -> Told | None:
+        if asked.endswith("/graphql"):
+            data = {"one_0": node_of(1), "one_1": {"issue": None}, "one_2": None}
+            return told(
+                {"data": data, "errors": [{**NOT_FOUND, "path": ["one_1", "issue"]}, {**NOT_FOUND, "path": ["one_2"]}]}
+            )
+        return told({"number": 77, "title": "Moved", "comments": 5}) if asked.endswith("/issues/2") else told({}, 404)
+
+    urls = [ISSUE.format(1), ISSUE.format(2), "https://github.com/nobody/nothing/issues/3"]
+    async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
+        node.upstream.script = script
+        data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
+        assert [row["status"] for row in data["results"]] == ["ok", "ok", "not_found"]
+        assert data["results"][1]["record"]["engagement"]["comments"] == 5
+        assert [one for one in node.upstream.requests if "/repos/" in one] == [
+            "api.github.com/repos/ada/tools/issues/2",
+        ]
+
+
+async def test_a_quota_that_is_used_up_fails_its_rows_and_costs_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
+        node.upstream.always(told({"data": None, "errors": [{"type": "RATE_LIMITED", "message": "no"}]}))
+        answer = await post(node, STATS, {"urls": [ISSUE.format(1), ISSUE.format(2)]})
+        data = await assert_billed(node, answer)
+        assert {row["status"] for row in data["results"]} == {"failed"}
+        assert answer.json["credits_used"] == 0
+
+
+def test_variables_carry_what_was_named() -> None:
+    """Goal: nothing that a caller names stands in a query."""
+
+    call = next(graphql.issues(["ada/tools/5", "bob/x/6"], Args({})))
+    assert call.json["variables"] == {
+        "owner_0": "ada",
+        "name_0": "tools",
+        "number_0": 5,
+        "owner_1": "bob",
+        "name_1": "x",
+        "number_1": 6,
+    }
+    assert b"ada" not in orjson.dumps(call.json["query"])
