@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
@@ -31,7 +31,7 @@ class Look:
 
     width: int
     height: int
-    scheme: str
+    scheme: Literal["light", "dark"]
     scripted: bool = True
 
 
@@ -49,9 +49,15 @@ class Visit:
     complaints: list[str]
     """Errors of the console: what its policy refuses is among them."""
 
+    def turn(self, look: Look) -> None:
+        """Look at the open page in another way."""
+        self.page.emulate_media(color_scheme=look.scheme)
+        self.page.set_viewport_size(ViewportSize(width=look.width, height=look.height))
+
     def violations(self, rules: Sequence[str] | None = None) -> list[str]:
         """What axe finds that is serious or worse, by all its rules or these."""
-        self.page.evaluate(AXE.read_text())
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text())
         options: dict[str, Any] = {"resultTypes": ["violations"]}
         if rules is not None:
             options["runOnly"] = {"type": "rule", "values": list(rules)}
@@ -88,7 +94,7 @@ def visiting(browser: Browser, look: Look) -> Iterator[Visit]:
     """An empty page."""
     context = browser.new_context(
         viewport=ViewportSize(width=look.width, height=look.height),
-        color_scheme=look.scheme,  # type: ignore[arg-type]  # one of its literals
+        color_scheme=look.scheme,
         java_script_enabled=look.scripted,
     )
     try:
