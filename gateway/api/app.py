@@ -209,8 +209,8 @@ class Api:
                 names, values = _OF_WINDOWS, values + window_values(caller.window)
         if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
             names, values = _CONTENT + names, (reply.content_type, *values)
-        if self._cors is not None and b"origin" in request.headers:
-            more = self._cors.fields(request.headers[b"origin"])
+        if self._cors is not None:
+            more = self._cors.fields(request.headers.get(b"origin", b""))
             names, values = names + more[0], values + more[1]
         return names + reply.headers[0], values + reply.headers[1]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.http.request import Reply, Request
-from gateway.server.http1.fields import NO_FIELDS, Fields, joined
+from gateway.server.http1.fields import Fields, joined
 
 _METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 _HEADERS: Final = (
@@ -18,6 +18,7 @@ _EXPOSED: Final = (
     b"x-next-cursor, x-poll-interval, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, "
     b"x-sluice-overhead-ms"
 )
+_VARIES: Final[Fields] = ((b"vary",), (b"origin",))
 _KEPT_S: Final = b"600"
 """How long a browser may remember what it was allowed."""
 
@@ -36,18 +37,21 @@ class Cors:
         if request.method != "OPTIONS" or b"access-control-request-method" not in headers:
             return None
         if self._allowed(headers.get(b"origin", b"")) is None:
-            return Reply(204, b"", ((b"vary",), (b"origin",)))
+            return Reply(204, b"")
         names = (b"access-control-allow-methods", b"access-control-allow-headers", b"access-control-max-age")
         return Reply(204, b"", (names, (_METHODS, _HEADERS, _KEPT_S)))
 
     def fields(self, origin: bytes) -> Fields:
-        """The headers that let a page of this origin read an answer."""
+        """The headers that let a page of this origin, none where it is empty, read an answer.
+
+        An answer for one origin differs from those for others also where it lets nobody read it: caches must know.
+        """
         allowed = self._allowed(origin)
         if allowed is None:
-            return NO_FIELDS
+            return _VARIES
         names = (b"access-control-allow-origin", b"access-control-expose-headers")
         fields: Fields = names, (allowed, _EXPOSED)
-        return fields if allowed == b"*" else joined(fields, ((b"vary",), (b"origin",)))
+        return fields if self._is_open else joined(fields, _VARIES)
 
     def _allowed(self, origin: bytes) -> bytes | None:
         if self._is_open:

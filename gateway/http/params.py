@@ -52,7 +52,9 @@ _FOREIGN_LIMITS = frozenset(
 _SEPARATORS = re.compile(r"[^a-z0-9]")
 _NEAR = 0.6
 """How alike two names have to be for one to be taken for a misspelling of the other."""
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = re.compile(r"(-?)0*([0-9]+)")
+_DIGITS_MAX = 18
+"""As many fit into 64 bits, whatever they are."""
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -183,15 +185,17 @@ def _value(param: Param, text: str) -> Value:
 
 def _integer(param: Param, text: str) -> int:
     """A whole number; a `limit` above the upstream's maximum is that maximum (spec 4.3, rule 7)."""
-    if _INTEGER.fullmatch(text) is None:
+    if (digits := _INTEGER.fullmatch(text)) is None:
         raise InvalidParam(param.name, f"must be a whole number, such as {param.example}")
-    number = int(text)
+    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one digit more is beyond every bound as they all are
     if param.minimum is not None and number < param.minimum:
         raise InvalidParam(param.name, f"must be at least {param.minimum}")
     if param.maximum is not None and number > param.maximum:
         if param.name == "limit":
             return param.maximum
         raise InvalidParam(param.name, f"must be at most {param.maximum}")
+    if len(digits[2]) > _DIGITS_MAX:
+        raise InvalidParam(param.name, f"has more than {_DIGITS_MAX} digits")
     return number
 
 
