@@ -23,7 +23,7 @@ PAGES = {
     "records": "/docs/records",
     "platform": "/docs/hackernews",
     "endpoint": "/docs/github/repo/issues",
-    "search": "/docs/search?q=comments",
+    "search": "/search?q=comments",
     "status": "/status",
 }
 LOOKS: tuple[tuple[Look, list[str] | None], ...] = (
@@ -161,7 +161,7 @@ def test_a_search_needs_no_javascript(browser: Browser, node: Served) -> None:
         page.goto(node.url)
         page.get_by_role("searchbox").fill("comments hacker news")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/docs/search?q=comments+hacker+news")
+        page.wait_for_url("**/search?q=comments+hacker+news")
         page.get_by_role("link", name="Hacker News: story/comments").click()
         page.wait_for_url("**/docs/hackernews/story/comments")
         assert page.get_by_role("heading", level=1).inner_text() == "Hacker News: story/comments"

@@ -85,7 +85,7 @@ class HtmlPages:
         app.config["PROPAGATE_EXCEPTIONS"] = True
         app.add_url_rule("/", "home", self._home)
         app.add_url_rule("/docs", "index", self._index)
-        app.add_url_rule("/docs/search", "search", self._results)
+        app.add_url_rule("/search", "search", self._results)
         app.add_url_rule("/docs/<path:name>", "page", self._page)
         app.add_url_rule("/status", "status", self._health)
         app.add_url_rule(_MISSING, "missing", self._nowhere)
@@ -113,9 +113,7 @@ class HtmlPages:
 
     async def _results(self) -> Response:
         words = search_words(request.query_string)
-        return await self._shown(
-            "search.html", "/docs/search", "Search", query=words, found=await self._texts.find(words)
-        )
+        return await self._shown("search.html", "/search", "Search", query=words, found=await self._texts.find(words))
 
     async def _page(self, name: str) -> Response:
         page = self._library.pages[f"/docs/{name}"]

@@ -14,6 +14,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation
 
 _EXAMPLE_CHARACTERS: Final = 6_000
+_PAGE: Final = re.compile(r"(?<![\w(/`])/docs/[\w/-]*\w")
 _PYTHON_NAMES: Final = re.compile(r'("(?:\\.|[^"\\])*")|\b(?:true|false|null)\b')
 _SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
@@ -23,7 +24,7 @@ def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
     guide = guides.of(operation)
     parts = [
         f"# {operation.title}",
-        guide["description"],
+        _PAGE.sub(r"[\g<0>](\g<0>)", guide["description"]),
         f"`{operation.method} {operation.path}`",
         _facts(operation, guide),
         *_unavailable(guide),

@@ -32,7 +32,7 @@ FILES: Final[Mapping[str, bytes]] = MappingProxyType(
     }
 )
 """The types of the files beside this one that pages load."""
-OWN: Final = ("/", "/docs", "/docs/search", "/status")
+OWN: Final = ("/", "/docs", "/search", "/status")
 """The pages that have templates of their own."""
 
 
@@ -75,7 +75,7 @@ class Texts:
             path in FILES
             or path in self._fixed
             or path in OWN
-            or path in ("/docs/search.md",)
+            or path in ("/search.md",)
             or self._article(path) is not None
         )
 
@@ -91,7 +91,7 @@ class Texts:
         if path in self._fixed:
             content_type, write = self._fixed[path]
             return MadePage((await trio.to_thread.run_sync(write)).encode(), content_type, live=path == "/status.md")
-        if path == "/docs/search.md":
+        if path == "/search.md":
             lines = "\n".join(words_of(await self.find(search_words(request.query_string))))
             return MadePage(f"# Search\n\n{lines or 'Nothing was found.'}\n".encode(), MARKDOWN, live=True)
         if path.endswith(".md"):

@@ -19,6 +19,7 @@ import trio
 from events.log.kinds import FAMILIES, KINDS
 from gateway.docs.errors import REASONS
 from gateway.docs.pages.reasons import REMEDIES
+from gateway.docs.pages.texts import OWN
 from gateway.http.codes import CODES
 from gateway.http.compression import LEAST_BYTES
 from tests.fakes.calling import Answered
@@ -83,6 +84,7 @@ async def test_every_page_is_reached_by_links_that_lead_somewhere_and_loads_noth
         library = node.node.description.pages._texts.library
         html = {path: links_of(answer) for path, answer in found.items() if b"<!doctype html>" in answer.body}
         assert set(library.pages) <= html.keys()
+        assert not set(library.pages) & set(OWN), "a platform's page would be hidden"
         for path, links in html.items():
             answer = found[path]
             assert len(answer.body) < PAGE_BYTES_MAX, path
@@ -106,7 +108,7 @@ async def test_every_page_has_a_twin_whose_links_lead_to_twins(tmp_path: Path) -
             "/index.md",
             "/docs.md",
             "/status.md",
-            "/docs/search.md?q=x",
+            "/search.md?q=x",
         ]
         texts = {}
         for path in twins:
@@ -179,7 +181,7 @@ async def test_every_reason_has_a_page_with_its_meaning_its_remedy_and_the_calls
 
 async def test_what_people_write_is_never_markup(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        answer = await node.get("/docs/search?q=%3Cscript%3Ealert(1)%3C/script%3E%22", key=None)
+        answer = await node.get("/search?q=%3Cscript%3Ealert(1)%3C/script%3E%22", key=None)
     assert links_of(answer).tags.count("script") == 1, "the page's own"
     assert b"&lt;script&gt;" in answer.body
 
@@ -199,12 +201,12 @@ SEARCHES = {
 async def test_a_search_finds_what_is_meant_first_and_without_a_script(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for words, path in SEARCHES.items():
-            text = (await node.get(f"/docs/search.md?q={words.replace(' ', '+')}", key=None)).body.decode()
+            text = (await node.get(f"/search.md?q={words.replace(' ', '+')}", key=None)).body.decode()
             found = re.findall(r"\]\(([^)]+)\)", text)
             assert path in found[:3], words
-            page = await node.get(f"/docs/search?q={words.replace(' ', '+')}", key=None)
+            page = await node.get(f"/search?q={words.replace(' ', '+')}", key=None)
             assert path in links_of(page).hrefs
-        nothing = await node.get("/docs/search?q=zzzz", key=None)
+        nothing = await node.get("/search?q=zzzz", key=None)
         assert (nothing.status, b"Nothing was found" in nothing.body) == (200, True)
 
 
@@ -212,8 +214,8 @@ KINDS_OF_PAGE = (
     "/",
     "/index.md",
     "/docs",
-    "/docs/search?q=comments",
-    "/docs/search.md?q=comments",
+    "/search?q=comments",
+    "/search.md?q=comments",
     "/docs/api",
     "/docs/errors",
     "/docs/errors/account_gone",
