@@ -17,6 +17,11 @@ ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.iss
     high = CASE WHEN excluded.high > openings.high THEN excluded.high ELSE openings.high END
 """  # noqa: S608 - constants
 
+HAS_LEFT: Final = """NOT EXISTS (
+    SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
+)"""
+"""Of an opening: its rows stand in the journal no more, so that its sums count."""
+
 
 class Opening(NamedTuple):
     """The sums of an account's rows that are in the archive."""

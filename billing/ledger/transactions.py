@@ -4,17 +4,20 @@ A line of the statement is a posting of a journal row or of an open charge: dedu
 is its place in the account's order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Final, Literal, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import trio
 
 from billing.accounts.accounts import read_account
-from billing.journal import BONUS, HOUR_MICROS, PURCHASE, identify, micros, request_text
-from storage.store import Row, Store, Tx
+from billing.archive.files import ArchiveBroken
+from billing.archive.statement import LeftDay, add_left_lines, left_day_of, left_days, left_request_lines, read_sums
+from billing.journal import HOUR_MICROS, identify, micros
+from billing.ledger.lines import Transaction, closed_lines, newest_of, open_lines, place_of
+from storage.store import Store, T, Tx
 
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
@@ -44,6 +47,12 @@ FROM charges JOIN endpoints ON endpoints.id = charges.endpoint WHERE account_id 
 """
 OPEN_OF_REQUEST = f"{OPEN} AND request_id = ?"
 NEWEST = 2**63 - 1
+FILE_READERS: Final = 2
+SUMMED: Final = (
+    "Entries of days that are in the ledger's archive, which cannot be read here, are told as sums by day and "
+    "endpoint, without balances."
+)
+UNREAD: Final = "The request is of a day that is in the ledger's archive, which cannot be read here."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,48 +65,84 @@ class BalanceReport:
     last_7d: int
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """One line of an account's statement; a deduction's `amount` is negative."""
+class Statement(NamedTuple):
+    """Some lines of a statement, the newest first, and what is to be said of them."""
 
-    id: int
-    type: Literal["purchase", "deduction", "refund", "bonus"]
-    amount: int
-    balance_after: int
-    description: str
-    endpoint: str | None
-    platform: str | None
-    request_id: str | None
-    key_id: str | None
-    created_at: float
+    lines: list[Transaction]
+    warnings: tuple[str, ...] = ()
 
 
 class Ledger:
     """Reads of the ledger."""
 
-    def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
-        """`now` gives Unix seconds."""
+    def __init__(self, store: Store, *, now: Callable[[], float], archive: Path | None = None) -> None:
+        """`now` gives Unix seconds; `archive` is the folder of the archive, where this process has it."""
         self._store = store
         self._now = now
+        self._archive = archive
+        self._reading = trio.CapacityLimiter(FILE_READERS)
 
     async def report(self, account_id: str) -> BalanceReport:
         """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown."""
         return await self._store.read(partial(_report, account_id, self._now()))
 
     async def transactions(
-        self, account_id: str, *, limit: int, before: int | None = None, request_id: str | None = None
-    ) -> list[Transaction]:
+        self, account_id: str, *, limit: int, before: int | str | None = None, request_id: str | None = None
+    ) -> Statement:
         """Up to `limit` lines, newest first, older than the line `before`, of one request if one is named.
 
-        How a charge was settled is no line of its own: the deduction has said it already.
+        How a charge was settled is no line of its own: the deduction has said it already. Lines that have left the
+        journal are those of the archive. Where it cannot be read, its days are told as sums, behind all lines.
         """
         if request_id is not None and "\0" in request_id:  # which not every store takes, and no request is called
             await trio.lowlevel.checkpoint()
-            return []
+            return Statement([])
+        if isinstance(before, str):
+            return await self._sums(account_id, [], before=before, newest=NEWEST, limit=limit)
         newest = NEWEST if before is None else before
-        if request_id is None:
-            return await self._store.read(partial(_page, account_id, newest, limit))
-        return await self._store.read(partial(_page_of_request, account_id, request_id, newest, limit))
+        if request_id is not None:
+            return await self._of_request(account_id, request_id, newest, limit)
+        return await self._newest(account_id, newest, limit)
+
+    async def _newest(self, account_id: str, newest: int, limit: int) -> Statement:
+        lines, days = await self._store.read(partial(_page, account_id, newest, limit))
+        if not days:
+            return Statement(lines)
+        if self._archive is None:
+            return await self._sums(account_id, lines, newest=NEWEST, limit=limit)
+        try:
+            read = partial(add_left_lines, self._archive, days, lines, newest=newest, limit=limit)
+            return Statement(await self._read_files(read))
+        except ArchiveBroken:
+            return await self._sums(account_id, lines, newest=newest, limit=limit)
+
+    async def _of_request(self, account_id: str, request_id: str, newest: int, limit: int) -> Statement:
+        lines, day = await self._store.read(partial(_page_of_request, account_id, request_id, newest, limit))
+        if day is None:
+            return Statement(lines)
+        if self._archive is None:
+            return Statement([], (UNREAD,))
+        id_ = identify(request_id)[1]
+        try:
+            read = partial(left_request_lines, self._archive, day, id_, newest=newest, limit=limit)
+            return Statement(await self._read_files(read))
+        except ArchiveBroken:
+            return Statement([], (UNREAD,))
+
+    async def _sums(
+        self, account_id: str, lines: list[Transaction], *, before: str | None = None, newest: int, limit: int
+    ) -> Statement:
+        left = limit - len(lines)
+        if not left:
+            return Statement(lines)
+        read = partial(read_sums, account_id=account_id, before=before, newest=newest, limit=left)
+        sums = await self._store.read(read)
+        return Statement([*lines, *sums], (SUMMED,) if sums else ())
+
+    async def _read_files(self, read: Callable[[], T]) -> T:
+        """On a thread of the store's readers, of which others must be left for who reads the store."""
+        async with self._reading:
+            return await self._store.read(lambda _tx: read())
 
 
 def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
@@ -107,67 +152,22 @@ def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
     return BalanceReport(account.balance, account.held, day + account.held, week + account.held)
 
 
-def _page(account_id: str, newest: int, limit: int, tx: Tx) -> list[Transaction]:
+def _page(account_id: str, newest: int, limit: int, tx: Tx) -> tuple[list[Transaction], list[LeftDay]]:
+    """The lines of the journal and of open charges, and the days that have others among or behind them."""
+    tx.pin("journal")
     rows = {row[1]: row for sql in PAGES for row in tx.all(sql, (account_id, newest, limit))}
-    return _newest(list(rows.values()), tx.all(OPEN, (account_id,)), newest, limit)
+    open_ = open_lines(tx.all(OPEN, (account_id,)))
+    lines = newest_of([*closed_lines(rows.values()), *open_], newest, limit)
+    low = place_of(lines[-1]) if len(lines) == limit else 0
+    return lines, left_days(tx, account_id, low, newest)
 
 
-def _page_of_request(account_id: str, request_id: str, newest: int, limit: int, tx: Tx) -> list[Transaction]:
-    closed = tx.all(OF_REQUEST, (account_id, identify(request_id)[1]))
-    return _newest(closed, tx.all(OPEN_OF_REQUEST, (account_id, request_id)), newest, limit)
-
-
-def _newest(closed: list[Row], open_: list[Row], newest: int, limit: int) -> list[Transaction]:
-    lines = [line for line in chain(_lines(closed), _open_lines(open_)) if line.id < newest]
-    lines.sort(key=lambda line: -line.id)
-    return lines[:limit]
-
-
-def _lines(rows: list[Row]) -> Iterator[Transaction]:
-    for row in rows:
-        kind, id_, taken, refunded, issued, taken_at, closed_at, after, closed, place, refund_place, issued_place = row[
-            :12
-        ]
-        note, path, platform, key_id = row[12:]
-        if kind in (PURCHASE, BONUS):
-            type_: Literal["purchase", "bonus"] = "purchase" if kind == PURCHASE else "bonus"
-            yield Transaction(place, type_, issued, after, note, None, None, None, None, taken_at / 1e6)
-            continue
-        call = _Call(path, platform, request_text(kind, id_) or "", key_id)
-        yield from _taking_lines(_Taking(taken, issued, taken_at, after, place, issued_place), call)
-        if refund_place is not None:
-            yield Transaction(refund_place, "refund", refunded, closed, note, *call, closed_at / 1e6)
-
-
-class _Call(NamedTuple):
-    """The call that a charge was for."""
-
-    path: str
-    platform: str
-    request_id: str
-    key_id: str | None
-
-
-class _Taking(NamedTuple):
-    """How the credits of a charge were taken."""
-
-    taken: int
-    issued: int
-    taken_at: int
-    balance_after: int
-    place: int
-    issued_place: int | None
-
-
-def _open_lines(rows: list[Row]) -> Iterator[Transaction]:
-    for request_id, *taking, path, platform, key_id in rows:
-        yield from _taking_lines(_Taking(*taking), _Call(path, platform, request_id, key_id))
-
-
-def _taking_lines(taking: _Taking, call: _Call) -> Iterator[Transaction]:
-    """The deduction, and the bonus that an unlimited account was given for it."""
-    after, at = taking.balance_after, taking.taken_at / 1e6
-    yield Transaction(taking.place, "deduction", -taking.taken, after, call.path, *call, at)
-    if taking.issued_place is not None:
-        covered = (taking.issued, after + taking.taken, "Unlimited plan", None, None, call.request_id, None, at)
-        yield Transaction(taking.issued_place, "bonus", *covered)
+def _page_of_request(
+    account_id: str, request_id: str, newest: int, limit: int, tx: Tx
+) -> tuple[list[Transaction], LeftDay | None]:
+    """The request's lines; where there are none, the day that may have them."""
+    tx.pin("journal")
+    id_ = identify(request_id)[1]
+    closed = closed_lines(tx.all(OF_REQUEST, (account_id, id_)))
+    lines = newest_of([*closed, *open_lines(tx.all(OPEN_OF_REQUEST, (account_id, request_id)))], newest, limit)
+    return lines, None if lines else left_day_of(tx, account_id, id_)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from billing.archive.openings import HAS_LEFT
 from billing.charges.charge_rows import read_closed
 from billing.ledger import chain
 from storage.store import Tx
@@ -34,11 +35,10 @@ OPEN_SUMS: Final = f"""
 SELECT accounts.number, SUM(credits), SUM(issued), COUNT(*) + COUNT(issued_place), SUM({chain.OPEN})
 FROM charges JOIN accounts ON accounts.id = charges.account_id GROUP BY accounts.number
 """  # noqa: S608 - constants
-OPENINGS: Final = """
-SELECT account, day, issued, spent, postings, chain FROM openings WHERE (account, day) > (?, ?) AND NOT EXISTS (
-    SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
-) ORDER BY account, day LIMIT ?
-"""
+OPENINGS: Final = f"""
+SELECT account, day, issued, spent, postings, chain FROM openings
+WHERE (account, day) > (?, ?) AND {HAS_LEFT} ORDER BY account, day LIMIT ?
+"""  # noqa: S608 - constants
 USED: Final = "SELECT account, SUM(credits) FROM usage GROUP BY account"
 ACCOUNTS: Final = "SELECT number, id, balance, held, place FROM accounts"
 OPEN_IDS: Final = "SELECT request_id FROM charges WHERE request_id > ? ORDER BY request_id LIMIT ?"

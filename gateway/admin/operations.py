@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts, Plan
+from billing.archive.statement import is_sum
 from billing.errors import BillingError, TermsInvalid
 from billing.keys.keys import UNCHANGED, Keys, Unchanged
 from billing.keys.records import KeyRecord
@@ -129,11 +130,13 @@ class Operation:
 class Operations:
     """The operations over one store. A node adds its own, such as `reload`."""
 
-    def __init__(self, accounts: Accounts, keys: Keys, store: Store, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self, accounts: Accounts, keys: Keys, store: Store, ledger: Ledger, *, now: Callable[[], float]
+    ) -> None:
         self._accounts = accounts
         self._keys = keys
         self._store = store
-        self._ledger = Ledger(store, now=now)
+        self._ledger = ledger
         self._now = now
         self._table = {
             "account.create": Operation(AccountCreate, self._create_account),
@@ -190,11 +193,13 @@ class Operations:
 
     async def _list_transactions(self, args: TransactionPage) -> Any:
         await self._accounts.get(args.account)
-        before = None if args.after is None else _line_number(args.after)
+        before = None if args.after is None else _line_before(args.after)
         found = await self._ledger.transactions(
             args.account, limit=args.limit, before=before, request_id=args.request_id
         )
-        return [{**asdict(line), "id": str(line.id), "created_at": iso(line.created_at)} for line in found]
+        if found.warnings and not found.lines:
+            raise OperationRefused(" ".join(found.warnings))
+        return [{**asdict(line), "id": str(line.id), "created_at": iso(line.created_at)} for line in found.lines]
 
     async def _grant(self, args: CreditsGrant) -> Any:
         grant = partial(self._accounts.grant, args.account, args.amount)
@@ -260,7 +265,10 @@ def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
     return sent if isinstance(sent, int) else None
 
 
-def _line_number(text: str) -> int:
+def _line_before(text: str) -> int | str:
+    """The place of a line, or the id of a sum."""
+    if is_sum(text):
+        return text
     if not text.isdecimal() or len(text) > 18:
         raise OperationRefused(f"{text} is no id of a transaction")
     return int(text)

@@ -48,9 +48,17 @@ class Lists:
         return ListPosition(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
 
     async def page(
-        self, request: Request, caller: Caller, items: Sequence[Any], *, place: ListPosition, more: State | None
+        self,
+        request: Request,
+        caller: Caller,
+        items: Sequence[Any],
+        *,
+        place: ListPosition,
+        more: State | None,
+        warnings: Sequence[str] = (),
     ) -> Reply:
         """A page; `more` is where the next one begins, None on the last."""
         cursor = None if more is None else self.signer.seal(place.binding, more)
         pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
-        return await self.replies.free(request, caller, account_fragment(request.path, {"items": items}, pagination))
+        data = {"items": items, "_warnings": warnings} if warnings else {"items": items}
+        return await self.replies.free(request, caller, account_fragment(request.path, data, pagination))

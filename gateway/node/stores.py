@@ -80,7 +80,7 @@ class Stores:
     @property
     def operations(self) -> Operations:
         """A fresh table of the operations over these stores."""
-        operations = Operations(self.accounts, self.keys, self.store, now=self.now)
+        operations = Operations(self.accounts, self.keys, self.store, self.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
         AccountOperations(self.store, self.lifecycle).add_to(operations)
         LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
@@ -142,7 +142,7 @@ async def open_stores(
             keys=keys,
             lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
             charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
-            ledger=Ledger(store, now=now),
+            ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),
             usage=FreeUsage(store, now=now),
             archiver=_archiver(store, config),
             feed=feed,

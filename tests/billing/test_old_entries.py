@@ -15,7 +15,7 @@ import trio
 from billing import old_entries
 from billing.charges.batch_rows import ChargeRequest
 from billing.charges.recovery import recover
-from billing.ledger.transactions import Transaction
+from billing.ledger.lines import Transaction
 from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
 from storage.errors import StoreUnusable
@@ -57,13 +57,13 @@ async def assert_as_before(desk: Desk, ledger: OldLedger) -> None:
         assert (now.balance, now.held) == (account.balance, account.held)
         due = ledger.lines(account)
         read: list[Transaction] = []
-        while page := await desk.ledger.transactions(account.id, limit=7, before=read[-1].id if read else None):
+        while page := (await desk.ledger.transactions(account.id, limit=7, before=read[-1].id if read else None)).lines:
             read += page
         assert read == due
         for line in due[:20]:
             if line.request_id is not None:
                 of_request = [one for one in due if one.request_id == line.request_id]
-                found = await desk.ledger.transactions(account.id, limit=9, request_id=line.request_id)
+                found = (await desk.ledger.transactions(account.id, limit=9, request_id=line.request_id)).lines
                 assert found == of_request
 
 
@@ -95,7 +95,7 @@ async def test_the_account_goes_on_above_its_old_lines(store_url: str) -> None:
             assert (await recover(store, now=desk.now)).credits == held
             charge = await desk.charges.take(desk.request(account.id, account.key, credits=5))
             await desk.charges.close(charge, used=2)
-            lines = await desk.ledger.transactions(account.id, limit=1_000)
+            lines = (await desk.ledger.transactions(account.id, limit=1_000)).lines
             assert lines[-len(ledger.lines(account)) :] == ledger.lines(account)
             assert [line.type for line in lines[:2]] == ["refund", "deduction"]
             old = next(line.request_id for line in lines[::-1] if line.request_id)

@@ -26,6 +26,7 @@ ITEM = {
     "request_id",
     "key_id",
     "created_at",
+    "source",
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from billing.ledger.transactions import Ledger, Transaction
+from billing.ledger.lines import Transaction
+from billing.ledger.transactions import Ledger
 from events.instants import iso
 from gateway.api.paging import Lists
 from gateway.api.responses import Replies, account_fragment
@@ -57,12 +58,17 @@ class Credits:
         found = await self._ledger.transactions(
             caller.key.account_id,
             limit=limit + 1,
-            before=None if place.state is None else int(place.state["id"]),
+            before=None if place.state is None else _line_before(str(place.state["id"])),
             request_id=None if request_id is None else str(request_id),
         )
-        page = found[:limit]
-        more = {"id": page[-1].id} if len(found) > limit else None
-        return await self._lists.page(request, caller, [_item(entry) for entry in page], place=place, more=more)
+        page = found.lines[:limit]
+        more = {"id": str(page[-1].id)} if len(found.lines) > limit else None
+        items = [_item(entry) for entry in page]
+        return await self._lists.page(request, caller, items, place=place, more=more, warnings=found.warnings)
+
+
+def _line_before(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def _item(entry: Transaction) -> dict[str, Any]:
@@ -77,4 +83,5 @@ def _item(entry: Transaction) -> dict[str, Any]:
         "request_id": entry.request_id,
         "key_id": entry.key_id,
         "created_at": iso(entry.created_at),
+        "source": entry.source,
     }

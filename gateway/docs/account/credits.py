@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from gateway.docs.account.fields import Instant, meaning
 from gateway.http.routing import RouteDoc
@@ -26,22 +26,27 @@ class BalanceData(TypedDict):
 class TransactionItem(TypedDict):
     """One entry of the account's statement."""
 
-    id: Annotated[str, meaning("The entry.", "txn_42")]
+    id: Annotated[str, meaning("The entry; a sum's has its day.", "txn_42")]
     type: Literal["purchase", "deduction", "refund", "bonus"]
     amount: Annotated[int, meaning("Credits; a deduction is negative.", -1)]
-    balance_after: Annotated[int, meaning("The balance behind it.", 999)]
+    balance_after: Annotated[int | None, meaning("The balance behind it; null of a sum.", 999)]
     description: Annotated[str | None, meaning("One line on it.", "github/profile")]
     endpoint: Annotated[str | None, meaning("The path that was called.", "/v1/github/profile")]
     platform: Annotated[str | None, meaning("The platform that was called.", "github")]
     request_id: Annotated[str | None, meaning("The request that it belongs to.", "req_01a1fd6f28fd7bba92988ba9")]
     key_id: Annotated[str | None, meaning("The key that was used.", "key_01a1ff6d81bd7442a2cbf7b8f1d3ab3c")]
     created_at: Instant
+    source: Annotated[
+        Literal["journal", "archive", "usage"],
+        meaning("Where it was read: `usage` is the sum of a day whose entries are archived and cannot be read."),
+    ]
 
 
 class TransactionsData(TypedDict):
     """A page of the statement."""
 
     items: list[TransactionItem]
+    _warnings: NotRequired[list[str]]
 
 
 BALANCE: Final = RouteDoc("get_balance", "The account's balance, held credits and latest deductions.", BalanceData)

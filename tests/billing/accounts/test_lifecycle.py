@@ -134,7 +134,7 @@ async def test_a_deleted_account_leaves_its_ledger_and_nothing_that_names_anybod
     assert await desk.store.read(list_deleting) == []
     after = await desk.lifecycle.delete(account)
     assert (after.state, after.balance) == ("deleted", 96)
-    lines = await desk.ledger.transactions(account, limit=10)
+    lines = (await desk.ledger.transactions(account, limit=10)).lines
     assert sum(line.amount for line in lines) == 96
     kept = await desk.store.read(lambda tx: tx.all("SELECT name, sealed, last4, hash FROM keys ORDER BY id"))
     assert kept == [("", "", "", f"erased {key.id}") for key in keys]

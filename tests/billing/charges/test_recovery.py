@@ -30,7 +30,9 @@ async def test_open_charges_are_refunded_in_full_with_their_keys_counters(desk: 
     assert (await after.accounts.get(account.id)).balance == 4990
     assert (await after.keys.get(key.id)).used == 10
     assert (await after.charges.close(cut_off[0], used=2)).credits_used == 0
-    (refund, _deduction) = await after.ledger.transactions(account.id, limit=9, request_id=cut_off[0].request_id)
+    (refund, _deduction) = (
+        await after.ledger.transactions(account.id, limit=9, request_id=cut_off[0].request_id)
+    ).lines
     assert (refund.type, refund.amount, refund.description) == ("refund", 2, "Refund after a crash")
 
 

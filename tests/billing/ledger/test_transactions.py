@@ -17,14 +17,14 @@ async def test_a_new_account_has_a_hundred_welcome_credits(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     assert (account.balance, account.held, account.plan, account.created_at) == (100, 0, "free", EPOCH)
     assert await desk.accounts.get(account.id) == account
-    (line,) = await desk.ledger.transactions(account.id, limit=10)
+    (line,) = (await desk.ledger.transactions(account.id, limit=10)).lines
     assert (line.type, line.amount, line.balance_after, line.description) == ("bonus", 100, 100, "Welcome credits")
 
 
 async def test_an_account_may_begin_with_nothing(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=0, plan="pro", unlimited=True)
     assert (account.balance, account.plan, account.unlimited) == (0, "pro", True)
-    assert await desk.ledger.transactions(account.id, limit=10) == []
+    assert (await desk.ledger.transactions(account.id, limit=10)).lines == []
 
 
 async def test_impossible_terms_are_refused(desk: Desk) -> None:
@@ -57,7 +57,7 @@ async def test_a_statement_pages_backwards_and_hides_settlements(desk: Desk) -> 
     await desk.accounts.grant(account.id, 50, "Starter pack")
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
     await desk.charges.close(charge, used=2)
-    lines = await desk.ledger.transactions(account.id, limit=10)
+    lines = (await desk.ledger.transactions(account.id, limit=10)).lines
     assert [(line.type, line.amount, line.balance_after) for line in lines] == [
         ("refund", 3, 148),
         ("deduction", -5, 145),
@@ -73,13 +73,13 @@ async def test_a_statement_pages_backwards_and_hides_settlements(desk: Desk) -> 
     assert (deduction.request_id, deduction.key_id) == (charge.request_id, key.id)
 
     paged, before = [], None
-    while page := await desk.ledger.transactions(account.id, limit=1, before=before):
+    while page := (await desk.ledger.transactions(account.id, limit=1, before=before)).lines:
         paged += page
         before = page[-1].id
     assert paged == lines
-    of_request = await desk.ledger.transactions(account.id, limit=10, request_id=charge.request_id)
+    of_request = (await desk.ledger.transactions(account.id, limit=10, request_id=charge.request_id)).lines
     assert of_request == lines[:2]
-    assert await desk.ledger.transactions(other.id, limit=10, request_id=charge.request_id) == []
+    assert (await desk.ledger.transactions(other.id, limit=10, request_id=charge.request_id)).lines == []
 
 
 async def test_the_report_counts_recent_deductions_less_their_refunds(desk: Desk) -> None:

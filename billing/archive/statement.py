@@ -1,0 +1,175 @@
+"""The lines of an account's statement that have left the journal: from the archive's files, or as sums by day.
+
+A day's opening says between which places the account's postings of the day lie, and the index of each of the day's
+files which of its members hold them. So a page reads few members, one at a time, from the newest on.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from billing.archive.archives import Archive, read_archives
+from billing.archive.days import DAY_S, date_of, day_of
+from billing.archive.files import ArchiveBroken, ArchivedRow, read_member
+from billing.archive.index import Span, members_with, spans_of
+from billing.archive.openings import HAS_LEFT
+from billing.ledger.lines import Transaction, closed_lines, newest_of, place_of
+from storage.store import Row, Tx
+
+_NUMBER: Final = "(SELECT number FROM accounts WHERE id = ?)"
+READ_NUMBER: Final = f"SELECT {_NUMBER}"
+LEFT_DAYS: Final = f"""
+SELECT day, low, high FROM openings
+WHERE account = {_NUMBER} AND day > 0 AND high > ? AND low < ? AND {HAS_LEFT} ORDER BY high DESC
+"""  # noqa: S608 - constants
+LEFT_SUMS: Final = f"""
+SELECT day, issued, spent FROM openings
+WHERE account = {_NUMBER} AND day > 0 AND day <= ? AND low < ? AND {HAS_LEFT} ORDER BY day DESC LIMIT ?
+"""  # noqa: S608 - constants
+LEFT_USAGE: Final = f"""
+SELECT hour / 24, endpoints.path, endpoints.platform, SUM(calls), SUM(credits)
+FROM usage JOIN endpoints ON endpoints.id = usage.endpoint
+WHERE account = {_NUMBER} AND hour >= ? AND hour < ?
+GROUP BY hour / 24, endpoints.path, endpoints.platform ORDER BY endpoints.path
+"""  # noqa: S608 - constants
+LAST_DAY: Final = 10_000_000
+
+
+class LeftDay(NamedTuple):
+    """A day of an account that has left the journal, its files, and the places between which its postings lie."""
+
+    account: int
+    files: Sequence[Archive]
+    low: int
+    high: int
+
+
+def left_days(tx: Tx, account_id: str, low: int, newest: int) -> list[LeftDay]:
+    """The days with postings above one place and below another, the newest first."""
+    days = tx.all(LEFT_DAYS, (account_id, low, newest))
+    if not days:
+        return []
+    ((number,),) = tx.all(READ_NUMBER, (account_id,))
+    archives = read_archives(tx)
+    return [LeftDay(number, [one for one in archives if one.file.day == day[0]], *day[1:]) for day in days]
+
+
+def left_day_of(tx: Tx, account_id: str, id_: bytes) -> LeftDay | None:
+    """The day of a row of that id, if postings of the account have left the journal with it."""
+    day = day_of(id_)
+    files = [one for one in read_archives(tx) if one.file.day == day and one.left]
+    ((number,),) = tx.all(READ_NUMBER, (account_id,))
+    return LeftDay(number, files, 0, 0) if files and number is not None else None
+
+
+def add_left_lines(
+    folder: Path, days: Sequence[LeftDay], found: list[Transaction], *, newest: int, limit: int
+) -> list[Transaction]:
+    """The newest lines below the place `newest`, of those that were found in the journal and those of the days.
+
+    Raises:
+        ArchiveBroken: a file of the days is not there, or is damaged.
+    """
+    for day in days:
+        if _is_above(found, day.high, limit):
+            break
+        for name, span in _spans(folder, day, newest):
+            if not _is_above(found, span.high, limit):
+                rows = [row for row in _rows_at(folder, name, span.offset) if row.account_number == day.account]
+                found = newest_of([*found, *_lines(rows)], newest, limit)
+    return found
+
+
+def left_request_lines(folder: Path, day: LeftDay, id_: bytes, *, newest: int, limit: int) -> list[Transaction]:
+    """The lines of the account's row of that id.
+
+    Raises:
+        ArchiveBroken: as `add_left_lines`.
+    """
+    text, found = id_.hex(), list[ArchivedRow]()
+    for archive in day.files:
+        for offset in members_with(folder, archive.file.name, id_):
+            if offset < archive.left_to:
+                found += [row for row in _rows_at(folder, archive.file.name, offset) if row.id == text]
+    return newest_of(_lines([row for row in found if row.account_number == day.account]), newest, limit)
+
+
+def read_sums(tx: Tx, account_id: str, *, before: str | None, newest: int, limit: int) -> list[Transaction]:
+    """Sums of the days that have left the journal, the newest first, behind that of the id `before`.
+
+    What stays behind for a day is exact. Usage tells it by endpoint, where it says the same: a charge that was closed
+    on another day than it began counts there on that day.
+    """
+    tx.pin("journal")
+    last, number = (LAST_DAY, -1) if before is None else _read_id(before)
+    days = tx.all(LEFT_SUMS, (account_id, last, newest, limit + 1))
+    if not days:
+        return []
+    used: dict[int, list[Row]] = {}
+    for day, *of_day in tx.all(LEFT_USAGE, (account_id, days[-1][0] * 24, (days[0][0] + 1) * 24)):
+        used.setdefault(day, []).append(tuple(of_day))
+    found = []
+    for day, issued, spent in days:
+        sums = list(_sums_of(day, issued, spent, used.get(day, [])))
+        found += sums[number + 1 :] if day == last else sums
+    return found[:limit]
+
+
+def is_sum(text: str) -> bool:
+    """Whether it is the id of a sum."""
+    try:
+        _read_id(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _sums_of(day: int, issued: int, spent: int, used: Sequence[Row]) -> Iterator[Transaction]:
+    date_, at = date_of(day), float(day * DAY_S)
+    parts = used
+    if sum(row[3] for row in used) != spent:
+        parts = [(None, None, sum(row[2] for row in used), spent)] if spent else []
+    for number, (path, platform, calls, credits_) in enumerate(parts):
+        of_call = (f"{calls} calls on {date_}", path, platform, None, None)
+        yield Transaction(f"{date_}.{number}", "deduction", -credits_, None, *of_call, at, "usage")
+    if issued:
+        text = f"Credits that came in on {date_}"
+        yield Transaction(f"{date_}.{len(parts)}", "purchase", issued, None, text, None, None, None, None, at, "usage")
+
+
+def _read_id(text: str) -> tuple[int, int]:
+    day, _, number = text.partition(".")
+    return (date.fromisoformat(day) - date_of(0)).days, int(number)
+
+
+def _is_above(found: Sequence[Transaction], high: int, limit: int) -> bool:
+    """Whether a page is full of lines that are all above a place."""
+    return len(found) >= limit and place_of(found[-1]) > high
+
+
+def _spans(folder: Path, day: LeftDay, newest: int) -> list[tuple[str, Span]]:
+    """The members of the day's files that hold postings of the account below a place, the newest first."""
+    spans = [
+        (archive.file.name, span)
+        for archive in day.files
+        for span in (spans_of(folder, archive.file.name, day.account) if archive.left else ())
+        if span.offset < archive.left_to and span.low < newest
+    ]
+    return sorted(spans, key=lambda one: -one[1].high)
+
+
+def _rows_at(folder: Path, name: str, offset: int) -> list[ArchivedRow]:
+    member = read_member(folder, name, offset)
+    if member is None:
+        raise ArchiveBroken(f"{folder / name} has no rows at byte {offset}")
+    return member.rows
+
+
+def _lines(rows: Sequence[ArchivedRow]) -> Iterator[Transaction]:
+    for row in rows:
+        id_, amounts = bytes.fromhex(row.id), (row.taken, row.refunded, row.issued, row.taken_at, row.closed_at)
+        places = (row.balance_after, row.balance_closed, row.place, row.refund_place, row.issued_place)
+        yield from closed_lines(
+            [(row.kind, id_, *amounts, *places, row.note, row.endpoint, row.platform, row.key)], "archive"
+        )
