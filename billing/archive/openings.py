@@ -20,7 +20,7 @@ ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.iss
 HAS_LEFT: Final = """NOT EXISTS (
     SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
 )"""
-"""Of an opening: its rows stand in the journal no more, so that its sums count."""
+"""The condition that an opening counts: its rows stand in the journal no more."""
 
 
 class Opening(NamedTuple):
