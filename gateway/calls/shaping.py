@@ -73,6 +73,8 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
         data, pagination = _rows(archetype, result, warnings), _pagination(result, seal)
     else:
         data, pagination = _single(archetype, result, warnings), None
+        if archetype.cursor_at:
+            data[archetype.cursor_at] = None if result.next is None else seal(result.next)
     if warnings:
         data["_warnings"] = list(dict.fromkeys(warnings))
     # a reader's own warnings tell of incomplete upstream data; such answers are never cached (decisions 8)

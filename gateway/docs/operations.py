@@ -154,6 +154,8 @@ class ApiOperation:
     @property
     def paginated(self) -> bool:
         """Whether it answers page by page."""
+        if self.listing is not None:
+            return self.listing.endpoint.archetype.many
         return any(param.name == CURSOR.name for param in self.query)
 
     @property

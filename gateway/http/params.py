@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from events.instants import unix
 from gateway.http.errors import InvalidParam
-from upstreams.model.archetypes.shape import fields_of
+from upstreams.model.archetypes.shape import Archetype, fields_of
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Param, Value
@@ -148,7 +148,12 @@ def common_params(endpoint: Endpoint) -> tuple[Param, ...]:
         fields = replace(FIELDS, example=f"items.{record}.id,items.{record}.url")
         return CURSOR, MAX_CREDITS, DRY_RUN, fields, FORMAT
     example = f"{archetype.key}.id" if archetype.key else fields_of(archetype.make)[0].name
-    return MAX_CREDITS, DRY_RUN, replace(FIELDS, example=example)
+    paged = (_cursor_of(archetype),) if archetype.cursor_at else ()
+    return (*paged, MAX_CREDITS, DRY_RUN, replace(FIELDS, example=example))
+
+
+def _cursor_of(archetype: Archetype) -> Param:
+    return replace(CURSOR, description=f"`{archetype.cursor_at}` of the answer before.")
 
 
 def declared_by(endpoint: Endpoint) -> Declared:

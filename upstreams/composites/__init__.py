@@ -5,6 +5,7 @@ A package a slug, each with `over`, which makes the `Platform` that its endpoint
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
@@ -24,8 +25,15 @@ def composite_slugs() -> tuple[str, ...]:
 
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
     """Return these platforms, and behind them the composites over them."""
-    known = tuple(platforms)
+    known = tuple(map(_with_derived, platforms))
     return (*known, *(import_module(f"{__name__}.{slug}").over(known) for slug in composite_slugs()))
+
+
+def _with_derived(platform: Platform) -> Platform:
+    from upstreams.composites.derived import with_derived  # noqa: PLC0415 - loaded with the platforms
+
+    derived = with_derived(platform)
+    return replace(platform, endpoints=(*platform.endpoints, *derived)) if derived else platform
 
 
 def load_all() -> tuple[Platform, ...]:

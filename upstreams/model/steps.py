@@ -180,6 +180,8 @@ class Single:
     legs: tuple[Leg, ...] = ()
     credits_used: int | None = None
     """The part of a metered price that was used; None: the least of it (`PriceRange`)."""
+    next: State | None = None
+    """Where it goes on, of a composite whose archetype says where that is told (`Archetype.cursor_at`)."""
 
 
 @dataclass(slots=True)

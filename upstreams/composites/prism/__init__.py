@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from upstreams.composites.addresses import Addresses
+from upstreams.composites.legs import playing
+from upstreams.composites.params import several
+from upstreams.composites.prism.accounts import hear, make_card, price_span
 from upstreams.composites.prism.lookup import PAGE_SOURCE, destinations_of, look_up
-from upstreams.model.archetypes import LOOKUP
-from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.archetypes import CREATOR_CARD, LOOKUP, VOICE
+from upstreams.model.endpoint import Endpoint, Platform, PriceRange
 from upstreams.model.params import Param
+from upstreams.model.roles import Role
 
 URL = Param(
     "url",
@@ -23,6 +27,66 @@ _LOOKUP = (
     "own the servers are tried whose software has such addresses (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then "
     "the page's oEmbed. With dry_run=1 it tells the endpoint and calls nobody."
 )
+
+
+HANDLE = Param(
+    "handle",
+    "The account's name; an address of it on a platform does for that one.",
+    "Gargron",
+    required=True,
+    strip="@",
+    length_max=300,
+)
+_USUAL = ("bluesky", "github", "mastodon", "youtube")
+
+
+def accounts_over(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
+    """The endpoints of one name on many platforms."""
+    known = [one for one in playing(platforms, "profile") if _takes_names(one, "profile")]
+    slugs = tuple(one.slug for one in known)
+    usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
+    heard = [one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts")]
+    return (
+        Endpoint(
+            "creator-card",
+            "One name on many platforms: its accounts and their sums.",
+            CREATOR_CARD,
+            partial(make_card, known),
+            (
+                HANDLE,
+                several("platforms", f"Slugs, with commas between; {usual} when absent.", slugs, default=usual),
+                several("include", "What is wanted; both when absent.", ("cards", "totals")),
+            ),
+            price=PriceRange(5, 5 + max(0, len(slugs) - 4), "5, and 1 for each platform above 4.", price_span),
+            cache_ttl_s=900,
+        ),
+        Endpoint(
+            "voice",
+            "What one name says on many platforms.",
+            VOICE,
+            partial(hear, heard),
+            (
+                HANDLE,
+                several(
+                    "platforms",
+                    "Slugs, with commas between; all when absent.",
+                    [one.slug for one in heard],
+                ),
+                several(
+                    "include",
+                    "What is wanted beside the posts of each platform; all when absent.",
+                    ("posts_by_platform", "merged_timeline", "computed"),
+                ),
+            ),
+            tier="advanced",
+            cache_ttl_s=600,
+        ),
+    )
+
+
+def _takes_names(platform: Platform, role: Role) -> bool:
+    endpoint = platform.playing(role)
+    return endpoint is not None and "handle" in endpoint.named_by
 
 
 def over(platforms: tuple[Platform, ...]) -> Platform:
@@ -43,5 +107,6 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 description=_LOOKUP,
                 preview=partial(destinations_of, addresses),
             ),
+            *accounts_over(platforms),
         ),
     )

@@ -32,7 +32,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                     QUERY,
                     several(
                         "platforms",
-                        "Slugs of the platforms to search, with commas between; all when absent.",
+                        "Slugs, with commas between; all when absent.",
                         (one.slug for one in searched),
                     ),
                     limit(25, 10),

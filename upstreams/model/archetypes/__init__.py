@@ -4,6 +4,7 @@ A record holds every field of its archetype; what the upstream did not send is N
 the constructor's arguments, in their order (`locals()`), so that no name is written twice. Each family has a module.
 """
 
+from upstreams.model.archetypes.accounts import CREATOR_CARD, PROFILE_FULL, VOICE
 from upstreams.model.archetypes.analytics import ANALYTICS, analytics, ranked
 from upstreams.model.archetypes.apps import APP, APP_LIST, REVIEW_LIST, app, review, reviewer
 from upstreams.model.archetypes.code import RELEASE_LIST, REPOSITORY, REPOSITORY_LIST, owner, release, repository
@@ -39,7 +40,7 @@ ARCHETYPES = {
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
-        EVERYWHERE,
+        *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE),
     )
 }
 """All of them by name."""
@@ -56,12 +57,14 @@ __all__ = [
     "COLLECTION_LIST",
     "COMMENT",
     "COMMENT_LIST",
+    "CREATOR_CARD",
     "DOSSIER",
     "EVERYWHERE",
     "LOOKUP",
     "PLACE_LIST",
     "POST",
     "POST_LIST",
+    "PROFILE_FULL",
     "RELEASE_LIST",
     "REPOSITORY",
     "REPOSITORY_LIST",
@@ -69,6 +72,7 @@ __all__ = [
     "SERIES",
     "TRANSCRIPT",
     "VELOCITY",
+    "VOICE",
     "Archetype",
     "Record",
     "analytics",

@@ -91,6 +91,14 @@ class Archetype:
     beside: Make | None = None
     """The constructor of the fields that stand beside the rows of a list."""
 
+    cursor_at: str = ""
+    """The field that has the cursor of the next page where it is no list; empty: it has no pages."""
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether a request for one may name a page by its cursor."""
+        return self.many or bool(self.cursor_at)
+
     @property
     def makes_beside(self) -> tuple[Make, ...]:
         """The constructors of all fields of its answers that are not its records'."""

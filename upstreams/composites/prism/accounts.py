@@ -1,0 +1,155 @@
+"""One name on many platforms: the accounts side by side, and what they say (decisions 18)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from upstreams.composites.legs import (
+    Settled,
+    attempt,
+    check_any,
+    gather,
+    joined_states,
+    legs_of,
+    named,
+    part_of,
+    states_of,
+)
+from upstreams.composites.params import chosen
+from upstreams.composites.signals import moments_of, posts_per_week, rounded
+from upstreams.composites.tone import tone_of_rows
+from upstreams.model.archetypes import POST_LIST, Record
+from upstreams.model.archetypes.accounts import card_totals, creator_card, voice, voice_numbers, voiced
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Args, Value
+from upstreams.model.steps import Missing, Part, Single, Steps
+
+FREE_PLATFORMS: Final = 4
+"""Platforms that the price of five credits is for."""
+_VOICED: Final = 25
+"""Posts of each platform on a page of its voice."""
+_WORDS_MIN: Final = 20
+"""Letters that a post has at least for it to be known again elsewhere."""
+_WORDS_MAX: Final = 100
+_ADDRESS: Final = re.compile(r"https?://\S+")
+_NO_LETTER: Final = re.compile(r"\W+")
+
+
+def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
+    """Five credits, and one for each platform above four."""
+    credits_ = 5 + max(0, len(str(values["platforms"]).split(",")) - FREE_PLATFORMS)
+    return credits_, credits_
+
+
+def profile_part(platform: Platform, handle: str, within_s: float = 10.0) -> Part:
+    """The account of a name on a platform."""
+    return part_of(platform, "profile", named(platform, "profile", handle), within_s=within_s)
+
+
+def of_slugs(platforms: Iterable[Platform], slugs: Sequence[str]) -> list[Platform]:
+    """These platforms, in the order of the slugs."""
+    by_slug = {one.slug: one for one in platforms}
+    return [by_slug[slug] for slug in slugs]
+
+
+def make_card(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The cards of a name."""
+    wanted = of_slugs(platforms, args.text("platforms").split(","))
+    settled = yield from gather([profile_part(one, args.text("handle")) for one in wanted])
+    cards = {leg.platform: leg.record for leg in settled}
+    found = [card for card in cards.values() if card is not None]
+    include = chosen(args, "include", ("cards", "totals"))
+    record = creator_card(
+        handle=args.text("handle"),
+        cards=cards if "cards" in include else None,
+        found_on=[slug for slug, card in cards.items() if card is not None],
+        totals=_totals(found) if "totals" in include else None,
+    )
+    return Single(record, legs=legs_of(settled))
+
+
+def _totals(cards: Sequence[Record]) -> Record:
+    def total(name: str) -> int | None:
+        known = [card[name] for card in cards if card[name] is not None]
+        return sum(known) if known else None
+
+    return card_totals(
+        platforms=len(cards),
+        followers=total("followers"),
+        following=total("following"),
+        posts_count=total("posts_count"),
+        likes_count=total("likes_count"),
+    )
+
+
+def hear(platforms: Sequence[Platform], args: Args) -> Steps:
+    """A page of what a name says on these platforms."""
+    states = states_of(args.cursor)
+    wanted = of_slugs(platforms, chosen(args, "platforms", [one.slug for one in platforms]))
+    parts = [
+        part_of(
+            one,
+            "profile_posts",
+            named(one, "profile_posts", args.text("handle")),
+            rows=_VOICED,
+            cursor=None if states is None else states[one.slug],
+        )
+        for one in wanted
+        if states is None or one.slug in states
+    ]
+    settled = yield from attempt(parts)
+    check_any(settled)
+    rows = {leg.platform: POST_LIST.rows(_newest_first(leg.records), []) if leg.answer else None for leg in settled}
+    timeline = [
+        voiced(platform=slug, post=row["post"], computed=row["computed"])
+        for slug, of_platform in rows.items()
+        for row in of_platform or ()
+    ]
+    timeline.sort(key=lambda row: row["post"]["published_at"] or "", reverse=True)
+    include = chosen(args, "include", ("posts_by_platform", "merged_timeline", "computed"))
+    record = voice(
+        handle=args.text("handle"),
+        platform_presence={leg.platform: _presence(leg) for leg in settled},
+        posts_by_platform=rows,
+        merged_timeline=timeline if "merged_timeline" in include else None,
+        computed=_numbers(timeline) if "computed" in include else None,
+        has_more_by_platform={leg.platform: leg.next is not None for leg in settled},
+    )
+    return Single(record, legs=legs_of(settled), next=joined_states(settled))
+
+
+def _newest_first(posts: list[Record]) -> list[Record]:
+    """The posts by their time; some platforms put pinned ones first."""
+    return sorted(posts, key=lambda post: post["published_at"] or "", reverse=True)
+
+
+def _presence(leg: Settled) -> bool | None:
+    if leg.answer:
+        return True
+    return False if isinstance(leg.answer, Missing) and leg.answer.absent else None
+
+
+def _numbers(timeline: Sequence[Record]) -> Record:
+    posts = [row["post"] for row in timeline]
+    return voice_numbers(
+        posts=len(posts),
+        cross_post_rate=rounded(cross_post_rate(timeline)),
+        posts_per_week=rounded(posts_per_week(posts), 2) if moments_of(posts) else None,
+        tone=tone_of_rows(timeline),
+    )
+
+
+def cross_post_rate(timeline: Sequence[Record]) -> float | None:
+    """The share of posts with enough words that stand on two platforms or more; None where none has enough.
+
+    Two posts have the same words where their first hundred letters are the same, without addresses, signs and case.
+    """
+    places: dict[str, list[str]] = {}
+    for row in timeline:
+        words = _NO_LETTER.sub("", _ADDRESS.sub("", row["post"]["content"]["text"] or "")).casefold()
+        if len(words) >= _WORDS_MIN:
+            places.setdefault(words[:_WORDS_MAX], []).append(row["platform"])
+    total = sum(map(len, places.values()))
+    return sum(len(slugs) for slugs in places.values() if len(set(slugs)) > 1) / total if total else None
