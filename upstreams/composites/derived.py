@@ -96,7 +96,7 @@ def _page(platform: Platform, posts: Endpoint, args: Args, rows: int, before: Se
 
 
 def numbers_of(author: Record, posts: Sequence[Record]) -> Record:
-    """What follows from an account and its posts."""
+    """The numbers that follow from an account and its posts."""
     rates = [rate_of(post, author["followers"]) for post in posts]
     moments = moments_of(posts)
     forms = [format_of(post) for post in posts]

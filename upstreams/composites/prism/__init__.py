@@ -7,7 +7,7 @@ from functools import partial
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.legs import playing
 from upstreams.composites.params import several
-from upstreams.composites.prism.accounts import hear, make_card, price_span
+from upstreams.composites.prism.accounts import make_card, price_span, read_voice
 from upstreams.composites.prism.lookup import PAGE_SOURCE, destinations_of, look_up
 from upstreams.model.archetypes import CREATOR_CARD, LOOKUP, VOICE
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange
@@ -64,7 +64,7 @@ def accounts_over(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
             "voice",
             "What one name says on many platforms.",
             VOICE,
-            partial(hear, heard),
+            partial(read_voice, heard),
             (
                 HANDLE,
                 several(

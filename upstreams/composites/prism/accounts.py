@@ -84,7 +84,7 @@ def _totals(cards: Sequence[Record]) -> Record:
     )
 
 
-def hear(platforms: Sequence[Platform], args: Args) -> Steps:
+def read_voice(platforms: Sequence[Platform], args: Args) -> Steps:
     """A page of what a name says on these platforms."""
     states = states_of(args.cursor)
     wanted = of_slugs(platforms, chosen(args, "platforms", [one.slug for one in platforms]))
@@ -111,7 +111,7 @@ def hear(platforms: Sequence[Platform], args: Args) -> Steps:
     include = chosen(args, "include", ("posts_by_platform", "merged_timeline", "computed"))
     record = voice(
         handle=args.text("handle"),
-        platform_presence={leg.platform: _presence(leg) for leg in settled},
+        platform_presence={leg.platform: _has(leg) for leg in settled},
         posts_by_platform=rows,
         merged_timeline=timeline if "merged_timeline" in include else None,
         computed=_numbers(timeline) if "computed" in include else None,
@@ -125,7 +125,7 @@ def _newest_first(posts: list[Record]) -> list[Record]:
     return sorted(posts, key=lambda post: post["published_at"] or "", reverse=True)
 
 
-def _presence(leg: Settled) -> bool | None:
+def _has(leg: Settled) -> bool | None:
     if leg.answer:
         return True
     return False if isinstance(leg.answer, Missing) and leg.answer.absent else None

@@ -1,4 +1,4 @@
-"""What many platforms together tell of an account: its cards, its voice, and all of it on one platform."""
+"""Accounts on many platforms together: cards, voices, and all of one on one platform."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def voice_numbers(
     posts_per_week: Annotated[float | None, "How often they follow each other, all platforms together."],
     tone: Annotated[Record, Of(tone), "The tone of their words."],
 ) -> Record:
-    """What is computed of an account's posts on many platforms."""
+    """The numbers of an account's posts on many platforms."""
     return locals()
 
 
@@ -117,7 +117,7 @@ def profile_numbers(
     top_post: Annotated[Record | None, Of(post_record), "The post with most likes, comments and shares together."],
     format_mix: Annotated[Record | None, "The share of each form that there is: video, image, link, text."],
 ) -> Record:
-    """What is computed of an account and its recent posts."""
+    """The numbers of an account and its recent posts."""
     return locals()
 
 
