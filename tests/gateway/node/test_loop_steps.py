@@ -35,6 +35,7 @@ from tests.fakes.upstream_server import Peer, open_upstream_server, reply
 from tests.hostile.bombs import MB, rows_of
 from tests.hostile.test_bombs import SHAPES
 from tests.servers.redis import RedisServer
+from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES
 
 ROOMY = {"requests_per_minute": 1_000_000, "concurrent_requests": 20_000, "long_polls": 20_000}
 REPOS = "github/profile/repos?handle=octocat"
@@ -109,6 +110,32 @@ async def readers_of_the_largest(node: TimedNode, client: httpx.AsyncClient, ans
         async with node.timed("the largest replay"):
             replay = await client.get(f"/v1/{REPOS}&limit=1", headers={"idempotency-key": "b"})
     assert replay.headers["x-idempotent-replay"] == "true"
+
+
+MESSAGE = b'<div class="tgme_widget_message" data-post="durov/1">'
+CHANNEL, FEED = "telegram/profile/posts?handle=durov", "podcasts/episodes?url=https://feeds.example.org/a"
+PAGES_AND_FEEDS = {
+    "messages in messages": (CHANNEL, MESSAGE * 200),
+    "messages": (CHANNEL, (MESSAGE + b"</div>") * 900),
+    "an element of attributes": (CHANNEL, b"<p " + b" ".join(b"a%d" % at for at in range(300_000))),
+    "items": (FEED, b"<rss><channel>" + b"<item/>" * 9_900),
+    "an item of markup": (FEED, b"<rss><channel><item><description>" + b"&lt;p&gt;" * 100_000),
+}
+
+
+async def test_no_page_and_no_feed_of_an_upstream_takes_the_loop(tmp_path: Path) -> None:
+    """Method: each of them whole, and as much of its beginning as is read on the loop."""
+    answer = Answer()
+    async with open_upstream_server(answer.script) as upstream:
+        upstreams, breaker = {"defaults": {"retries": 0}}, {"failures": 1_000, "window_s": 60}
+        opening = open_timed_node(tmp_path, egress=upstream.url, upstreams=upstreams, breaker=breaker, limits=ROOMY)
+        async with opening as node, open_client(node) as client:
+            for name, (target, body) in PAGES_AND_FEEDS.items():
+                for most in (LONG_FORM_BYTES, LONG_BYTES, 8 * MB):
+                    answer.be(body[:most])
+                    async with node.timed(f"{name}, {most} bytes"):
+                        got = await client.get(f"/v1/{target}", headers={"cache-control": "no-cache"})
+                        assert got.status_code in (200, 404, 502)
 
 
 MONITOR = b'{"recipe":"github/profile","params":{"handle":"a"},"cadence":"daily",'

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.interpreter import keeps_interpreter
+from tests.fakes.timed_node import STEP_S
 from upstreams.content.selection import attribute, embedded, every, markup, meta, page, rows, words
 from upstreams.model.errors import UNREADABLE, UnexpectedBody
 from upstreams.model.steps import Form
@@ -72,6 +76,16 @@ SLOW = {
     "divided rows": b'<div class="m"></div>' * 100_000,
     "nothing": b"",
 }
+HOLDING = {
+    **SLOW,
+    "a tag of attributes": b"<html><body><a " + b" ".join(b"a%d" % at for at in range(700_000)) + b">x</a>",
+    "a tag of slashes": b"<a" + b"/a" * 2_900_000 + b">",
+    "an end tag of attributes": b"<p></a " + b" ".join(b"a%d" % at for at in range(700_000)) + b">x",
+    "tags of as many attributes as may be": (b"<a " + b" ".join(b"b%d" % at for at in range(990)) + b">") * 300,
+    "a long attribute": b'<img src="data:image/png;base64,' + b"iVBORw0KGgo" * 400_000 + b'">',
+    "a long comment": b"<p><!--" + b"word " * 800_000 + b"--><p>",
+    "a long script": b"<script>" + b"if (a<b && c=='d') e();" * 200_000 + b"</script>",
+}
 
 
 @pytest.mark.parametrize("name", SLOW)
@@ -82,6 +96,26 @@ def test_no_page_takes_long(name: str) -> None:
         assert len(read(SLOW[name], "text/html")["items"]) <= 1_000
     except UnexpectedBody:
         assert name not in {"depth", "open formats", "tables", "references", "zeros"}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_no_page_keeps_the_interpreter_to_itself(name: str) -> None:
+    """The loop needs it too, while a page is read in a thread."""
+
+    def read() -> None:
+        with suppress(UnexpectedBody):
+            CHANNEL.read(HOLDING[name], "text/html")
+
+    assert not keeps_interpreter(read, STEP_S)
+
+
+def test_a_long_page_with_a_picture_in_an_address_and_a_long_script_is_read() -> None:
+    """Neither is an element of very many attributes."""
+    picture = "iVBORw0KGgo/" * 15_000
+    script = "if (a<b && c == 'd') { e(); } " * 10_000
+    found = CHANNEL.read(f'<h1>x</h1><script>{script}</script><img src="data:,{picture}">{PAGE}'.encode(), "text/html")
+    assert found["title"] == "x"
+    assert len(found["items"]) == 2
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"<div class=m>", b"<script>var data =", b"\xff\xfe"]))

@@ -1,0 +1,43 @@
+"""How long a piece of work keeps the interpreter to itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+_TICK_S = 0.0005
+_TRIES = 5
+
+
+def keeps_interpreter(work: Callable[[], object], longest_s: float) -> bool:
+    """Whether `work` keeps the interpreter to itself for longer than this, whenever it runs.
+
+    Method: a busy machine may keep the thread that looks away from its core for once, but not each time.
+    """
+    return all(_longest_hold_s(work) > longest_s for _ in range(_TRIES))
+
+
+def _longest_hold_s(work: Callable[[], object]) -> float:
+    """The longest stretch of `work` during which no other thread runs, in CPU time of the process.
+
+    Method: a second thread asks for the interpreter again and again.
+    """
+    done = threading.Event()
+    longest = [0.0]
+
+    def tick() -> None:
+        last = time.process_time()
+        while not done.is_set():
+            time.sleep(_TICK_S)
+            now = time.process_time()
+            longest[0], last = max(longest[0], now - last), now
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    try:
+        work()
+    finally:
+        done.set()
+        ticking.join()
+    return longest[0]
