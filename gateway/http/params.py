@@ -143,17 +143,25 @@ class Declared:
 def common_params(endpoint: Endpoint) -> tuple[Param, ...]:
     """The parameters that an endpoint has beside its own, as all of its kind."""
     archetype = endpoint.archetype
+    fields = replace(FIELDS, example=",".join(_first_paths(archetype)))
     if archetype.many:
-        record = archetype.key or fields_of(archetype.make)[0].name
-        fields = replace(FIELDS, example=f"items.{record}.id,items.{record}.url")
         return CURSOR, MAX_CREDITS, DRY_RUN, fields, FORMAT
-    example = f"{archetype.key}.id" if archetype.key else fields_of(archetype.make)[0].name
     paged = (_cursor_of(archetype),) if archetype.cursor_at else ()
-    return (*paged, MAX_CREDITS, DRY_RUN, replace(FIELDS, example=example))
+    return (*paged, MAX_CREDITS, DRY_RUN, fields)
 
 
 def _cursor_of(archetype: Archetype) -> Param:
     return replace(CURSOR, description=f"`{archetype.cursor_at}` of the answer before.")
+
+
+def _first_paths(archetype: Archetype) -> list[str]:
+    """The paths of the first record's id and address, of its first field where it has neither."""
+    own = fields_of(archetype.make)
+    record = archetype.key or own[0].name
+    inner = own if archetype.key else fields_of(own[0].make) if own[0].make else own[0].members
+    names = [field.name for field in inner]
+    above = f"items.{record}" if archetype.many else record
+    return [f"{above}.{name}" for name in ("id", "url") if name in names] or [".".join((above, *names[:1]))]
 
 
 def declared_by(endpoint: Endpoint) -> Declared:

@@ -10,10 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.api.projection import csv_columns
+from gateway.api.projection import csv_columns, projection_of
+from gateway.http.params import common_params
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import every_list
+from tests.spec.rows import every_endpoint, every_list
 from upstreams.model.archetypes import ARCHETYPES, POST_LIST
 
 SEARCH = "/v1/hackernews/search?query=trio&limit=3"
@@ -75,6 +76,12 @@ async def test_what_nobody_declares_may_be_named_below(tmp_path: Path) -> None:
         assert (await node.get(f"{SEARCH}&fields=items.post.ext.story_id")).status == 200
         deep = "items.comment.replies.replies.replies.text"
         assert (await node.get(f"/v1/hackernews/story/comments?id=1&fields={deep}")).status == 200
+
+
+@every_endpoint
+def test_the_example_of_fields_names_what_the_endpoint_answers(row: Any) -> None:
+    (fields,) = (param for param in common_params(row.endpoint) if param.name == "fields")
+    assert projection_of(row.endpoint.archetype, {"fields": fields.example}) is not None
 
 
 @every_list

@@ -34,6 +34,12 @@ async def test_every_route_is_described_everywhere_and_nothing_else_is(tmp_path:
         assert {(entry["path"], entry["method"]) for entry in entries} == there
         assert len(entries) == len(there)
         assert operations_in(await document_of(node)) == there
+        await node.get("/docs", key=None)
+        library = node.node.description.pages._texts.library
+        made = {path for path, page in library.pages.items() if page.group in ("platforms", "account", "node")}
+        assert made == {f"/docs/{slug}" for slug in library.reference.catalog.sites} | {
+            one.page for one in library.reference.operations
+        }
         for entry in entries:
             guide = (await node.get(entry["how_to_use"])).json["data"]
             shared = ("id", "path", "method", "platform", "resource", "summary")
