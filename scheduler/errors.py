@@ -78,3 +78,30 @@ class RunTooSoon(SchedulerError):
 
 class MonitorPaused(SchedulerError):
     """A paused monitor runs nothing."""
+
+
+class JobInvalid(MonitorInvalid):
+    """A field of a job cannot be used as it was sent; nothing was stored or charged."""
+
+
+class JobUnknown(SchedulerError):
+    """There is no such job."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id}")
+
+
+class JobLimitReached(SchedulerError):
+    """The account has as many jobs that have not ended as it may."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an account has at most {limit} jobs that have not ended")
+        self.limit = limit
+
+
+class JobOver(SchedulerError):
+    """The job has ended, so nothing can be changed any more."""
+
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(f"the job {job_id} is {status}")
+        self.status = status

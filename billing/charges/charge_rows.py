@@ -22,6 +22,9 @@ from billing.journal import HOUR_MICROS, REQUEST, add_rows, identify, request_te
 from billing.names import Names
 from storage.store import Tx, Value
 
+RESERVED = "reserved"
+"""Stands for the node of a charge that outlives every process: whoever it is held for closes it, and recovery never."""
+
 # From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
 READ_ACCOUNTS = """
 SELECT accounts.id, balance, held, unlimited, version, pack, number, place, state FROM {in} AS asked, accounts

@@ -10,10 +10,10 @@ import trio
 from billing.accounts.balances import Balances
 from billing.billing_events import SILENT, BillingEvents
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest, Decision, Outcome, Request
-from billing.charges.charge_rows import judge_charges
+from billing.charges.charge_rows import RESERVED, judge_charges
 from billing.charges.low_balance import judge_low_balances
 from billing.charges.refunds import NOTHING_USED
-from billing.errors import ChargeUnknown
+from billing.errors import BillingError, ChargeUnknown
 from billing.names import Names
 from storage.errors import StorageError
 from storage.store import Store, Tx
@@ -124,7 +124,36 @@ class Charges:
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
-        decision = judge_charges(tx, requests, now=self._now(), node=self.node, names=self._names)
+        return self._judge(tx, requests, self.node)
+
+    def reserve(self, tx: Tx, request: ChargeRequest) -> Charge:
+        """Take credits in the transaction of the work that they are held for, which outlives every process.
+
+        That work closes the charge (`release`); recovery leaves it alone.
+
+        Raises:
+            As `take`; then the caller's transaction must not happen either.
+        """
+        (outcome,) = self._judge(tx, [request], RESERVED)
+        if isinstance(outcome, BillingError):
+            raise outcome
+        assert isinstance(outcome, Charge), "it was asked to be taken"
+        return outcome
+
+    def release(self, tx: Tx, request: CloseRequest) -> Closed:
+        """Close a reservation in the transaction that ends its work; one that is closed keeps its first outcome.
+
+        Raises:
+            ChargeUnknown: it was never taken.
+        """
+        (outcome,) = self._judge(tx, [request], self.node)
+        if isinstance(outcome, BillingError):
+            raise outcome
+        assert isinstance(outcome, Closed), "it was asked to be closed"
+        return outcome
+
+    def _judge(self, tx: Tx, requests: Sequence[Request], node: str) -> Sequence[Outcome]:
+        decision = judge_charges(tx, requests, now=self._now(), node=node, names=self._names)
         if low_balances := judge_low_balances(decision.accounts):
             self._billing_events.credits_fell(tx, low_balances)
         self._balances.change(tx, decision.balance_updates())

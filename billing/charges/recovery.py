@@ -7,15 +7,15 @@ import trio
 
 from billing.accounts.balances import Balances
 from billing.charges.batch_rows import CloseRequest, Decision
-from billing.charges.charge_rows import judge_charges
+from billing.charges.charge_rows import RESERVED, judge_charges
 from billing.charges.refunds import NOTHING_USED
 from billing.names import Names
 from storage.store import Store, Tx
 
 CHUNK = 512
 
-OPEN = "SELECT request_id, account_id, key_id, credits FROM charges ORDER BY request_id LIMIT ?"
-NODES = "SELECT DISTINCT node FROM charges ORDER BY node"
+OPEN = "SELECT request_id, account_id, key_id, credits FROM charges WHERE node <> ? ORDER BY request_id LIMIT ?"
+NODES = "SELECT DISTINCT node FROM charges WHERE node <> ? ORDER BY node"
 OPEN_OF_NODE = "SELECT request_id, account_id, key_id, credits FROM charges WHERE node = ? ORDER BY request_id LIMIT ?"
 
 
@@ -33,7 +33,7 @@ def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
 
 def nodes_of_open_charges(tx: Tx) -> list[str]:
     """The nodes that have taken what is open."""
-    return [node for (node,) in tx.all(NODES)]
+    return [node for (node,) in tx.all(NODES, (RESERVED,))]
 
 
 async def recover(
@@ -45,6 +45,8 @@ async def recover(
     balances: Balances | None = None,
 ) -> Recovered:
     """Refund in full every open charge of `node`, or every one on a store that one process owns, before it serves.
+
+    What is reserved for work that goes on after a crash stays open (`Charges.reserve`).
 
     `also` gets the request ids of what is refunded, in the same transaction. A charge that somebody else closes at the
     same time is closed once. `balances` of a node that serves hear of what went back.
@@ -65,7 +67,7 @@ async def recover(
 
 def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, Decision], None]) -> Recovered | None:
     """Refund some; None when there were none."""
-    rows = tx.all(OPEN, (CHUNK,)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
+    rows = tx.all(OPEN, (RESERVED, CHUNK)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
     if not rows:
         return None
     prices = {row[0]: row[3] for row in rows}

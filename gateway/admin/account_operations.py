@@ -9,7 +9,7 @@ import trio
 
 from billing.accounts.accounts import Account
 from billing.accounts.lifecycle import Lifecycle
-from gateway.admin.erasure import erase
+from gateway.admin.erasure import RemoveSome, erase
 from gateway.admin.operations import ChangeArguments, Operation, Operations, Text
 from storage.store import Store
 
@@ -26,8 +26,9 @@ class AccountLife(ChangeArguments, frozen=True):
 class AccountOperations:
     """The operations that begin and end the use of accounts."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle) -> None:
+    def __init__(self, store: Store, lifecycle: Lifecycle, *, cancel_jobs: RemoveSome) -> None:
         self._store = store
+        self._cancel_jobs = cancel_jobs
         self._lifecycle = lifecycle
 
     def add_to(self, operations: Operations) -> None:
@@ -47,7 +48,7 @@ class AccountOperations:
         """Delete it, and tell the balance that is left in the ledger."""
         deleted = await self._once("account.delete", args, partial(self._lifecycle.delete, args.account), _shown)
         with trio.move_on_after(ERASE_S):
-            if await erase(self._store, args.account):
+            if await erase(self._store, self._cancel_jobs, args.account):
                 deleted["state"] = "deleted"
         return deleted
 

@@ -1,4 +1,4 @@
-"""Removes what a deleted account has left: its Monitors, webhooks and runs, events, consumers and stored answers.
+"""Removes what a deleted account has left: its Monitors, webhooks, runs and jobs, events, consumers, stored answers.
 
 The account's row, without its name, stays beside the ledger, and so do the numbers of its usage. All is removed some at
 a time, so that others need not wait; what is cut short is taken up again by a node's maintenance, since the account is
@@ -21,6 +21,7 @@ from events.log.retention import clear
 from gateway.admin.operation_records import forget_operations_of
 from limits.stored_replies import forget_replies_of
 from scheduler.errors import MonitorUnknown
+from scheduler.jobs.job_rows import forget_jobs_of
 from scheduler.monitors.model.store import monitors_of
 from scheduler.monitors.removal import forget_monitor
 from storage.store import Store, Tx
@@ -28,28 +29,37 @@ from storage.store import Store, Tx
 PAUSE_S: Final = 0.02
 RemoveSome = Callable[[Tx, str], int]
 """Removes some of an account's rows, and returns how many: 0 when none are left."""
-REMOVES: Final[tuple[RemoveSome, ...]] = (forget_consumers_of, forget_replies_of, forget_operations_of)
+REMOVES: Final[tuple[RemoveSome, ...]] = (forget_jobs_of, forget_consumers_of, forget_replies_of, forget_operations_of)
 
 
-async def erase(store: Store, account_id: str) -> bool:
-    """Remove all that a deleted account has left; False: a charge of it is open, so something may come yet."""
+async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:
+    """Remove all that a deleted account has left; False: a charge of it is open, so something may come yet.
+
+    `cancel_jobs` ends the account's jobs, some at a time, and gives back what they hold.
+    """
+    await _repeat(store, cancel_jobs, account_id)
     is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
     for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
         with suppress(MonitorUnknown):  # another node was quicker
             await forget_monitor(store, account_id, monitor_id)
     for remove in REMOVES:
-        removed = 1
-        while removed:
-            removed = await store.write(partial(_remove, remove, account_id))
-            await trio.sleep(PAUSE_S)
+        await _repeat(store, remove, account_id)
     await clear(store, account_id)
     return is_still and await store.write(partial(end_deletion, account_id=account_id))
+
+
+async def _repeat(store: Store, remove: RemoveSome, account_id: str) -> None:
+    """Remove some a write until none are left, so that other writes do not wait."""
+    removed = 1
+    while removed:
+        removed = await store.write(partial(_remove, remove, account_id))
+        await trio.sleep(PAUSE_S)
 
 
 def _remove(remove: RemoveSome, account_id: str, tx: Tx) -> int:
     return remove(tx, account_id)
 
 
-async def erase_all(store: Store) -> int:
+async def erase_all(store: Store, cancel_jobs: RemoveSome) -> int:
     """Go on with every account that is `deleting`; how many of them are done."""
-    return sum([await erase(store, account_id) for account_id in await store.read(list_deleting)])
+    return sum([await erase(store, cancel_jobs, account_id) for account_id in await store.read(list_deleting)])

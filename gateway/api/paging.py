@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from gateway.api.responses import Replies, account_fragment
+from gateway.api.responses import Replies
+from gateway.http import envelope
 from gateway.http.request import Caller, Reply, Request
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import State, Value
@@ -37,6 +38,8 @@ class Lists:
 
     signer: CursorSigner
     replies: Replies
+    platform: str = "account"
+    """The slug that their envelopes tell."""
 
     def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
         """Where the page begins that is asked for; `chosen` is what else a cursor of this list depends on.
@@ -61,4 +64,5 @@ class Lists:
         cursor = None if more is None else self.signer.seal(place.binding, more)
         pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
         data = {"items": items, "_warnings": warnings} if warnings else {"items": items}
-        return await self.replies.free(request, caller, account_fragment(request.path, data, pagination))
+        stored = envelope.fragment(self.platform, request.path, data, pagination)
+        return await self.replies.free(request, caller, stored)

@@ -34,8 +34,13 @@ def above_max(request: CallRequest, quoted: Quote) -> Refused | None:
     credits_least = quoted.credits_least
     if request.credits_max is None or credits_least <= request.credits_max:
         return None
+    return above_max_credits(credits_least)
+
+
+def above_max_credits(credits_required: int) -> Refused:
+    """The refusal of what would reserve more than `max_credits` (decisions 6)."""
     return Refused(
         "INSUFFICIENT_CREDITS",
-        f"This request would reserve {credits_least} credits, above max_credits.",
-        details={"reason": "above_max_credits", "credits_required": credits_least},
+        f"This request would reserve {credits_required} credits, above max_credits.",
+        details={"reason": "above_max_credits", "credits_required": credits_required},
     )

@@ -23,7 +23,17 @@ from limits.errors import (
     ReplayUnavailable,
     Throttled,
 )
-from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon, RunUnknown
+from scheduler.errors import (
+    JobLimitReached,
+    JobOver,
+    JobUnknown,
+    MonitorInvalid,
+    MonitorLimitReached,
+    MonitorPaused,
+    MonitorUnknown,
+    RunTooSoon,
+    RunUnknown,
+)
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from storage.errors import StateUnavailable, StorageError
 from upstreams.model.errors import (
@@ -248,6 +258,15 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
         details={"reason": "unknown_monitor"},
     ),
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
+    JobUnknown: _unknown("unknown_job", "GET /v1/web/jobs lists all"),
+    JobLimitReached: lambda exc: Refused(
+        "INVALID_REQUEST",
+        f"{str(exc).capitalize()}; wait for one to end, or cancel one.",
+        details={"reason": "job_limit_reached", "limit": exc.limit},
+    ),
+    JobOver: lambda exc: Refused(
+        "INVALID_REQUEST", f"{str(exc)[:300].capitalize()}.", details={"reason": "job_over", "status": exc.status}
+    ),
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,

@@ -10,8 +10,8 @@ from gateway.api.admission import Admission
 from gateway.api.overload import Overload
 from gateway.calls.execute import BilledCalls
 from gateway.feed.service import Feed
+from gateway.node.background.monitors import Monitors
 from gateway.node.membership import Membership
-from gateway.node.monitors import Monitors
 from gateway.node.node import Node
 from gateway.node.stores import Stores
 from gateway.observability.log_writer import LogStatistics

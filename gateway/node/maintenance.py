@@ -27,6 +27,7 @@ from limits.idempotency import forget_old
 from limits.shares import Shares
 from limits.stored_replies import forget_old_replies
 from scheduler.clock.instants import instant_of
+from scheduler.jobs.job_rows import DROPPED_AT_ONCE, drop_old
 from scheduler.retention import Retention
 from scheduler.webhooks.targets.urls import seal_plain_urls
 from storage.errors import StorageError
@@ -45,6 +46,8 @@ SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
 """A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
+JOBS_S = 30 * 86_400.0
+"""For how long the results of jobs are kept (decisions 19)."""
 
 SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
 """Returns the instant to remove by, or None: nothing may be removed now."""
@@ -61,7 +64,7 @@ async def run_maintenance(
         nursery.start_soon(finish_charges, stores, log)
         nursery.start_soon(flush_usage, stores, log)
         nursery.start_soon(forget_old_claims, store, log, sweep_at)
-        nursery.start_soon(erase_deleted, store, log)
+        nursery.start_soon(erase_deleted, stores, log)
         nursery.start_soon(trim_shares, store, shares, log)
         sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
         nursery.start_soon(sweep, store, config.events.retention_days, log)
@@ -72,6 +75,7 @@ async def run_maintenance(
         if keeps_time:
             retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
             nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=rng), store, retention, log)
+            nursery.start_soon(partial(sweep_jobs, sweep_at=sweep_at, rng=rng), store, log)
             nursery.start_soon(seal_webhook_urls, stores, log)
 
 
@@ -98,12 +102,12 @@ async def flush_usage(stores: Stores, log: Log) -> None:
             log.event("warning", "usage_not_flushed", error=str(exc))
 
 
-async def erase_deleted(store: Store, log: Log) -> None:
+async def erase_deleted(stores: Stores, log: Log) -> None:
     """Remove what deleted accounts have left, where that was cut short or could not be done at once."""
     while True:
         await trio.sleep(ERASE_EVERY_S)
         try:
-            if erased := await erase_all(store):
+            if erased := await erase_all(stores.store, stores.cancel_jobs):
                 log.event("info", "accounts_erased", count=erased)
         except StorageError as exc:
             log.event("warning", "accounts_not_erased", error=str(exc))
@@ -188,6 +192,18 @@ async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
         except StorageError as exc:
             log.event("warning", "months_not_made", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S)
+
+
+async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
+    """Remove jobs that ended long ago, with their results; nodes that share a store take their turns by chance."""
+    await trio.sleep(SWEEP_FIRST_S)
+    while True:
+        try:
+            if (at := await sweep_at()) is not None:
+                await _repeat(store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE))
+        except StorageError as exc:
+            log.event("warning", "jobs_kept", error=str(exc))
+        await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
 
 
 async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:

@@ -18,8 +18,8 @@ from gateway.calls.execute import BilledCalls
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.service import Feed
+from gateway.node.background.monitors import Monitors
 from gateway.node.membership import Membership, MembershipPace
-from gateway.node.monitors import Monitors
 from gateway.node.reload import Reload
 from gateway.node.sites import OpenExchange, open_exchange
 from gateway.node.state import OpenState, open_state

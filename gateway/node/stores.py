@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,14 @@ from billing.ledger.transactions import Ledger
 from events.filters import Moved
 from events.log.log import EventLog
 from gateway.admin.account_operations import AccountOperations
+from gateway.admin.erasure import RemoveSome
 from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
+from scheduler.jobs.job_runs import cancel_jobs_of
 from storage.disk_watch import DiskWatch, Probe
 from storage.errors import StorageError
 from storage.growth import StoreGrowth
@@ -82,9 +85,14 @@ class Stores:
         """A fresh table of the operations over these stores."""
         operations = Operations(self.accounts, self.keys, self.store, self.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
-        AccountOperations(self.store, self.lifecycle).add_to(operations)
+        AccountOperations(self.store, self.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
         LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
         return operations
+
+    @property
+    def cancel_jobs(self) -> RemoveSome:
+        """Ends the jobs of a deleted account, one a transaction."""
+        return partial(cancel_jobs_of, charges=self.charges, now=self.now)
 
     async def _size(self, _args: Nothing) -> dict[str, Any]:
         return await self.growth.report()

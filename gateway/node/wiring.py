@@ -12,40 +12,30 @@ from functools import partial
 
 import trio
 
-from billing.ledger.free_usage import FreeUsage
 from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.api.admission import KEY_HEADERS, Admission
 from gateway.api.app import Api, Parts
-from gateway.api.changes import Changes
 from gateway.api.cors import Cors
 from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
-from gateway.api.routes.batches import BatchRoutes
-from gateway.api.routes.consumers import ConsumerRoutes
-from gateway.api.routes.credits import Credits
-from gateway.api.routes.data import DataEndpoint
-from gateway.api.routes.deliveries import DeliveryRoutes
 from gateway.api.routes.description import Description
-from gateway.api.routes.events import Events
-from gateway.api.routes.monitor_past import MonitorPastRoutes
-from gateway.api.routes.monitors import MonitorRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
-from gateway.calls.pricing import cost_of
 from gateway.config.ids import id_maker
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
-from gateway.http.routing import Route
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
+from gateway.node.background.jobs import Jobs, open_jobs
+from gateway.node.background.monitors import Monitors, open_monitors
 from gateway.node.gauges import calls_charged, gather
 from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
-from gateway.node.monitors import Monitors, open_monitors
 from gateway.node.node import Node, NodeSetting
 from gateway.node.reload import Reload, reloadable_parts
+from gateway.node.routes import RouteParts, account_routes, data_routes
 from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
@@ -116,6 +106,7 @@ class _Parts:
     shared_cache: SharedCache | None
     feed: Feed
     monitors: Monitors
+    jobs: Jobs
 
 
 @asynccontextmanager
@@ -154,6 +145,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             ticks=setting.keeps_time,
             resolve=setting.resolve,
         ) as monitors,
+        open_jobs(config, stores, monitors.recipes, runtime=runtime, works=setting.keeps_time) as jobs,
     ):
         yield _Parts(
             state=state,
@@ -166,6 +158,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shared_cache=shared_cache,
             feed=feed,
             monitors=monitors,
+            jobs=jobs,
         )
 
 
@@ -197,7 +190,7 @@ def _open_feed(
 
 def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     stores, operations = parts.stores, parts.stores.operations
-    parts.monitors.clock.refusal = lambda: stores.disk.refusal
+    parts.monitors.clock.refusal = parts.jobs.workers.refusal = lambda: stores.disk.refusal
     signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_headers=KEY_HEADERS)
     admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
     calls = _calls(setting, parts, signer, runtime=runtime)
@@ -206,10 +199,11 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     named = None if server.base_url or not server.trusted_proxies else proxies
     replies = Replies(stores.balances, setting.base_url, named)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
-    own = _account_routes(parts, calls, admission=admission, signer=signer, replies=replies)
+    routed = RouteParts(stores, parts.feed, parts.monitors, parts.jobs, parts.catalog)
+    own = account_routes(calls, routed, admission=admission, signer=signer, replies=replies)
     entry = Parts(
         admission=admission,
-        routes=description.table(_data_routes(parts.catalog, calls, replies, stores.usage), own),
+        routes=description.table(data_routes(parts.catalog, calls, replies, stores.usage), own),
         description=description,
         replies=replies,
         metrics=metrics,
@@ -266,31 +260,8 @@ def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent
     stores, hub = parts.stores, parts.feed.hub
     load = load_of(stores.store, stores.keys, parts.gate, calls, hub=hub, sites=parts.sites, unsent=unsent)
     overload = Overload(load, runtime=runtime, base_url=setting.base_url)
-    parts.monitors.clock.is_yielding = overload.is_active
+    parts.monitors.clock.is_yielding = parts.jobs.turns.is_yielding = overload.is_active
     return overload
-
-
-def _account_routes(
-    parts: _Parts, calls: BilledCalls, *, admission: Admission, signer: CursorSigner, replies: Replies
-) -> list[Route]:
-    feed, monitors = parts.feed, parts.monitors
-    changes = Changes(calls.claims, replies)
-    return [
-        *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
-        *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
-        *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
-        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
-        *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
-        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
-        *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
-    ]
-
-
-def _data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
-    return [
-        DataEndpoint(one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage).route
-        for one in catalog.all()
-    ]
 
 
 def _add_operations(operations: Operations, parts: _Parts, reload: Reload) -> None:

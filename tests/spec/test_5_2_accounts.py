@@ -179,7 +179,7 @@ async def test_nothing_that_names_anybody_is_left_of_a_deleted_account_and_its_l
             pass
         while await node.node.stores.store.read(lambda tx: tx.all("SELECT 1 FROM charges")):
             pass
-        assert await erase_all(node.node.stores.store) == 1
+        assert await erase_all(node.node.stores.store, node.node.stores.cancel_jobs) == 1
         after = await kept(node)
         assert [name for name in NAMES if name in after] == []
         for table in (
@@ -198,4 +198,4 @@ async def test_nothing_that_names_anybody_is_left_of_a_deleted_account_and_its_l
         assert (listed[account]["state"], listed[account]["balance"], listed[account]["held"]) == ("deleted", 100, 0)
         assert await node.operate("account.transactions", account=account)
         await node.assert_sound()
-        assert await erase_all(node.node.stores.store) == 0
+        assert await erase_all(node.node.stores.store, node.node.stores.cancel_jobs) == 0

@@ -17,7 +17,7 @@ from gateway.admin.operations import Operation, OperationRefused, Operations, Te
 from gateway.api.monitor_records import run_record
 from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
-from gateway.node.deliveries import idle_webhooks, open_webhooks
+from gateway.node.background.deliveries import idle_webhooks, open_webhooks
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
 from scheduler.backlog import Watch

@@ -1,0 +1,216 @@
+"""Jobs of the web over HTTP: crawls and batches of pages, what they brought, and their end (decisions 17 and 21)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from events.instants import iso, iso_or_none
+from gateway.api.changes import Changes, text_of
+from gateway.api.paging import Lists, behind
+from gateway.api.responses import Replies
+from gateway.calls.planning import above_max_credits
+from gateway.docs.account import jobs as docs
+from gateway.http import envelope
+from gateway.http.bodies import read_json
+from gateway.http.errors import InvalidParam
+from gateway.http.params import CURSOR, DRY_RUN, MAX_CREDITS, read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from limits.idempotency import StoredReply
+from scheduler.jobs.crawl.spec import PLATFORM, BatchBody, CrawlBody, batch_of, crawl_of
+from scheduler.jobs.records import EndedStep, JobRecord, progress_of
+from scheduler.jobs.service import JobDraft, JobOwner, JobService
+from scheduler.json_input import nearest
+from scheduler.recipes import Recipes
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.params import limit
+
+JOBS: Final = "/v1/web/jobs"
+JOB: Final = f"{JOBS}/{{job_id}}"
+_BEGIN: Final = (DRY_RUN, MAX_CREDITS)
+_LIST: Final = (limit(100, default=20), CURSOR)
+_STEPS: Final = (limit(100, default=20), CURSOR)
+_LINES_AT_ONCE: Final = 25
+
+
+class ChangeBody(msgspec.Struct, frozen=True):
+    """The fields of a job that can be changed."""
+
+    status: Annotated[str, Meta(description="`paused` or `running`.", examples=["paused"])]
+
+
+class JobRoutes:
+    """Answers about the jobs of the caller's account."""
+
+    def __init__(
+        self, jobs: JobService, recipes: Recipes, *, signer: CursorSigner, replies: Replies, changes: Changes
+    ) -> None:
+        self._jobs = jobs
+        self._recipes = recipes
+        self._replies = replies
+        self._changes = changes
+        self._lists = Lists(signer, replies, PLATFORM)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        crawl, batch = partial(self.begin, CrawlBody, crawl_of), partial(self.begin, BatchBody, batch_of)
+        return (
+            Route("/v1/web/crawl", crawl, ("POST",), doc=docs.CRAWL, params=_BEGIN, body=CrawlBody),
+            Route("/v1/web/batch-scrape", batch, ("POST",), doc=docs.BATCH, params=_BEGIN, body=BatchBody),
+            Route(JOBS, self.page, doc=docs.LIST, params=_LIST),
+            Route(JOB, self.show, doc=docs.SHOW),
+            Route(JOB, self.change, ("PATCH",), doc=docs.CHANGE, body=ChangeBody),
+            Route(JOB, self.cancel, ("DELETE",), doc=docs.CANCEL),
+            Route(f"{JOB}/results", self.results, doc=docs.RESULTS, params=_STEPS),
+            Route(f"{JOB}/results.jsonl", self.lines, doc=docs.LINES),
+            Route(f"{JOB}/errors", self.errors, doc=docs.ERRORS, params=_STEPS),
+        )
+
+    async def begin(
+        self, kind: type[msgspec.Struct], draft_of: Callable[[Any, Recipes], JobDraft], request: Request, caller: Caller
+    ) -> Reply:
+        """202 with the job, whose ceiling is reserved."""
+        values = read_free(request.query, _BEGIN)
+        sent = await read_json(request, kind)
+        draft = draft_of(sent, self._recipes)
+        if values.get("dry_run"):
+            data = {"estimated_credits": draft.held_credits, "would_hit_cache": False}
+            return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
+        if "max_credits" in values and draft.held_credits > int(values["max_credits"]):
+            raise above_max_credits(draft.held_credits)
+        owner = JobOwner(caller.key.account_id, caller.key.id, request.id)
+        made = await self._changes.make(
+            request,
+            caller,
+            sent,
+            lambda write: self._jobs.begin(draft, owner, write=write),
+            keep=lambda job: job.id,
+        )
+        job = await self._jobs.get(owner.account_id, text_of(made)) if isinstance(made, StoredReply) else made
+        return await self._changes.answer(request, caller, self._fragment(request, job), made, status=202)
+
+    async def page(self, request: Request, caller: Caller) -> Reply:
+        """A page of them, newest first."""
+        values = read_free(request.query, _LIST)
+        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        found = await self._jobs.page(caller.key.account_id, before=place.before, limit=size + 1)
+        last = found[size - 1] if len(found) > size else None
+        more = None if last is None else behind(last.created_at, last.id)
+        items = [self._shown(request, job) for job in found[:size]]
+        return await self._lists.page(request, caller, items, place=place, more=more)
+
+    async def show(self, request: Request, caller: Caller) -> Reply:
+        """One of them."""
+        read_free(request.query, ())
+        job = await self._jobs.get(caller.key.account_id, _job_id(request))
+        return await self._replies.free(request, caller, self._fragment(request, job))
+
+    async def change(self, request: Request, caller: Caller) -> Reply:
+        """The job as it is now."""
+        read_free(request.query, ())
+        sent = await read_json(request, ChangeBody)
+        if sent.status not in ("paused", "running"):
+            problem = f"must be paused or running, not {sent.status[:40]}"
+            raise InvalidParam("status", problem, meant=nearest(sent.status, ("paused", "running")))
+        job = await self._jobs.set_status(
+            caller.key.account_id, _job_id(request), "paused" if sent.status == "paused" else "running"
+        )
+        return await self._replies.free(request, caller, self._fragment(request, job))
+
+    async def cancel(self, request: Request, caller: Caller) -> Reply:
+        """The job as it ended."""
+        read_free(request.query, ())
+        job = await self._jobs.cancel(caller.key.account_id, _job_id(request))
+        return await self._replies.free(request, caller, self._fragment(request, job))
+
+    async def results(self, request: Request, caller: Caller) -> Reply:
+        """A page of what it has read, in its order."""
+        return await self._steps_page(request, caller, ("done",), _shown_result)
+
+    async def errors(self, request: Request, caller: Caller) -> Reply:
+        """A page of what did not come."""
+        return await self._steps_page(request, caller, ("empty", "failed"), _shown_error)
+
+    async def lines(self, request: Request, caller: Caller) -> Reply:
+        """All that it has read so far, sent while it is read."""
+        read_free(request.query, ())
+        account_id, job_id = caller.key.account_id, _job_id(request)
+        await self._jobs.get(account_id, job_id)
+        return Reply(200, b"", content_type=b"application/x-ndjson", pieces=self._lines(account_id, job_id))
+
+    async def _lines(self, account_id: str, job_id: str) -> AsyncIterator[bytes]:
+        after, has_more = 0, True
+        while has_more:
+            rows, has_more = await self._jobs.steps(account_id, job_id, ("done",), after=after, limit=_LINES_AT_ONCE)
+            if rows:
+                after = rows[-1].number
+                yield b"".join(orjson.dumps(_shown_result(one)) + b"\n" for one in rows)
+
+    async def _steps_page(
+        self, request: Request, caller: Caller, statuses: Any, shown: Callable[[EndedStep], dict[str, Any]]
+    ) -> Reply:
+        values = read_free(request.query, _STEPS)
+        place = self._lists.place(request, caller, values)
+        after = 0 if place.state is None else int(place.state["number"])
+        rows, has_more = await self._jobs.steps(
+            caller.key.account_id, _job_id(request), statuses, after=after, limit=int(values["limit"])
+        )
+        more = {"number": rows[-1].number} if has_more else None
+        return await self._lists.page(request, caller, [shown(one) for one in rows], place=place, more=more)
+
+    def _fragment(self, request: Request, job: JobRecord) -> bytes:
+        return envelope.fragment(PLATFORM, request.path, self._shown(request, job))
+
+    def _shown(self, request: Request, job: JobRecord) -> dict[str, Any]:
+        base = f"{self._replies.base_url_for(request)}{JOBS}/{job.id}"
+        return {
+            "job_id": job.id,
+            "kind": job.kind,
+            "status": job.status,
+            "stopped_because": job.stopped_because,
+            "progress": progress_of(job),
+            "credits": {
+                "reserved": job.held_credits,
+                "used": job.used_credits,
+                "refunded": job.held_credits - job.used_credits if job.is_over else 0,
+            },
+            "created_at": iso(job.created_at),
+            "started_at": iso_or_none(job.started_at),
+            "finished_at": iso_or_none(job.finished_at),
+            "links": {"job": base, "results": f"{base}/results", "errors": f"{base}/errors"},
+        }
+
+
+def _job_id(request: Request) -> str:
+    """The job that the path names."""
+    assert request.named is not None, "its route has the name"
+    return request.named["job_id"]
+
+
+def _shown_result(step: EndedStep) -> dict[str, Any]:
+    data = orjson.loads(step.result or b"{}")
+    return {
+        "number": step.number,
+        "depth": step.wave - 1,
+        "url": step.name,
+        "fetched_at": iso(step.ended_at),
+        "credits_used": step.credits_used,
+        "page": data.get("page"),
+    }
+
+
+def _shown_error(step: EndedStep) -> dict[str, Any]:
+    return {
+        "number": step.number,
+        "url": step.name,
+        "status": step.status,
+        "error": step.error,
+        "at": iso(step.ended_at),
+    }

@@ -1,0 +1,167 @@
+"""Jobs of the web, for their readers (decisions 17 and 21)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from gateway.docs.account.fields import Instant, meaning
+from gateway.http.routing import RouteDoc
+
+JobId = Annotated[str, meaning("The job.", "job_01a1fd7328fd7bba92988ba98f5dc154")]
+_UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_job"
+_OVER: Final = "INVALID_REQUEST/job_over"
+
+
+class JobProgress(TypedDict):
+    """The steps of a job in numbers; all but `planned` add up to it."""
+
+    planned: Annotated[int, meaning("All that are planned by now.", 12)]
+    done: Annotated[int, meaning("Those with a result.", 10)]
+    empty: Annotated[int, meaning("Those that nobody has, or that robots may not read.", 1)]
+    failed: Annotated[int, meaning("Those that their source failed to give.", 1)]
+    pending: Annotated[int, meaning("Those to come.", 0)]
+    skipped: Annotated[int, meaning("Those that were not made any more.", 0)]
+
+
+class JobCredits(TypedDict):
+    """The money of a job. Once it has ended, `used` and `refunded` add up to `reserved`."""
+
+    reserved: Annotated[int, meaning("The most that it costs, held until it ends.", 100)]
+    used: Annotated[int, meaning("The price of what is done.", 10)]
+    refunded: Annotated[int, meaning("The rest, given back at the end.", 90)]
+
+
+class JobLinks(TypedDict):
+    """Where to read on."""
+
+    job: Annotated[str, meaning("The job.", "https://api.example.com/v1/web/jobs/job_01a1")]
+    results: Annotated[str, meaning("Its results.", "https://api.example.com/v1/web/jobs/job_01a1/results")]
+    errors: Annotated[str, meaning("What did not come.", "https://api.example.com/v1/web/jobs/job_01a1/errors")]
+
+
+class JobData(TypedDict):
+    """A job as it stands."""
+
+    job_id: JobId
+    kind: Literal["crawl", "batch-scrape"]
+    status: Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"]
+    stopped_because: Annotated[str | None, meaning("Why it ended or waits, where its steps do not tell.")]
+    progress: JobProgress
+    credits: JobCredits
+    created_at: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
+    links: JobLinks
+
+
+class JobsData(TypedDict):
+    """A page of jobs, newest first."""
+
+    items: list[JobData]
+
+
+class JobResult(TypedDict):
+    """A page of the web that a job has read."""
+
+    number: Annotated[int, meaning("Its place among all steps.", 1)]
+    depth: Annotated[int, meaning("How many links it is from the first page.", 0)]
+    url: Annotated[str, meaning("Its address.", "https://example.com/")]
+    fetched_at: Instant
+    credits_used: Annotated[int, meaning("Its price.", 1)]
+    page: Annotated[dict[str, Any], meaning("The page, as `web/scrape` answers it.", {"url": "https://example.com/"})]
+
+
+class JobResultsData(TypedDict):
+    """A page of results, in the order in which the job came to them."""
+
+    items: list[JobResult]
+
+
+class JobError(TypedDict):
+    """A page that did not come."""
+
+    number: Annotated[int, meaning("Its place among all steps.", 1)]
+    url: Annotated[str, meaning("Its address.", "https://example.com/gone")]
+    status: Literal["empty", "failed"]
+    error: Annotated[str, meaning("The code or the reason.", "RESOURCE_NOT_FOUND")]
+    at: Instant
+
+
+class JobErrorsData(TypedDict):
+    """A page of what did not come."""
+
+    items: list[JobError]
+
+
+class JobDryRun(TypedDict):
+    """The price of a job, which was not begun."""
+
+    estimated_credits: Annotated[int, meaning("The most that it would cost.", 100)]
+    would_hit_cache: Annotated[bool, meaning("Always false.")]
+
+
+_REASONS: Final = (
+    "INSUFFICIENT_CREDITS/balance_too_low",
+    "INSUFFICIENT_CREDITS/above_max_credits",
+    "KEY_BUDGET_EXCEEDED/key_budget_reached",
+    "INVALID_REQUEST/job_limit_reached",
+)
+_NOTES: Final = (
+    "The most that it may cost is reserved at once; a page is paid for when it has come, and the rest goes back at the "
+    "end. After a crash the job goes on with the first page that it has not read.",
+    "Few pages of one host are read at a time, and robots are obeyed.",
+)
+
+
+def _begins(name: str, summary: str, label: str) -> RouteDoc:
+    return RouteDoc(
+        name,
+        summary,
+        JobData,
+        status=202,
+        platform="web",
+        reasons=_REASONS,
+        once=True,
+        notes=_NOTES,
+        price=(1, label, "One for each page that came."),
+        gives={"job_id": "/data/job_id"},
+        dry_run=JobDryRun,
+    )
+
+
+CRAWL: Final = _begins("crawl", "Read the pages of a site, link by link.", "1-10000 credits, metered")
+BATCH: Final = _begins("batch_scrape", "Read up to 1,000 pages.", "1-1000 credits, metered")
+LIST: Final = RouteDoc("list_jobs", "The account's jobs, newest first.", JobsData, platform="web")
+SHOW: Final = RouteDoc("get_job", "One job as it stands.", JobData, platform="web", reasons=(_UNKNOWN,))
+CHANGE: Final = RouteDoc(
+    "change_job",
+    "Pause a job, or let it go on.",
+    JobData,
+    platform="web",
+    reasons=(_UNKNOWN, _OVER),
+    notes=("What is under way when it is paused is read again.",),
+)
+CANCEL: Final = RouteDoc(
+    "cancel_job",
+    "End a job: what has come stays and is paid for, the rest goes back.",
+    JobData,
+    platform="web",
+    reasons=(_UNKNOWN, _OVER),
+)
+RESULTS: Final = RouteDoc(
+    "job_results",
+    "The pages that a job has read so far, in its order.",
+    JobResultsData,
+    platform="web",
+    reasons=(_UNKNOWN,),
+)
+LINES: Final = RouteDoc(
+    "job_results_lines",
+    "All pages that a job has read so far, a line of JSON each.",
+    platform="web",
+    form="application/x-ndjson",
+    reasons=(_UNKNOWN,),
+)
+ERRORS: Final = RouteDoc(
+    "job_errors", "The pages that did not come, and why.", JobErrorsData, platform="web", reasons=(_UNKNOWN,)
+)

@@ -1,0 +1,1 @@
+"""The work of a node that runs by itself: monitors, deliveries of webhooks, jobs."""

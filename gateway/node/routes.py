@@ -1,0 +1,66 @@
+"""The routing table of a node: the account's own routes, and those of data endpoints."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from billing.ledger.free_usage import FreeUsage
+from gateway.api.admission import Admission
+from gateway.api.changes import Changes
+from gateway.api.responses import Replies
+from gateway.api.routes.batches import BatchRoutes
+from gateway.api.routes.consumers import ConsumerRoutes
+from gateway.api.routes.credits import Credits
+from gateway.api.routes.data import DataEndpoint
+from gateway.api.routes.deliveries import DeliveryRoutes
+from gateway.api.routes.events import Events
+from gateway.api.routes.jobs import JobRoutes
+from gateway.api.routes.monitor_past import MonitorPastRoutes
+from gateway.api.routes.monitors import MonitorRoutes
+from gateway.calls.execute import BilledCalls
+from gateway.calls.pricing import cost_of
+from gateway.feed.service import Feed
+from gateway.http.routing import Route
+from gateway.node.background.jobs import Jobs
+from gateway.node.background.monitors import Monitors
+from gateway.node.stores import Stores
+from scheduler.jobs.crawl.spec import PLATFORM
+from upstreams.catalog import Catalog
+from upstreams.model.cursors import CursorSigner
+
+
+class RouteParts(NamedTuple):
+    """The parts of a node that routes stand on."""
+
+    stores: Stores
+    feed: Feed
+    monitors: Monitors
+    jobs: Jobs
+    catalog: Catalog
+
+
+def account_routes(
+    calls: BilledCalls, parts: RouteParts, *, admission: Admission, signer: CursorSigner, replies: Replies
+) -> list[Route]:
+    """All routes that are no data endpoints; jobs of the web only where pages are read."""
+    feed, monitors, jobs = parts.feed, parts.monitors, parts.jobs
+    changes = Changes(calls.claims, replies)
+    job_routes = JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
+    return [
+        *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
+        *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
+        *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
+        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
+        *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
+        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
+        *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
+        *(job_routes if PLATFORM in parts.catalog.sites else ()),
+    ]
+
+
+def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
+    """The routes of the catalog's endpoints."""
+    return [
+        DataEndpoint(one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage).route
+        for one in catalog.all()
+    ]

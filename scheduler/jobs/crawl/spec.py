@@ -1,0 +1,151 @@
+"""The requests of crawls and batches of pages: as they are sent, and as a job keeps them (decisions 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from scheduler.errors import JobInvalid
+from scheduler.jobs.crawl.links import CrawlBounds, canonical
+from scheduler.jobs.service import JobDraft
+from scheduler.recipes import Recipe, RecipeInvalid, Recipes
+
+RECIPE: Final = "web/scrape"
+CRAWL: Final = "crawl"
+BATCH: Final = "batch-scrape"
+PLATFORM: Final = "web"
+PAGES_MAX: Final = 10_000
+DEPTH_MAX: Final = 50
+URLS_MAX: Final = 1_000
+PATTERNS_MAX: Final = 50
+_PATTERN_MAX: Final = 200
+
+_FORMATS: Final = Meta(description="The forms of each page, as of `web/scrape`.", examples=[["markdown"]])
+_MAIN: Final = Meta(description="Whether only the main content counts, as of `web/scrape`.")
+
+
+class CrawlBody(msgspec.Struct, frozen=True):
+    """The fields of a new crawl."""
+
+    url: Annotated[str, Meta(description="The page that it begins with.", examples=["https://example.com/docs/"])]
+    limit: Annotated[int, Meta(description="The most pages, 1 to 10,000.", examples=[10])] = 10
+    max_depth: Annotated[int, Meta(description="Links from the first page, 0 to 50.", examples=[10])] = 10
+    allow_backward_links: Annotated[bool, Meta(description="Follow links out of the first page's folder too.")] = False
+    allow_external_links: Annotated[bool, Meta(description="Follow links to other hosts too.")] = False
+    include_paths: Annotated[
+        list[str] | None, Meta(description="Only pages with such paths; `*` is any text.", examples=[["/docs/*"]])
+    ] = None
+    exclude_paths: Annotated[
+        list[str] | None, Meta(description="No pages with such paths; `*` is any text.", examples=[["*/print/*"]])
+    ] = None
+    formats: Annotated[list[str] | None, _FORMATS] = None
+    only_main_content: Annotated[bool | None, _MAIN] = None
+
+
+class BatchBody(msgspec.Struct, frozen=True):
+    """The fields of a new batch of pages."""
+
+    urls: Annotated[list[str], Meta(description="1 to 1,000 addresses.", examples=[["https://example.com/"]])]
+    ignore_invalid_urls: Annotated[bool, Meta(description="Leave out what is no address of a page.")] = False
+    formats: Annotated[list[str] | None, _FORMATS] = None
+    only_main_content: Annotated[bool | None, _MAIN] = None
+
+
+class PagesSpec(msgspec.Struct, frozen=True):
+    """A request as a job keeps it."""
+
+    formats: tuple[str, ...] = ()
+    only_main_content: bool | None = None
+    bounds: CrawlBounds | None = None
+    """None: no links are followed."""
+
+    def params(self, url: str) -> dict[str, Any]:
+        """The parameters of the recipe for a page; a crawl needs its links."""
+        wanted = self.formats or ("markdown",)
+        if self.bounds is not None and "links" not in wanted:
+            wanted = (*wanted, "links")
+        params: dict[str, Any] = {"url": url, "formats": ",".join(wanted)}
+        if self.only_main_content is not None:
+            params["only_main_content"] = self.only_main_content
+        return params
+
+
+@lru_cache(maxsize=1_000)
+def spec_of(text: str) -> PagesSpec:
+    """The request that a job keeps; remembered, since each of its steps reads it."""
+    return msgspec.json.decode(text, type=PagesSpec)
+
+
+def crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
+    """A new crawl.
+
+    Raises:
+        JobInvalid: the first field that is wrong; nothing was begun.
+    """
+    start = canonical(sent.url)
+    if start is None:
+        raise JobInvalid("url", "is no address of a page", "Send one that begins with https://.")
+    _check_number("limit", sent.limit, 1, PAGES_MAX)
+    _check_number("max_depth", sent.max_depth, 0, DEPTH_MAX)
+    bounds = CrawlBounds(
+        start,
+        sent.limit,
+        sent.max_depth,
+        backward=sent.allow_backward_links,
+        external=sent.allow_external_links,
+        include=_patterns("include_paths", sent.include_paths),
+        exclude=_patterns("exclude_paths", sent.exclude_paths),
+    )
+    spec = PagesSpec(tuple(sent.formats or ()), sent.only_main_content, bounds)
+    return _draft(CRAWL, spec, [start], sent.limit, recipes)
+
+
+def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
+    """A new batch of pages, each page once.
+
+    Raises:
+        JobInvalid: the first field that is wrong; nothing was begun.
+    """
+    _check_number("urls", len(sent.urls), 1, URLS_MAX, "must hold 1 to 1,000 addresses")
+    pages: dict[str, None] = {}
+    for place, url in enumerate(sent.urls):
+        if (page := canonical(url)) is not None:
+            pages[page] = None
+        elif not sent.ignore_invalid_urls:
+            how = "Send one that begins with https://, or ignore_invalid_urls."
+            raise JobInvalid(f"urls[{place}]", "is no address of a page", how)
+    if not pages:
+        raise JobInvalid("urls", "holds no address of a page", "Send some that begin with https://.")
+    spec = PagesSpec(tuple(sent.formats or ()), sent.only_main_content)
+    return _draft(BATCH, spec, list(pages), len(pages), recipes)
+
+
+def _draft(kind: str, spec: PagesSpec, pages: Sequence[str], pages_max: int, recipes: Recipes) -> JobDraft:
+    try:
+        recipe: Recipe = recipes.read(RECIPE, spec.params(pages[0]))
+    except RecipeInvalid as exc:
+        name = exc.param.removeprefix("params.")
+        raise JobInvalid(name, exc.problem, exc.next_step, did_you_mean=exc.did_you_mean, reason=exc.reason) from exc
+    text = msgspec.json.encode(spec).decode()
+    return JobDraft(kind, text, pages, pages_max * recipe.credits_most, PLATFORM, f"/v1/{PLATFORM}/{kind}")
+
+
+def _check_number(param: str, number: int, least: int, most: int, problem: str = "") -> None:
+    if not least <= number <= most:
+        wanted = problem or f"must be a whole number of {least} to {most}"
+        raise JobInvalid(param, wanted, f"Send {least} to {most}.")
+
+
+def _patterns(param: str, sent: Sequence[str] | None) -> tuple[str, ...]:
+    if sent is None:
+        return ()
+    _check_number(param, len(sent), 1, PATTERNS_MAX, f"must hold 1 to {PATTERNS_MAX} patterns")
+    for place, text in enumerate(sent):
+        if not 1 <= len(text) <= _PATTERN_MAX:
+            how = "Send a path such as /docs/*."
+            raise JobInvalid(f"{param}[{place}]", f"must have 1 to {_PATTERN_MAX} characters", how)
+    return tuple(sent)

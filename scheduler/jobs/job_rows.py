@@ -1,0 +1,253 @@
+"""The SQL of jobs and their steps, each function in a transaction of its caller's."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from scheduler.clock.catch_up import Ready
+from scheduler.errors import JobUnknown
+from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.rows import values_of
+from storage.store import Row, Tx
+
+LEASE_S: Final = 8.0
+"""A job of a node that died goes on within this time and a look."""
+
+DROPPED_AT_ONCE: Final = 50
+"""Steps that one transaction removes: freeing their pages is what takes time."""
+
+COLUMNS: Final = """
+id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
+done, empty, failed, attempt, node, lease_until, created_at, started_at, finished_at
+"""
+_values = values_of(JobRecord)
+ADD = f"INSERT INTO jobs ({COLUMNS}) VALUES {{rows}}"  # noqa: S608 - made of constants
+READ = f"SELECT {COLUMNS} FROM jobs WHERE id = ?"  # noqa: S608 - made of constants
+LOCKED = READ + " {lock}"
+LIST = f"""
+SELECT {COLUMNS} FROM jobs WHERE account_id = ? AND (created_at < ? OR (created_at = ? AND id < ?))
+ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+LIVE = "SELECT COUNT(*) FROM jobs WHERE account_id = ? AND finished_at IS NULL"
+QUEUED = "SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' ORDER BY created_at, id LIMIT ?"
+EXPIRED = """
+SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND lease_until < ? ORDER BY lease_until LIMIT ?
+"""
+ELSEWHERE = """
+SELECT DISTINCT account_id FROM jobs WHERE status = 'running' AND lease_until >= ? AND node <> ?
+"""
+LEASABLE = f"SELECT {COLUMNS} FROM jobs WHERE id IN {{in}} ORDER BY id {{lock}}"  # noqa: S608 - made of constants
+LEASE = """
+UPDATE jobs SET status = 'running', attempt = attempt + 1, node = ?, lease_until = ?,
+                started_at = COALESCE(started_at, ?)
+WHERE id IN {in}
+"""
+RENEW = "UPDATE jobs SET lease_until = ? WHERE node = ? AND status = 'running' AND id IN {in}"
+ORPHANED = "UPDATE jobs SET lease_until = ? WHERE status = 'running'"
+HELD = "SELECT 1 FROM jobs WHERE id = ? AND status = 'running' AND attempt = ? AND node = ? {lock}"
+GIVE_BACK = """
+UPDATE jobs SET status = 'queued', node = NULL, lease_until = NULL
+WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
+"""
+MOVE = "UPDATE jobs SET status = ?, stopped_because = ?, node = NULL, lease_until = NULL, finished_at = ? WHERE id = ?"
+IS_RESERVED = "SELECT 1 FROM charges WHERE request_id = ?"
+
+ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON CONFLICT DO NOTHING"
+PLANNED = """
+SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? ORDER BY number LIMIT ?
+"""
+FINDINGS = "SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL ORDER BY number"
+NAMES = "SELECT name FROM job_steps WHERE job_id = ? AND wave <= ? ORDER BY number"
+SET_WAVE = "UPDATE jobs SET waves = ?, planned = ? WHERE id = ?"
+END_STEP = """
+UPDATE job_steps SET status = ?, credits_used = ?, error = ?, result = ?, found = ?, ended_at = ?
+WHERE job_id = ? AND number = ? AND status = 'planned'
+"""
+COUNT_STEP = """
+UPDATE jobs SET used_credits = used_credits + ?, done = done + ?, empty = empty + ?, failed = failed + ? WHERE id = ?
+"""
+ENDED_STEPS = """
+SELECT number, wave, name, status, credits_used, error, result, ended_at FROM job_steps
+WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+"""
+OLD = "SELECT id FROM jobs WHERE finished_at < ? ORDER BY finished_at, id LIMIT 1"
+LIVE_OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NULL LIMIT 1"
+OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NOT NULL LIMIT 1"
+DROP_STEPS = """
+DELETE FROM job_steps WHERE job_id = ?
+AND number IN (SELECT number FROM job_steps WHERE job_id = ? ORDER BY number LIMIT ?)
+"""
+DROP_JOB = "DELETE FROM jobs WHERE id = ?"
+
+
+def add_job(tx: Tx, job: JobRecord, names: Sequence[str]) -> None:
+    """Keep a new job with its first wave."""
+    tx.run_many(ADD, [_values(job)])
+    add_steps(tx, job.id, first=1, wave=1, names=names)
+
+
+def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str]) -> None:
+    """Plan steps with these names, numbered from `first` on; those that an attempt before has planned stay."""
+    tx.run_many(ADD_STEPS, [(job_id, number, wave, name) for number, name in enumerate(names, first)])
+
+
+def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:
+    """The job of this id."""
+    row = tx.one(LOCKED if locked else READ, (job_id,))
+    return None if row is None else JobRecord(*row)
+
+
+def owned(tx: Tx, account_id: str, job_id: str, *, locked: bool = False) -> JobRecord:
+    """The job of an account.
+
+    Raises:
+        JobUnknown: the account has no such job.
+    """
+    job = read_job(tx, job_id, locked=locked)
+    if job is None or job.account_id != account_id:
+        raise JobUnknown(job_id)
+    return job
+
+
+def jobs_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[JobRecord]:
+    """At most `limit` jobs of an account that were made before the one which `before` names, newest first."""
+    at, id_ = before or (9e15, "")
+    return [JobRecord(*row) for row in tx.all(LIST, (account_id, at, at, id_, limit))]
+
+
+def live_jobs(tx: Tx, account_id: str) -> int:
+    """How many jobs of an account have not ended."""
+    row = tx.one(LIVE, (account_id,))
+    assert row is not None, "a count is a row"
+    return int(row[0])
+
+
+def live_job(tx: Tx, account_id: str) -> str | None:
+    """A job of an account that has not ended."""
+    row = tx.one(LIVE_OF_ACCOUNT, (account_id,))
+    return None if row is None else str(row[0])
+
+
+def ready_jobs(tx: Tx, node: str, *, leases_at: float, limit: int) -> list[Ready]:
+    """Jobs that may be begun or taken over here: those of an account go on at one node at a time."""
+    elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
+    found = [*tx.all(EXPIRED, (leases_at, limit)), *tx.all(QUEUED, (limit,))]
+    return [Ready(*row) for row in found if row[1] not in elsewhere]
+
+
+def lease_jobs(tx: Tx, ready: Sequence[Ready], node: str, *, now: float, leases_at: float) -> list[JobRecord]:
+    """Begin an attempt of each job that is still to be had."""
+    tx.lock([f"jobs of {account_id}" for account_id in sorted({one.account_id for one in ready})])
+    elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
+    free = []
+    for row in tx.all_in(LEASABLE, [one.run_id for one in ready]):
+        job = JobRecord(*row)
+        has_passed = job.status == "running" and job.lease_until is not None and job.lease_until < leases_at
+        if (job.status == "queued" or has_passed) and job.account_id not in elsewhere:
+            free.append(job.id)
+    tx.run_in(LEASE, free, (node, leases_at + LEASE_S, now))
+    return [JobRecord(*row) for row in tx.all_in(LEASABLE, free)]
+
+
+def renew_leases(tx: Tx, job_ids: Sequence[str], node: str, *, leases_at: float) -> int:
+    """Keep what `node` has for another while; how many jobs are still its own."""
+    return tx.run_in(RENEW, job_ids, (leases_at + LEASE_S, node))
+
+
+def orphan_jobs(tx: Tx, leases_at: float) -> int:
+    """Let every lease pass, on a store that one process owns and has just opened; how many there were."""
+    return tx.run(ORPHANED, (leases_at - 1.0,))
+
+
+def holds(tx: Tx, job: JobRecord) -> bool:
+    """The fence: whether this very attempt still has the job, which is then locked."""
+    return tx.one(HELD, (job.id, job.attempt, job.node)) is not None
+
+
+def give_back(tx: Tx, job: JobRecord) -> bool:
+    """Leave a job that was begun to whoever comes next; False: it was not this attempt's any more."""
+    return tx.run(GIVE_BACK, (job.id, job.attempt, job.node)) == 1
+
+
+def move(tx: Tx, job_id: str, status: JobStatus, because: str | None, *, finished_at: float | None = None) -> None:
+    """Set the state of a job that is locked; whoever had it has it no more."""
+    tx.run(MOVE, (status, because, finished_at, job_id))
+
+
+def is_reserved(tx: Tx, job: JobRecord) -> bool:
+    """Whether the credits of a job are held still."""
+    return tx.one(IS_RESERVED, (job.request_id,)) is not None
+
+
+def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
+    """The next steps to make, of waves that are planned whole."""
+    return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, limit))]
+
+
+def last_findings(tx: Tx, job: JobRecord) -> tuple[list[Finding], list[str]]:
+    """The findings of the last wave, and the names of all steps so far."""
+    findings = [
+        Finding(number, orjson.loads(zlib.decompress(found))) for number, found in tx.all(FINDINGS, (job.id, job.waves))
+    ]
+    return findings, [row[0] for row in tx.all(NAMES, (job.id, job.waves))]
+
+
+def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
+    """Let the next wave begin, which is planned whole."""
+    tx.run(SET_WAVE, (job.waves + 1, planned, job.id))
+
+
+def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
+    """Keep how a step ended and count it, once; its result and findings are packed already."""
+    found = packed(orjson.dumps(outcome.found)) if outcome.found else None
+    values = (outcome.status, outcome.credits_used, outcome.error, outcome.result, found, at, job.id, step.number)
+    if tx.run(END_STEP, values):
+        counts = tuple(int(outcome.status == one) for one in ("done", "empty", "failed"))
+        tx.run(COUNT_STEP, (outcome.credits_used, *counts, job.id))
+
+
+def ended_steps(tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int) -> list[EndedStep]:
+    """The steps behind number `after` that ended so, in order."""
+    sql = ENDED_STEPS.replace("{statuses}", ", ".join("?" * len(statuses)))
+    rows = tx.all(sql, (job_id, after, *statuses, limit))
+    return [_step_row(row) for row in rows]
+
+
+def _step_row(row: Row) -> EndedStep:
+    step = EndedStep(*row)
+    return step if step.result is None else step._replace(result=zlib.decompress(step.result))
+
+
+def packed(body: bytes) -> bytes:
+    """A body as it is kept."""
+    return zlib.compress(body)
+
+
+def drop_old(tx: Tx, before: float, limit: int) -> int:
+    """Remove some steps of the oldest job that ended before an instant, or what is left of it; 0: there is none."""
+    row = tx.one(OLD, (before,))
+    if row is None:
+        return 0
+    drop_some(tx, row[0], limit)
+    return 1
+
+
+def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
+    """Remove some steps of a job, and with the last ones the job; True: it is gone."""
+    if tx.run(DROP_STEPS, (job_id, job_id, limit)) == limit:
+        return False
+    tx.run(DROP_JOB, (job_id,))
+    return True
+
+
+def forget_jobs_of(tx: Tx, account_id: str) -> int:
+    """Remove some of what a deleted account's jobs that have ended have left; 0 when nothing is left."""
+    row = tx.one(OF_ACCOUNT, (account_id,))
+    if row is None:
+        return 0
+    drop_some(tx, row[0], DROPPED_AT_ONCE)
+    return 1

@@ -1,0 +1,194 @@
+"""One attempt of one job: its steps are made side by side, wave by wave, until none is left (decisions 17).
+
+A step is made outside of any transaction and kept in one that first looks whether the job is still this attempt's. So a
+step that is kept is never made again, one that was cut short is made again, and each is charged once: the price of the
+steps is added up in the job, and its reservation is closed with that sum in the transaction that ends it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import trio
+
+from billing.charges.batch_rows import CloseRequest
+from billing.charges.charge_rows import READ_ACCOUNTS
+from billing.charges.charges import Charges
+from scheduler.jobs import job_rows
+from scheduler.jobs.records import JobKind, JobRecord, JobStatus, JobStep, Outcome, verdict_of
+from scheduler.jobs.turns import Turns
+from storage.errors import StorageError
+from storage.store import Store, Tx
+
+STEPS_AT_ONCE: Final = 200
+"""Steps that are read at a time."""
+PLANNED_AT_ONCE: Final = 500
+"""Steps that one transaction plans."""
+SETTLE_S: Final = 5.0
+_LONG_BYTES: Final = 64 * 1024
+"""A longer result is compressed in a thread."""
+NEVER_RESERVED: Final = "not_reserved"
+UNEXPECTED: Final = "internal_error"
+DELETED: Final = "account_deleted"
+
+
+class JobRuns:
+    """Runs what was leased."""
+
+    def __init__(
+        self, store: Store, charges: Charges, kinds: Mapping[str, JobKind], turns: Turns, *, now: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._charges = charges
+        self._kinds = kinds
+        self._turns = turns
+        self._now = now
+        self._aside = trio.CapacityLimiter(1)
+
+    async def run(self, job: JobRecord) -> None:
+        """Bring one attempt to its end: the job's, or that of this node. Cancelled, it is left to whoever comes next.
+
+        Raises:
+            StorageError: the job is taken up again when its lease has passed.
+        """
+        try:
+            await self._run(job)
+        except BaseException as exc:
+            if not isinstance(exc, Exception):
+                with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
+                    await self._store.write(partial(job_rows.give_back, job=job))
+            raise
+
+    async def fail(self, job: JobRecord) -> None:
+        """End an attempt that met an error which nobody foresaw; what its steps have brought stays, and is paid for.
+
+        Raises:
+            StorageError: nothing ended.
+        """
+        await self._end(job, "failed", UNEXPECTED)
+
+    async def _run(self, job: JobRecord) -> None:
+        kind = self._kinds[job.kind]
+        if not await self._store.read(partial(job_rows.is_reserved, job=job)):
+            await self._end(job, "failed", NEVER_RESERVED)
+            return
+        while True:
+            steps = await self._store.read(partial(job_rows.planned_steps, job=job, limit=STEPS_AT_ONCE))
+            if steps:
+                if not await self._make_all(kind, job, steps):
+                    return
+            elif (planned := await self._plan(kind, job)) is None:
+                return
+            elif planned.waves == job.waves:
+                await self._end(job)
+                return
+            else:
+                job = planned
+
+    async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> bool:
+        """Make these steps; False: the job is not this attempt's any more, so those under way are let go."""
+        left, failures, is_ours = deque(steps), list[StorageError](), True
+
+        async def work() -> None:
+            nonlocal is_ours
+            try:
+                while left:
+                    is_ours = await self._make(kind, job, left.popleft())
+                    if not is_ours:
+                        nursery.cancel_scope.cancel()
+                        return
+            except StorageError as exc:
+                failures.append(exc)
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(kind.at_once, len(steps))):
+                nursery.start_soon(work)
+        if failures:
+            raise failures.pop()
+        return is_ours
+
+    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
+        async with self._turns.of(job.account_id):
+            outcome = await kind.perform(job, step)
+        if outcome.result is not None:
+            outcome = replace(outcome, result=await self._packed(outcome.result))
+        return await self._store.write(partial(self._keep, job=job, step=step, outcome=outcome))
+
+    async def _packed(self, body: bytes) -> bytes:
+        if len(body) <= _LONG_BYTES:
+            return job_rows.packed(body)
+        return await trio.to_thread.run_sync(job_rows.packed, body, limiter=self._aside)
+
+    def _keep(self, tx: Tx, *, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
+        is_ours = job_rows.holds(tx, job)
+        if is_ours:
+            job_rows.end_step(tx, job, step, outcome, at=self._now())
+        return is_ours
+
+    async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
+        """Plan the next wave, some steps a transaction; the job as it was where there is none, None: it is not ours."""
+
+        def look(tx: Tx) -> tuple[JobRecord | None, list[str]]:
+            now = job_rows.read_job(tx, job.id)
+            return now, [] if now is None else kind.next_wave(now, *job_rows.last_findings(tx, now))
+
+        found, names = await self._store.read(look)
+        if found is None or not names:
+            return None if found is None else job
+        first, planned = found.planned + 1, found.planned + len(names)
+        for begin in range(0, len(names), PLANNED_AT_ONCE):
+            some = names[begin : begin + PLANNED_AT_ONCE]
+            is_last = begin + len(some) == len(names)
+            add = partial(self._add, job=job, first=first + begin, names=some, planned=planned if is_last else None)
+            if not await self._store.write(add):
+                return None
+        return replace(found, waves=found.waves + 1, planned=planned)
+
+    def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
+        """Add steps; `planned` is how many there are with the last of them, which lets the wave begin."""
+        if not job_rows.holds(tx, job):
+            return False
+        job_rows.add_steps(tx, job.id, first=first, wave=job.waves + 1, names=names)
+        if planned is not None:
+            job_rows.set_wave(tx, job, planned=planned)
+        return True
+
+    async def _end(self, job: JobRecord, status: JobStatus | None = None, because: str | None = None) -> None:
+        def end(tx: Tx) -> None:
+            tx.all_in(READ_ACCOUNTS, [job.account_id])  # accounts are locked before what is theirs
+            if job_rows.holds(tx, job):
+                settle(tx, self._charges, job.id, self._now(), status=status, because=because)
+
+        await self._store.write(end)
+
+
+def settle(
+    tx: Tx, charges: Charges, job_id: str, now: float, *, status: JobStatus | None = None, because: str | None = None
+) -> JobRecord:
+    """End a job that is locked: its steps are paid for, and the rest of what was reserved goes back.
+
+    Without a `status` it ends as its steps did.
+    """
+    job = job_rows.read_job(tx, job_id, locked=True)
+    assert job is not None, "its row is locked"
+    if job_rows.is_reserved(tx, job):
+        charges.release(tx, CloseRequest(job.request_id, job.account_id, job.key_id, job.used_credits))
+    ended: JobStatus = verdict_of(job) if status is None else status
+    job_rows.move(tx, job.id, ended, because, finished_at=now)
+    return replace(job, status=ended, stopped_because=because, node=None, lease_until=None, finished_at=now)
+
+
+def cancel_jobs_of(tx: Tx, account_id: str, *, charges: Charges, now: Callable[[], float]) -> int:
+    """Cancel a job of a deleted account that has not ended; 0 when there is none left."""
+    tx.all_in(READ_ACCOUNTS, [account_id])
+    job_id = job_rows.live_job(tx, account_id)
+    if job_id is None:
+        return 0
+    settle(tx, charges, job_id, now(), status="cancelled", because=DELETED)
+    return 1

@@ -1,0 +1,127 @@
+"""Jobs and their steps as they are stored (decisions 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+JobStatus = Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"]
+ENDED: Final[tuple[JobStatus, ...]] = ("completed", "partial", "failed", "cancelled")
+StepStatus = Literal["planned", "done", "empty", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job. Its steps come in waves: the next one is planned when the one before has ended."""
+
+    id: str
+    kind: str
+    account_id: str
+    key_id: str | None
+    request_id: str
+    """The request under which its credits are reserved."""
+    spec: str
+    """Its request as JSON, for its kind."""
+    status: JobStatus
+    stopped_because: str | None
+    held_credits: int
+    used_credits: int
+    """The price of the steps that are done."""
+    waves: int
+    """How many waves are planned; steps of a later one are not complete."""
+    planned: int
+    """How many steps are planned in all."""
+    done: int
+    empty: int
+    failed: int
+    attempt: int
+    node: str | None
+    lease_until: float | None
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+
+    @property
+    def pending(self) -> int:
+        """How many steps are planned and not made."""
+        return self.planned - self.done - self.empty - self.failed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.status in ENDED
+
+
+class JobStep(NamedTuple):
+    """A step that is planned. Its name is unique in its job."""
+
+    number: int
+    wave: int
+    name: str
+
+
+class EndedStep(NamedTuple):
+    """A step that has ended, with its result as JSON."""
+
+    number: int
+    wave: int
+    name: str
+    status: StepStatus
+    credits_used: int
+    error: str | None
+    result: bytes | None
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended. Only one that is `done` has a result, and costs something."""
+
+    status: StepStatus
+    result: bytes | None = None
+    credits_used: int = 0
+    error: str | None = None
+    found: tuple[str, ...] = ()
+    """The names that it found for the next wave, in order."""
+
+
+class Finding(NamedTuple):
+    """The names that a step of the last wave found."""
+
+    number: int
+    found: Sequence[str]
+
+
+class JobKind(Protocol):
+    """A kind of work. What it decides is pure: the same after a crash as before it."""
+
+    at_once: int
+    """Steps of one job that are made side by side, at most."""
+
+    async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
+        """Make a step; never raises for what its source does."""
+        ...
+
+    def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:
+        """The names of the next wave: what the last one found, without the `names` that the job has. Pure."""
+        ...
+
+
+def verdict_of(job: JobRecord) -> JobStatus:
+    """How a job ends whose steps have all ended: a part that nobody has is no failure."""
+    if not job.failed:
+        return "completed"
+    return "partial" if job.done or job.empty else "failed"
+
+
+def progress_of(job: JobRecord) -> dict[str, Any]:
+    """The numbers of its steps; all others add up to `planned`."""
+    return {
+        "planned": job.planned,
+        "done": job.done,
+        "empty": job.empty,
+        "failed": job.failed,
+        "pending": 0 if job.is_over else job.pending,
+        "skipped": job.pending if job.is_over else 0,
+    }

@@ -1,0 +1,197 @@
+"""Jobs as their owners have them: begun, listed, paused, resumed, cancelled, and their results read (decisions 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from billing.charges.batch_rows import ChargeRequest
+from billing.charges.charge_rows import READ_ACCOUNTS
+from billing.charges.charges import Charges
+from scheduler.errors import JobLimitReached, JobOver
+from scheduler.jobs import job_rows
+from scheduler.jobs.job_runs import settle
+from scheduler.jobs.records import EndedStep, JobRecord, StepStatus
+from storage.store import Store, Tx, Write
+
+LIVE_MAX: Final = 100
+"""Jobs of an account that have not ended, paused ones too."""
+OWNER: Final = "owner"
+PAGE_BYTES: Final = 4_000_000
+"""A page of results ends early when it reaches this size."""
+READ_AT_ONCE: Final = 25
+"""Results that are read from the store at a time: each may be as long as a page of the web."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDraft:
+    """A job that can be begun: its kind, its request as JSON, the names of its first steps, and its ceiling."""
+
+    kind: str
+    spec: str
+    names: Sequence[str]
+    held_credits: int
+    platform: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOwner:
+    """The key that begins a job, and the request by which it does."""
+
+    account_id: str
+    key_id: str
+    request_id: str
+
+
+class JobService:
+    """Every method takes the account: what belongs to another one is unknown."""
+
+    def __init__(
+        self,
+        store: Store,
+        charges: Charges,
+        *,
+        now: Callable[[], float],
+        make_id: Callable[[str], str],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` tells the workers that a job may be ready."""
+        self._store = store
+        self._charges = charges
+        self._now = now
+        self._make_id = make_id
+        self._wake = wake
+
+    async def begin(self, draft: JobDraft, owner: JobOwner, *, write: Write | None = None) -> JobRecord:
+        """Reserve the ceiling of a job and queue it, in one transaction.
+
+        `write` stands for the store's, to record there what came of it.
+
+        Raises:
+            JobLimitReached: nothing was begun.
+            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was begun or charged.
+        """
+        job = await (write or self._store.write)(partial(self._add, draft=draft, owner=owner))
+        self._wake()
+        return job
+
+    def _add(self, tx: Tx, *, draft: JobDraft, owner: JobOwner) -> JobRecord:
+        wanted = ChargeRequest(
+            owner.request_id, owner.account_id, owner.key_id, draft.held_credits, draft.platform, draft.path
+        )
+        self._charges.reserve(tx, wanted)
+        if job_rows.live_jobs(tx, owner.account_id) >= LIVE_MAX:
+            raise JobLimitReached(LIVE_MAX)
+        job = JobRecord(
+            id=self._make_id("job_"),
+            kind=draft.kind,
+            account_id=owner.account_id,
+            key_id=owner.key_id,
+            request_id=owner.request_id,
+            spec=draft.spec,
+            status="queued",
+            stopped_because=None,
+            held_credits=draft.held_credits,
+            used_credits=0,
+            waves=1,
+            planned=len(draft.names),
+            done=0,
+            empty=0,
+            failed=0,
+            attempt=0,
+            node=None,
+            lease_until=None,
+            created_at=self._now(),
+            started_at=None,
+            finished_at=None,
+        )
+        job_rows.add_job(tx, job, draft.names)
+        return job
+
+    async def get(self, account_id: str, job_id: str) -> JobRecord:
+        """One of them.
+
+        Raises:
+            JobUnknown: the account has no such job.
+        """
+        return await self._store.read(partial(job_rows.owned, account_id=account_id, job_id=job_id))
+
+    async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[JobRecord]:
+        """A page, newest first."""
+        return await self._store.read(partial(job_rows.jobs_page, account_id=account_id, before=before, limit=limit))
+
+    async def set_status(self, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
+        """Pause a job, or let it go on; steps that are under way when it is paused are made again.
+
+        Raises:
+            JobUnknown, JobOver: nothing was changed.
+        """
+        job = await self._store.write(partial(_set_status, account_id=account_id, job_id=job_id, status=status))
+        self._wake()
+        return job
+
+    async def cancel(self, account_id: str, job_id: str) -> JobRecord:
+        """End a job: what its steps have brought stays and is paid for, and the rest goes back.
+
+        One that was cancelled before is as it was.
+
+        Raises:
+            JobUnknown, JobOver: nothing was changed.
+        """
+        return await self._store.write(partial(self._cancel, account_id=account_id, job_id=job_id))
+
+    def _cancel(self, tx: Tx, *, account_id: str, job_id: str) -> JobRecord:
+        tx.all_in(READ_ACCOUNTS, [account_id])
+        job = job_rows.owned(tx, account_id, job_id, locked=True)
+        if job.status == "cancelled":
+            return job
+        _refuse_over(job)
+        return settle(tx, self._charges, job_id, self._now(), status="cancelled", because=OWNER)
+
+    async def steps(
+        self, account_id: str, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int
+    ) -> tuple[list[EndedStep], bool]:
+        """Steps that ended so, behind number `after`, with their results: as many as a page has room for.
+
+        True: there are more.
+
+        Raises:
+            JobUnknown: the account has no such job.
+        """
+
+        def read(tx: Tx) -> tuple[list[EndedStep], bool]:
+            job_rows.owned(tx, account_id, job_id)
+            found, size, last = list[EndedStep](), 0, after
+            while len(found) <= limit:
+                some = job_rows.ended_steps(
+                    tx, job_id, statuses, after=last, limit=min(READ_AT_ONCE, limit + 1 - len(found))
+                )
+                for one in some:
+                    size += len(one.result or b"")
+                    if found and size > PAGE_BYTES:
+                        return found, True
+                    found.append(one)
+                if not some:
+                    return found[:limit], False
+                last = some[-1].number
+            return found[:limit], True
+
+        return await self._store.read(read)
+
+
+def _set_status(tx: Tx, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
+    job = job_rows.owned(tx, account_id, job_id, locked=True)
+    _refuse_over(job)
+    if status == "paused" and job.status != "paused":
+        job_rows.move(tx, job_id, "paused", OWNER)
+    elif status == "running" and job.status == "paused":
+        job_rows.move(tx, job_id, "queued", None)
+    return job_rows.owned(tx, account_id, job_id)
+
+
+def _refuse_over(job: JobRecord) -> None:
+    if job.is_over:
+        raise JobOver(job.id, job.status)

@@ -1,0 +1,145 @@
+"""A site of linked pages that jobs read by recipes, and the workers that read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import trio
+
+from limits.errors import CircuitOpen
+from scheduler.jobs.crawl.pages import PageSteps
+from scheduler.jobs.crawl.spec import BATCH, CRAWL, CrawlBody, crawl_of
+from scheduler.jobs.job_runs import JobRuns
+from scheduler.jobs.records import JobRecord
+from scheduler.jobs.service import JobOwner, JobService
+from scheduler.jobs.turns import Turns
+from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
+from scheduler.recipes import Gathered, GatheringFailed, Recipe
+from tests.scheduler.desk import Desk
+from upstreams.model.archetypes import POST_LIST
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
+
+HOME = "https://site.test/"
+
+
+@dataclass(slots=True)
+class Site:
+    """As `Recipes`: `links` are those of each page; a page that is not there is a 404, one in `broken` fails."""
+
+    links: Mapping[str, Sequence[str]]
+    broken: frozenset[str] = frozenset()
+    takes_s: float = 0.0
+    read_pages: Counter[str] = field(default_factory=Counter)
+    under_way: Counter[str] = field(default_factory=Counter)
+    most_at_once: int = 0
+
+    def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
+        assert recipe == "web/scrape"
+        assert isinstance(params, dict)
+        return Recipe("/v1/web/scrape", params, POST_LIST, "web", 1, 1)
+
+    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
+        url = str(recipe.values["url"])
+        host = url.split("/")[2]
+        self.under_way[host] += 1
+        self.most_at_once = max(self.most_at_once, self.under_way[host])
+        try:
+            await trio.sleep(self.takes_s)
+        finally:
+            self.under_way[host] -= 1
+        self.read_pages[url] += 1
+        try:
+            data = self._page(url)
+        except (UpstreamError, CircuitOpen) as exc:
+            code = "RESOURCE_NOT_FOUND" if isinstance(exc, NotFound) else "UPSTREAM_ERROR"
+            raise GatheringFailed(str(exc), [{"error": code}]) from exc
+        return Gathered(data, orjson.dumps(data), [], 1.0, True, 1)
+
+    def _page(self, url: str) -> dict[str, Any]:
+        if url in self.broken:
+            raise UpstreamFailed("web", "it is broken")
+        if url not in self.links:
+            raise NotFound("there is no such page")
+        return {"page": {"url": url, "links": list(self.links[url]), "content": {"markdown": f"of {url}"}}}
+
+
+def tree(depth: int, width: int) -> dict[str, list[str]]:
+    """PageSteps below `HOME` that lead `width` further ones each, and back to the first."""
+    pages: dict[str, list[str]] = {}
+
+    def grow(url: str, level: int) -> None:
+        below = [f"{url}{n}/" for n in range(width)] if level < depth else []
+        pages[url] = [*below, HOME]
+        for one in below:
+            grow(one, level + 1)
+
+    grow(HOME, 0)
+    return pages
+
+
+class JobDesk:
+    """Jobs on one store, as a node has them."""
+
+    def __init__(self, desk: Desk, site: Site) -> None:
+        self.desk = desk
+        self.site = site
+        self.turns = Turns()
+        self.pages = PageSteps(site)
+        self.stopping = False
+        self.runs = JobRuns(desk.store, desk.charges, {CRAWL: self.pages, BATCH: self.pages}, self.turns, now=desk.now)
+        self.service = JobService(desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake)
+        self.workers: Workers | None = None
+
+    def wake(self) -> None:
+        if self.workers is not None:
+            self.workers.wake()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Workers]:
+        setting = WorkerSetting(
+            store=self.desk.store,
+            runs=self.runs,
+            node=self.desk.node,
+            log=self.desk.log,
+            now=self.desk.now,
+            is_alone=self.desk.is_alone,
+            stopping=lambda: self.stopping,
+        )
+        async with open_workers(setting) as workers:
+            self.workers = workers
+            yield workers
+            self.workers = None
+
+    async def owner(self, credits: int = 10_000) -> JobOwner:  # noqa: A002 - the specification's name
+        account = await self.desk.account(credits)
+        key = await self.desk.keys.create(account)
+        return JobOwner(account, key.id, self.desk.make_id("req_"))
+
+    async def crawl(self, owner: JobOwner, **fields: Any) -> JobRecord:
+        return await self.service.begin(crawl_of(CrawlBody(HOME, **fields), self.site), owner)
+
+    async def until(self, owner: JobOwner, job: JobRecord, done: int) -> JobRecord:
+        """The job once so many of its steps are done."""
+        while (found := await self.service.get(owner.account_id, job.id)).done < done:  # noqa: ASYNC110 - the store's
+            await trio.sleep(0.01)
+        return found
+
+    async def ended(self, owner: JobOwner, job: JobRecord) -> JobRecord:
+        """The job once it has ended."""
+        while not (found := await self.service.get(owner.account_id, job.id)).is_over:  # noqa: ASYNC110 - the store's
+            await trio.sleep(0.01)
+        return found
+
+    async def pages_of(self, owner: JobOwner, job: JobRecord) -> list[tuple[int, str]]:
+        """The depth and the address of all results, in their order."""
+        found, after, has_more = list[tuple[int, str]](), 0, True
+        while has_more:
+            rows, has_more = await self.service.steps(owner.account_id, job.id, ("done",), after=after, limit=100)
+            found += [(row.wave - 1, row.name) for row in rows]
+            after = rows[-1].number if rows else after
+        return found

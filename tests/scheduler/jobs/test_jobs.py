@@ -1,0 +1,247 @@
+"""Durable jobs: every page once, every credit once, whatever ends in between (decisions 17 and 21)."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from billing.charges.batch_rows import ChargeRequest
+from billing.charges.recovery import recover
+from billing.errors import InsufficientCredits, KeyBudgetReached
+from scheduler.errors import JobLimitReached, JobOver, JobUnknown
+from scheduler.jobs import job_rows, job_runs, service
+from scheduler.jobs.job_runs import cancel_jobs_of
+from scheduler.jobs.records import JobRecord
+from scheduler.jobs.service import JobOwner
+from tests.scheduler.desk import Desk
+from tests.scheduler.jobs.site import HOME, JobDesk, Site, tree
+
+
+def in_levels(pages: dict[str, list[str]]) -> list[tuple[int, str]]:
+    """The pages of a site breadth first, each once: worked out apart from the crawler."""
+    found, level, depth = [(0, HOME)], [HOME], 0
+    seen = {HOME}
+    while level:
+        depth += 1
+        below = [one for page in level for one in pages[page] if one not in seen]
+        level = [one for place, one in enumerate(below) if one not in below[:place]]
+        seen |= set(level)
+        found += [(depth, one) for one in level]
+    return found
+
+
+async def test_a_crawl_reads_each_page_once_breadth_first_and_pays_for_what_came(desk: Desk) -> None:
+    pages = tree(3, 4)
+    jobs = JobDesk(desk, Site(pages))
+    owner = await jobs.owner(credits=200)
+    job = await jobs.crawl(owner, limit=100)
+    assert (await desk.money(owner.account_id)) == (100, 100)
+    async with jobs.open():
+        ended = await jobs.ended(owner, job)
+    assert (ended.status, ended.planned, ended.done, ended.used_credits) == ("completed", 85, 85, 85)
+    assert await jobs.pages_of(owner, job) == in_levels(pages)
+    assert jobs.site.read_pages == dict.fromkeys(pages, 1)
+    assert await desk.money(owner.account_id) == (115, 0)
+    assert await desk.settled() == {owner.request_id: 85}
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_pages_that_nobody_has_or_that_fail_cost_nothing_and_are_told(desk: Desk) -> None:
+    pages = {HOME: [f"{HOME}{name}" for name in ("a", "gone", "broken")], f"{HOME}a": []}
+    jobs = JobDesk(desk, Site(pages, frozenset((f"{HOME}broken",))))
+    owner = await jobs.owner()
+    job = await jobs.crawl(owner, limit=50)
+    async with jobs.open():
+        ended = await jobs.ended(owner, job)
+    assert (ended.status, ended.done, ended.empty, ended.failed, ended.used_credits) == ("partial", 2, 1, 1, 2)
+    rows, has_more = await jobs.service.steps(owner.account_id, job.id, ("empty", "failed"), after=0, limit=10)
+    assert [(row.name, row.status, row.error) for row in rows] == [
+        (f"{HOME}gone", "empty", "RESOURCE_NOT_FOUND"),
+        (f"{HOME}broken", "failed", "UPSTREAM_ERROR"),
+    ]
+    assert not has_more
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ({"limit": 7}, 7),
+        ({"limit": 100, "max_depth": 0}, 1),
+        ({"limit": 100, "max_depth": 1}, 4),
+        ({"limit": 100, "include_paths": ["/", "/0/*"]}, 5),
+        ({"limit": 100, "exclude_paths": ["/0/*", "/1/*"]}, 5),
+    ],
+)
+async def test_a_crawl_stays_within_its_bounds(desk: Desk, bounds: dict[str, Any], expected: int) -> None:
+    jobs = JobDesk(desk, Site(tree(2, 3)))
+    owner = await jobs.owner()
+    async with jobs.open():
+        ended = await jobs.ended(owner, await jobs.crawl(owner, **bounds))
+    assert ended.done == expected
+
+
+async def test_few_pages_of_one_host_are_read_at_a_time(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(2, 5), takes_s=0.01))
+    owner = await jobs.owner()
+    async with jobs.open():
+        made = [await jobs.crawl(JobOwner(owner.account_id, owner.key_id, f"req_{n}"), limit=40) for n in range(3)]
+        for job in made:
+            await jobs.ended(owner, job)
+    assert jobs.site.most_at_once == 2
+
+
+async def test_what_cannot_be_paid_or_is_one_job_too_many_is_refused_and_nothing_is_held(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = JobDesk(desk, Site(tree(1, 1)))
+    owner = await jobs.owner(credits=30)
+    with pytest.raises(InsufficientCredits):
+        await jobs.crawl(owner, limit=31)
+    await desk.keys.update(owner.key_id, credit_limit=5)
+    with pytest.raises(KeyBudgetReached):
+        await jobs.crawl(owner, limit=6)
+    monkeypatch.setattr(service, "LIVE_MAX", 1)
+    await jobs.crawl(owner, limit=1)
+    with pytest.raises(JobLimitReached):
+        await jobs.crawl(JobOwner(owner.account_id, owner.key_id, "req_2"), limit=1)
+    assert await desk.money(owner.account_id) == (29, 1)
+
+
+async def test_a_job_is_paused_resumed_and_cancelled_by_its_owner_alone(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(3, 4), takes_s=0.005))
+    owner, other = await jobs.owner(), await jobs.owner()
+    async with jobs.open():
+        job = await jobs.crawl(owner, limit=85)
+        await jobs.until(owner, job, done=10)
+        with pytest.raises(JobUnknown):
+            await jobs.service.cancel(other.account_id, job.id)
+        paused = await jobs.service.set_status(owner.account_id, job.id, "paused")
+        await trio.sleep(0.05)
+        still = await jobs.service.get(owner.account_id, job.id)
+        assert (still.status, still.stopped_because, still.done) == ("paused", "owner", paused.done)
+        resumed = await jobs.service.set_status(owner.account_id, job.id, "running")
+        assert resumed.status == "queued"
+        await jobs.until(owner, job, done=paused.done + 10)
+        cancelled = await jobs.service.cancel(owner.account_id, job.id)
+        assert (cancelled.status, cancelled.used_credits) == ("cancelled", cancelled.done)
+        assert await jobs.service.cancel(owner.account_id, job.id) == await jobs.service.get(owner.account_id, job.id)
+        with pytest.raises(JobOver):
+            await jobs.service.set_status(owner.account_id, job.id, "paused")
+    assert await desk.settled() == {owner.request_id: cancelled.done}
+    assert len(await jobs.pages_of(owner, job)) == cancelled.done
+    await desk.assert_sound(owner.account_id, other.account_id)
+
+
+async def test_a_job_goes_on_after_any_number_of_deaths_with_each_page_kept_and_paid_once(desk: Desk) -> None:
+    """Goal: nothing is lost or paid twice. Method: the workers are cancelled, or forget the job without giving it back,
+    forty times on the way."""
+    pages, rng = tree(3, 4), Random(7)
+    jobs = JobDesk(desk, Site(pages, takes_s=0.002))
+    owner = await jobs.owner()
+    job, deaths = await jobs.crawl(owner, limit=100), 0
+    while not (await jobs.service.get(owner.account_id, job.id)).is_over and deaths < 400:
+        async with jobs.open():
+            await trio.sleep(rng.random() * 0.03)
+            deaths += 1
+            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+                await desk.store.write(
+                    lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
+                )
+        await desk.store.write(lambda tx: tx.run("UPDATE jobs SET lease_until = 0 WHERE status = 'running'"))
+    ended = await jobs.service.get(owner.account_id, job.id)
+    assert deaths >= 5
+    assert (ended.status, ended.done, ended.used_credits) == ("completed", 85, 85)
+    assert await jobs.pages_of(owner, job) == in_levels(pages)
+    assert await desk.settled() == {owner.request_id: 85}
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_a_wave_that_was_cut_short_is_planned_again_as_it_was(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_runs, "PLANNED_AT_ONCE", 2)
+    pages = tree(2, 5)
+    jobs = JobDesk(desk, Site(pages))
+    owner = await jobs.owner()
+    job = await jobs.crawl(owner, limit=100)
+    cut = job_runs.JobRuns._add
+    left = [0]
+
+    def cut_short(self: Any, tx: Any, **terms: Any) -> bool:
+        left[0] -= 1
+        return cut(self, tx, **terms) if left[0] else False
+
+    monkeypatch.setattr(job_runs.JobRuns, "_add", cut_short)
+    for attempt in range(20):  # each gets further than the one before
+        left[0] = 2 + 2 * attempt
+        async with jobs.open():
+            with trio.move_on_after(0.2):
+                await jobs.ended(owner, job)
+        await desk.store.write(lambda tx: tx.run("UPDATE jobs SET lease_until = 0 WHERE status = 'running'"))
+        if (await jobs.service.get(owner.account_id, job.id)).is_over:
+            break
+    assert await jobs.pages_of(owner, job) == in_levels(pages)
+
+
+async def test_a_job_whose_reservation_was_never_taken_ends_at_once(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(1, 1)))
+    owner = await jobs.owner()
+    job = await jobs.crawl(owner, limit=5)
+    await desk.store.write(lambda tx: tx.run("UPDATE jobs SET request_id = 'req_other'"))
+    async with jobs.open():
+        ended: JobRecord = await jobs.ended(owner, job)
+    assert (ended.status, ended.stopped_because, ended.used_credits) == ("failed", job_runs.NEVER_RESERVED, 0)
+    assert not jobs.site.read_pages
+
+
+async def test_recovery_after_a_crash_leaves_what_is_reserved_for_jobs(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(1, 1)))
+    owner = await jobs.owner()
+    job = await jobs.crawl(owner, limit=5)
+    await desk.charges.take(ChargeRequest("req_of_a_call", owner.account_id, owner.key_id, 3, "github", "/v1/x"))
+    recovered = await recover(desk.store, now=desk.now)
+    assert (recovered.charges, recovered.credits) == (1, 3)
+    async with jobs.open():
+        assert (await jobs.ended(owner, job)).used_credits == 2
+    assert await desk.money(owner.account_id) == (9_998, 0)
+
+
+async def test_the_jobs_of_a_deleted_account_end_and_are_removed(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(2, 3)))
+    owner = await jobs.owner()
+    done, left = await jobs.crawl(owner, limit=5), await jobs.crawl(replace_request(owner), limit=50)
+    await jobs.service.set_status(owner.account_id, left.id, "paused")
+    async with jobs.open():
+        await jobs.ended(owner, done)
+    await desk.lifecycle.delete(owner.account_id)
+    cancel = partial(cancel_jobs_of, account_id=owner.account_id, charges=desk.charges, now=desk.now)
+    assert [await desk.store.write(cancel) for _ in range(2)] == [1, 0]
+    assert (await jobs.service.get(owner.account_id, left.id)).stopped_because == "account_deleted"
+    while await desk.store.write(partial(job_rows.forget_jobs_of, account_id=owner.account_id)):
+        pass
+    for table in ("jobs", "job_steps"):
+        assert await desk.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,)
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_jobs_that_ended_long_ago_are_swept_some_steps_at_a_time(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(2, 3)))
+    owner = await jobs.owner()
+    async with jobs.open():
+        job = await jobs.ended(owner, await jobs.crawl(owner, limit=50))
+    assert job.finished_at is not None
+    assert await desk.store.write(lambda tx: job_rows.drop_old(tx, desk.now(), 5)) == 0
+    rounds = 0
+    while await desk.store.write(lambda tx: job_rows.drop_old(tx, desk.now() + 1, 5)):
+        rounds += 1
+    assert rounds == 3
+    with pytest.raises(JobUnknown):
+        await jobs.service.get(owner.account_id, job.id)
+
+
+def replace_request(owner: JobOwner) -> JobOwner:
+    return JobOwner(owner.account_id, owner.key_id, f"{owner.request_id}_2")
