@@ -14,7 +14,7 @@ from billing.charges.charge_rows import read_closed
 from billing.ledger import chain
 from storage.store import Tx
 
-PIECE: Final = 20_000
+PIECE: Final = 50_000
 CLOSED_AT_ONCE: Final = 500
 
 ODD_ROW: Final = """

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import sqlite3
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import pytest
 import trio
@@ -19,18 +16,19 @@ from billing.archive.archives import read_archives
 from billing.archive.days import first_id
 from billing.archive.files import ArchiveBroken, ArchivedRow, members_of, read_manifest
 from billing.archive.index import index_name
-from billing.archive.verification import next_day, verify_chain, verify_day
 from billing.journal import request_text
-from billing.ledger.verification import verify
-from billing.migrations import MIGRATIONS
 from storage.errors import ConstraintViolated
-from storage.opening import open_store
-from storage.store import Store, Tx
+from tests.billing.archive.crashing import (
+    end_at_each_point,
+    ids,
+    kill_one_after_another,
+    postgres_copies,
+    sqlite_copies,
+)
 from tests.billing.archive.past import DAY_S, PastDesk, play
 from tests.billing.desk import Desk
 from tests.fakes.entries import read_entries
-from tests.fakes.inline_calls import InlineCalls
-from tests.fakes.inline_store import InlineSqlite, InlineStore
+from tests.servers.postgres import PostgresServer
 
 T = TypeVar("T")
 
@@ -48,10 +46,6 @@ def archiver_of(desk: Desk, folder: Path) -> Archiver:
 
 def rows_of(folder: Path) -> list[ArchivedRow]:
     return [row for file in read_manifest(folder) for member in members_of(folder, file.name) for row in member.rows]
-
-
-def ids(tx: Tx) -> list[str]:
-    return [row[0].hex() for row in tx.all("SELECT id FROM journal ORDER BY id")]
 
 
 @pytest.fixture
@@ -183,148 +177,33 @@ async def test_another_stores_folder_is_refused(desk: PastDesk, tmp_path: Path) 
     await desk.assert_sound()
 
 
-class Crash(Exception):
-    """The end of a process."""
-
-
-class CrashingStore:
-    """A store whose process ends at the given point: before a call, within its transaction, or after its commit."""
-
-    def __init__(self, store: Store, crash: Callable[[], None]) -> None:
-        self._store = store
-        self._crash = crash
-
-    async def write(self, fn: Callable[[Tx], T]) -> T:
-        return await self._around(self._store.write, fn)
-
-    async def read(self, fn: Callable[[Tx], T]) -> T:
-        return await self._around(self._store.read, fn)
-
-    async def _around(self, call: Callable[[Callable[[Tx], T]], Awaitable[T]], fn: Callable[[Tx], T]) -> T:
-        def within(tx: Tx) -> T:
-            result = fn(tx)
-            self._crash()
-            return result
-
-        self._crash()
-        result = await call(within)
-        self._crash()
-        return result
-
-
-class CrashAt:
-    """Ends the process, by `end`, the given number of points on."""
-
-    def __init__(self, point: int, end: Callable[[], None]) -> None:
-        self.left = point
-        self._end = end
-
-    def __call__(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self._end()
-
-
-def crash() -> None:
-    raise Crash
-
-
-def left_and_archived(tx: Tx, folder: Path) -> list[str]:
-    """The ids of all rows: those of the journal, and those of the archive that have left it."""
-    found = ids(tx)
-    for archive in read_archives(tx):
-        members = members_of(folder, archive.file.name) if archive.left else []
-        found += [row.id for member in members if member.begin < archive.left_to for row in member.rows]
-    return sorted(found)
-
-
-@pytest.mark.sqlite
-async def test_a_process_that_ends_at_any_step_loses_nothing_and_enters_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On SQLite, whose file is quickly copied.
-
-    Method: end it at each point in turn, prove the ledger and the archive, and let another process go on.
-    """
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows a step, and no pauses between them."""
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 7)
     monkeypatch.setattr(archiver, "COPY_PAUSE_S", 0.0)
     monkeypatch.setattr(archiver, "REMOVE_PAUSE_S", 0.0)
-    points, filled = 0, InlineStore([MIGRATIONS])
-    desk = PastDesk(filled)
-    await play(desk, days=2, calls=4)
-    desk.time += 30 * DAY_S
-    before, image = filled.look(ids), filled.connection.serialize()
-    filled.close()
-    while True:
-        points += 1
-        folder = tmp_path / str(points)
-        connection = sqlite3.connect(":memory:", isolation_level=None)
-        connection.deserialize(image)
-        store = InlineSqlite(connection)
-        crashing = cast("Store", CrashingStore(store, CrashAt(points, crash)))
-        ended = False
-        try:
-            await Archiver(crashing, folder, detail_days=DETAIL_DAYS).run(desk.time)
-        except Crash:
-            ended = True
-        assert store.look(verify) == []
-        assert store.look(partial(left_and_archived, folder=folder)) == before
-        assert (await Archiver(store, folder, detail_days=DETAIL_DAYS).run(desk.time)).is_done
-        assert store.look(ids) == []
-        assert sorted(row.id for row in rows_of(folder)) == before
-        assert store.look(verify) == []
-        assert_archive_holds(store, folder)
-        store.close()
-        if not ended:
-            break
-    assert points > 50
 
 
-def assert_archive_holds(store: InlineCalls, folder: Path) -> None:
-    assert store.look(partial(verify_chain, folder=folder)) == []
-    day = -1
-    while (following := store.look(partial(next_day, after=day))) is not None:
-        day = following
-        assert store.look(partial(verify_day, folder=folder, day=day)) == []
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("few")
+async def test_a_process_that_ends_at_any_step_loses_nothing_and_enters_nothing_twice() -> None:
+    """Method: end it at each point in turn, prove the ledger and the archive, and let another process go on."""
+    async with sqlite_copies(days=2, calls=4) as (copies, now):
+        assert await end_at_each_point(copies, now, every=1) > 50
 
 
-KILLS = 5
-RUN = """
-import os, signal, sys, trio
-from pathlib import Path
-from billing.archive import archiver
-from billing.migrations import MIGRATIONS
-from storage.opening import open_store
-from tests.billing.archive.test_archiver import CrashAt, CrashingStore
-archiver.ROWS_A_MEMBER = 7
-async def main():
-    url, folder, now, point = sys.argv[1:]
-    async with open_store(url, [MIGRATIONS]) as store:
-        store = CrashingStore(store, CrashAt(int(point), lambda: os.kill(os.getpid(), signal.SIGKILL)))
-        await archiver.Archiver(store, Path(folder), detail_days=10).run(float(now))
-trio.run(main)
-"""
+@pytest.mark.usefixtures("few")
+async def test_the_same_holds_on_postgresql_whose_months_go_as_a_whole(postgres: PostgresServer) -> None:
+    """Method: as above, at every thirteenth point."""
+    with trio.fail_after(120):
+        async with postgres_copies(postgres.fresh(), days=2, calls=4) as (copies, now):
+            assert await end_at_each_point(copies, now, every=13) > 80
 
 
 async def test_processes_that_are_killed_one_after_the_other_come_to_the_same_archive(
     store_url: str, tmp_path: Path
 ) -> None:
-    """By SIGKILL, each some points further from its start than the one before it."""
+    """By SIGKILL, each some points further from its start than the one before it; then faults are planted."""
     with trio.fail_after(120):
-        async with open_store(store_url, [MIGRATIONS]) as store:
-            desk = PastDesk(store)
-            await play(desk, days=6, calls=4)
-            now, before = desk.time + 30 * DAY_S, await store.read(ids)
-        for kill in range(1, KILLS + 1):
-            command = [sys.executable, "-c", RUN, store_url, str(tmp_path), str(now), str(9 * kill)]
-            done = await trio.run_process(command, check=False)
-            assert done.returncode == -signal.SIGKILL
-            async with open_store(store_url, [MIGRATIONS]) as store:
-                assert await store.read(verify) == []
-                assert await store.read(partial(left_and_archived, folder=tmp_path)) == before
-        async with open_store(store_url, [MIGRATIONS]) as store:
-            assert (await Archiver(store, tmp_path, detail_days=10).run(now)).is_done
-            assert await store.read(verify) == []
-            assert await store.read(ids) == []
-            assert await store.read(partial(verify_chain, folder=tmp_path)) == []
-    assert sorted(row.id for row in rows_of(tmp_path)) == before
+        await kill_one_after_another(store_url, tmp_path, [9, 18, 27, 36, 45], days=6, calls=4)
