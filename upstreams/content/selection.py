@@ -12,12 +12,13 @@
     Call("/s/durov", accepts=CHANNEL)
 
 A place is a CSS selector, looked for inside of the row, in the order of the page; without one it is the row itself. A
-field map then reads the values as it reads JSON.
+field map then reads the values as it reads JSON. A row inside of a row is a part of that one, so that however rows are
+nested no element is read for more than one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from html import escape
 from typing import Any
@@ -106,19 +107,24 @@ def _read_first(found: Callable[[Element], list[Element]], read: Selected, eleme
 
 
 def _read_every(found: Callable[[Element], list[Element]], read: Selected, element: Element) -> list[Any]:
-    return [value for one in _few(found(element)) if (value := read(one)) is not None]
+    return [value for one in _outermost(found(element)) if (value := read(one)) is not None]
 
 
 def _read_rows(
     found: Callable[[Element], list[Element]], members: Mapping[str, Selected], element: Element
 ) -> list[fields.Json]:
-    return [_object(members, one) for one in _few(found(element))]
+    return [_object(members, one) for one in _outermost(found(element))]
 
 
-def _few(elements: list[Element]) -> list[Element]:
+def _outermost(elements: list[Element]) -> Iterator[Element]:
+    """Those of the elements, which are in the order of the page, that are in none of the others."""
     if len(elements) > ROWS_MAX:
         raise UnexpectedBody(f"at most {ROWS_MAX} elements were due, {len(elements)} came")
-    return elements
+    last: Element = None
+    for one in elements:
+        if last is None or last not in one.iterancestors(last.tag):
+            yield one
+            last = one
 
 
 def _words(element: Element) -> str | None:
@@ -127,7 +133,10 @@ def _words(element: Element) -> str | None:
 
 def _inside(element: Element) -> str | None:
     inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
-    return f"{escape(element.text or '', quote=False)}{inner}".strip() or None
+    found = f"{escape(element.text or '', quote=False)}{inner}".strip()
+    if len(found) > fields.HTML_MAX:
+        raise UnexpectedBody(f"markup of at most {fields.HTML_MAX} characters was due, {len(found)} came")
+    return found or None
 
 
 def _json_in(element: Element, *, after: str) -> Any:

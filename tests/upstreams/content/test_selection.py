@@ -12,6 +12,7 @@ from tests.fakes.interpreter import keeps_interpreter
 from tests.fakes.timed_node import STEP_S
 from upstreams.content.selection import attribute, embedded, every, markup, meta, page, rows, words
 from upstreams.model.errors import UNREADABLE, UnexpectedBody
+from upstreams.model.fields import HTML_MAX
 from upstreams.model.steps import Form
 
 PAGE = """<!doctype html><html><head><meta property="og:title" content="A &amp; B"><meta name=description content="">
@@ -74,6 +75,7 @@ SLOW = {
     "zeros": b"\0" * 1_000_000,
     "rows": b'<div class="m">' * 240_000,
     "divided rows": b'<div class="m"></div>' * 100_000,
+    "rows in rows": b'<div class="m">' * 200 + b"<b>x</b>" * 80_000,
     "nothing": b"",
 }
 HOLDING = {
@@ -96,6 +98,20 @@ def test_no_page_takes_long(name: str) -> None:
         assert len(read(SLOW[name], "text/html")["items"]) <= 1_000
     except UnexpectedBody:
         assert name not in {"depth", "open formats", "tables", "references", "zeros"}
+
+
+def test_a_row_inside_of_a_row_is_a_part_of_that_one() -> None:
+    """However rows are nested, no element is read for more than one of them."""
+    nested = "<div class=m data-id=1><div class=m data-id=2><img src=a></div></div><div class=m data-id=3>"
+    first, second = CHANNEL.read(nested.encode(), "text/html")["items"]
+    assert (first["id"], first["images"], second["id"]) == ("1", ["a"], "3")
+    spans = page(all=every(markup(), "span"))
+    assert spans.read(b"<span>a<span>b</span></span><span>c</span>", "")["all"] == ["a<span>b</span>", "c"]
+
+
+def test_markup_beyond_any_text_is_refused() -> None:
+    with pytest.raises(UnexpectedBody, match="characters was due"):
+        CHANNEL.read(b"<div class=m><p class=t>" + b"x" * (HTML_MAX + 1), "")
 
 
 @pytest.mark.parametrize("name", HOLDING)
