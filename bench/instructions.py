@@ -33,6 +33,7 @@ from bench.core.scenarios import Scenario
 from bench.core.tasks import run_side_by_side, run_until_stopped
 from bench.cost import staged
 from bench.counted_rows import count_rows
+from bench.counted_starts import STARTS, above_marks, count_starts
 from bench.load.driving import spec_for
 from bench.load.wire import ClosedWire
 from bench.peers.servers import ServerTarget, open_stage
@@ -153,9 +154,14 @@ class Counting:
 
 
 async def count(
-    figures: dict[str, int], counting: Counting, *, names: Sequence[str] = COUNTED, lists: Sequence[str] = tuple(LISTS)
+    figures: dict[str, int],
+    counting: Counting,
+    *,
+    names: Sequence[str] = COUNTED,
+    lists: Sequence[str] = tuple(LISTS),
+    starts: Sequence[str] = tuple(STARTS),
 ) -> None:
-    """Add to `figures` the instructions a request of each scenario takes, the median of its counts, and a row of lists.
+    """Add to `figures` the instructions a request of each scenario takes, the median of its counts; a row; a start.
 
     Raises:
         ChildFailed: a node did not run, or did not answer as expected.
@@ -164,6 +170,8 @@ async def count(
     works = [partial(_count_stage, rows, counting, at_a_time) for rows in staged(names)]
     if lists:
         works.append(partial(_count_lists, lists, at_a_time))
+    if starts:
+        works.append(partial(_count_starts, starts, at_a_time))
     for counted in await run_side_by_side(*works):
         figures.update(counted)
 
@@ -172,6 +180,12 @@ async def _count_lists(lists: Sequence[str], at_a_time: trio.CapacityLimiter) ->
     async with at_a_time:
         with TemporaryDirectory(prefix="sluice-instructions-") as folder:
             return await trio.to_thread.run_sync(count_rows, Callgrind(Path(folder)), lists)
+
+
+async def _count_starts(starts: Sequence[str], at_a_time: trio.CapacityLimiter) -> dict[str, int]:
+    async with at_a_time:
+        with TemporaryDirectory(prefix="sluice-instructions-") as folder:
+            return await trio.to_thread.run_sync(count_starts, Path(folder), starts)
 
 
 async def _count_stage(rows: Sequence[Scenario], counting: Counting, at_a_time: trio.CapacityLimiter) -> dict[str, int]:
@@ -211,9 +225,9 @@ def check(counted: Figures, committed: Figures | None) -> list[str]:
 
 
 def record(counted: Figures, file: Path = FIGURES) -> None:
-    """Keep the counts as the figures of this build."""
+    """Keep the counts as the figures of this build; starts have marks that hold for all of them."""
     builds = read_figures(file) if file.exists() else {}
-    builds[build_name()] = dict(counted)
+    builds[build_name()] = {name: figure for name, figure in counted.items() if name not in STARTS}
     file.write_bytes(msgspec.json.format(msgspec.json.encode(builds), indent=2) + b"\n")
 
 
@@ -242,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if given.record:
         record(counted)
-    over = check(counted, committed) if given.check else []
+    over = [*above_marks(counted), *check(counted, committed)] if given.check else []
     for line in over:
         print(line, file=sys.stderr)
     return 1 if over else 0

@@ -12,6 +12,7 @@ from bench.core.callgrind import Callgrind, total_of
 from bench.core.errors import ChildFailed
 from bench.core.scenarios import SCENARIOS
 from bench.counted_rows import KINDS, figure_name
+from bench.counted_starts import MARKS, above_marks
 from bench.instructions import (
     COUNTED,
     Counting,
@@ -32,6 +33,14 @@ def test_every_path_with_a_mark_is_counted() -> None:
     assert COUNTED == ("miss", "hit", "replay", "unauthorized", "reject")
     rows = {figure_name(id_, kind) for id_ in LISTS for kind in KINDS}
     assert all(set(figures) == {*COUNTED, *rows} for figures in read_figures().values())
+
+
+def test_a_start_that_takes_more_than_its_mark_fails_on_every_build() -> None:
+    """Goal: a short command takes under 0.3 s of CPU, and the start of a node under 0.6 s."""
+    assert above_marks(MARKS) == []
+    assert above_marks({**MARKS, "sluice check": 1_300_000_001}) == [
+        "sluice check takes 1,300,000,001 instructions, more than 1,300,000,000"
+    ]
 
 
 def test_three_percent_above_the_figure_fails_and_less_does_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +75,7 @@ def test_another_build_s_figures_are_compared_with_nothing_and_that_is_said(
 def test_recorded_figures_are_kept_by_build(tmp_path) -> None:
     file = tmp_path / "figures.json"
     file.write_text('{"another build": {"miss": 1}}')
-    record(FIGURES, file)
+    record({**FIGURES, "sluice check": 1}, file)
     assert read_figures(file) == {"another build": {"miss": 1}, build_name(): FIGURES}
 
 
@@ -103,7 +112,9 @@ async def test_a_real_node_s_instructions_are_counted() -> None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "valgrind is not installed"
         pytest.skip("valgrind is not installed")
     figures: dict[str, int] = {}
-    await count(figures, Counting(requests=200, counts=1), names=("hit", "unauthorized"), lists=("lemmy/posts",))
+    counting, starts = Counting(requests=200, counts=1), ("sluice --help",)
+    await count(figures, counting, names=("hit", "unauthorized"), lists=("lemmy/posts",), starts=starts)
+    assert 300_000_000 < figures["sluice --help"] < 1_000_000_000
     assert 20_000 < figures["unauthorized"] < figures["hit"] < 2_000_000
     known, new = (figures[figure_name("lemmy/posts", kind)] for kind in KINDS)
     assert 10_000 < known < new < 1_000_000

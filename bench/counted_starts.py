@@ -1,0 +1,88 @@
+"""Counted instructions of starts, for `bench.instructions`: short commands, and a node from its start to its end.
+
+Python's own start is among them, and counts for a seventh of a short command. The CPU that they take follows their
+instructions: `MARKS` are what 0.3 s of a short command and 0.6 s of a node come to at most.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.core.callgrind import total_of
+from bench.core.errors import ChildFailed
+from bench.core.process import PROJECT, PYTHON
+
+NODE: Final = "a node's start and end"
+STARTS: Final[Mapping[str, Sequence[str]]] = {
+    "sluice --help": ("--help",),
+    "sluice check": ("check",),
+    "sluice account list": ("account", "list"),
+    NODE: ("serve", "--sandbox"),
+}
+MARKS: Final = {name: 3_100_000_000 if name == NODE else 1_300_000_000 for name in STARTS}
+"""The most that a start may ever take: a core does 5 to 7 billion a second of Python's starts, as measured."""
+_CONFIG: Final = '[server]\nport = 0\n[admin]\nport = 0\n[store]\nurl = "sqlite:///store.db"\n'
+_WITHIN_S: Final = 300.0
+
+
+def count_starts(folder: Path, names: Sequence[str] = tuple(STARTS)) -> dict[str, int]:
+    """The instructions of each start, in a `folder` where they find a config and a store.
+
+    Raises:
+        ChildFailed: one did not run as it should.
+    """
+    (folder / "config.toml").write_text(_CONFIG)
+    made = [*_program(), "account", "create", "--name", "me"]
+    _end(subprocess.Popen(made, cwd=folder, env=_environ(), stdout=subprocess.DEVNULL))
+    figures = {}
+    for name in names:
+        _start(name, folder, [])  # its modules are compiled then
+        profile = folder / "profile"
+        _start(name, folder, ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={profile}"])
+        figures[name] = total_of(profile.read_text())
+        print(f"{name}: {figures[name]:,}", flush=True)
+    return figures
+
+
+def above_marks(counted: Mapping[str, int]) -> list[str]:
+    """A line for each start that takes more than it may."""
+    return [
+        f"{name} takes {counted[name]:,} instructions, more than {mark:,}"
+        for name, mark in MARKS.items()
+        if counted.get(name, 0) > mark
+    ]
+
+
+def _start(name: str, folder: Path, under: Sequence[str]) -> None:
+    """Run it to its end; a node is told to end as soon as it serves."""
+    command = [*under, *_program(), *STARTS[name]]
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=folder, env=_environ(), stdout=pipe, stderr=nowhere) as process:
+        assert process.stdout is not None, "it was opened with one"
+        if name == NODE:
+            process.stdout.readline()
+            process.terminate()
+        process.stdout.read()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        exit_code = process.wait(_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    if exit_code:
+        raise ChildFailed(f"{process.args!r} ended with {exit_code}")
+
+
+def _program() -> Sequence[str]:
+    return PYTHON, "-c", "from gateway.cli import main\nmain()"
+
+
+def _environ() -> Mapping[str, str]:
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
