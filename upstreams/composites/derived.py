@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from upstreams.composites.legs import Settled, attempt, legs_of, part_of
+from upstreams.composites.omni import omni_search
 from upstreams.composites.params import chosen, several
 from upstreams.composites.signals import (
     DAY_S,
@@ -41,7 +42,8 @@ _FULL: Final = (
 def with_derived(platform: Platform) -> tuple[Endpoint, ...]:
     """The endpoints that follow from the roles of a platform's own."""
     profile, posts = platform.playing("profile"), platform.playing("profile_posts")
-    return (_profile_full(platform, profile, posts),) if profile is not None and posts is not None else ()
+    full = _profile_full(platform, profile, posts) if profile is not None and posts is not None else None
+    return tuple(one for one in (full, omni_search(platform)) if one is not None)
 
 
 def _profile_full(platform: Platform, profile: Endpoint, posts: Endpoint) -> Endpoint:

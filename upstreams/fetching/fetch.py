@@ -35,9 +35,11 @@ from upstreams.model.paths import climbs, culprit_of, leads_straight
 from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Steps, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
+_SHAPING_SHARE = 0.1
+"""The share of a composite's time that is left for its reading once its parts are over."""
 _FALLBACK = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
-Sent = Got | tuple[Got, ...] | bool
+Sent = Got | tuple[Got, ...] | int
 """The answer to what a read yielded."""
 _RESULTS = (Page, Single)  # a union is made anew each time that it is written
 
@@ -76,6 +78,7 @@ class Plan:
         """As `fetch`; all else is for composites."""
         if self.endpoint.archetype.has_legs:
             self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
+            deadline_at -= (deadline_at - trio.current_time()) * _SHAPING_SHARE
         return fetch(self, deadline_at)
 
     def dismiss(self) -> None:
@@ -204,7 +207,7 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Sent = several
         elif isinstance(wanted, Round):
-            answers = await plan.conduct.may_go_on(wanted)
+            answers = await plan.conduct.pages_left(wanted, deadline_at)
         else:
             answers = answer = await _answer_one(plan, deadline_at, waits, wanted)
             took_s += answer.took_s

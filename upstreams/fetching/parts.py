@@ -45,12 +45,16 @@ class Conduct(NamedTuple):
         """How its parts are run, of which nobody is told but it."""
         return self._replace(go_on=None, on_leg=None)
 
-    async def may_go_on(self, done: Round) -> bool:
-        """Whether a composite's walk takes another round."""
+    async def pages_left(self, done: Round, deadline_at: float) -> int:
+        """The pages that a composite's walk may still take: none where nobody wants more, or the time is over."""
         is_wanted = self.go_on is None or await self.go_on(Walked(done.pages, done.items, done.limit))
-        return is_wanted and not self.stopping() and (not self.pages_max or done.pages < self.pages_max)
+        if not is_wanted or self.stopping() or trio.current_time() >= deadline_at:
+            return 0
+        return max(0, (self.pages_max or _PAGES_MAX) - done.pages)
 
 
+_PAGES_MAX: Final = 200
+"""Pages of a walk that is a part of another composite."""
 ALONE: Final = Conduct()
 """A read that tells nobody of its parts and shares them with nobody."""
 

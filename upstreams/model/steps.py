@@ -156,7 +156,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How far a composite's walk has come. Yielded after each round of pages, it is answered with whether to go on."""
+    """How far a composite's walk has come. Yielded after some pages, it is answered with how many more may follow."""
 
     pages: int
     items: int

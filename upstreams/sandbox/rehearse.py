@@ -90,7 +90,7 @@ class _Rehearsal:
         try:
             while True:
                 if isinstance(wanted, Round):  # one round of pages is example enough
-                    wanted = steps.send(not wanted)
+                    wanted = steps.send(0)
                 else:
                     wanted = steps.send(tuple(map(ask, wanted)) if isinstance(wanted, tuple) else ask(wanted))
         except StopIteration as done:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.legs import playing
 from upstreams.composites.params import several
 from upstreams.composites.prism.accounts import make_card, price_span, read_voice
+from upstreams.composites.prism.comments import DESCRIPTION as COMMENTS
+from upstreams.composites.prism.comments import price_span as span
+from upstreams.composites.prism.comments import read_comments
 from upstreams.composites.prism.lookup import PAGE_SOURCE, destinations_of, look_up
 from upstreams.model.archetypes import CREATOR_CARD, LOOKUP, VOICE
+from upstreams.model.archetypes.threads import GATHERED
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange
 from upstreams.model.params import Param
 from upstreams.model.roles import Role
@@ -29,6 +34,21 @@ _LOOKUP = (
 )
 
 
+URL_OF_POST = replace(URL, description="The address of a post, a story, an issue, a question or a video.")
+_MAX = Param(
+    "max",
+    "Comments to read, 1 to 5,000; it decides the price.",
+    "200",
+    "integer",
+    default=1_000,
+    minimum=1,
+    maximum=5_000,
+)
+_LIMIT = Param(
+    "limit", "Comments to answer with; as many as were read when absent.", "50", "integer", minimum=1, maximum=5_000
+)
+_REPLIES = Param("replies", "Whether the replies to comments are wanted.", "false", "boolean", default=True)
+_SORT = Param("sort", "Order of the answer.", "top", default="recent", choices=("top", "recent"))
 HANDLE = Param(
     "handle",
     "The account's name; an address of it on a platform does for that one.",
@@ -108,5 +128,15 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 preview=partial(destinations_of, addresses),
             ),
             *accounts_over(platforms),
+            Endpoint(
+                "comments",
+                "All comments on a post of any platform.",
+                GATHERED,
+                partial(read_comments, addresses),
+                (URL_OF_POST, _MAX, _REPLIES, _SORT, _LIMIT),
+                price=PriceRange(2, 200, "1 for each page call, at least 2.", span),
+                kind="comments",
+                description=COMMENTS,
+            ),
         ),
     )

@@ -33,6 +33,7 @@ from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, TRANSC
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
 from upstreams.model.archetypes.posts import COMMENT, COMMENT_LIST, POST, POST_LIST, comment, post
 from upstreams.model.archetypes.shape import Archetype, Record, coverage, leg
+from upstreams.model.archetypes.threads import GATHERED, OMNI
 
 ARCHETYPES = {
     one.name: one
@@ -40,7 +41,7 @@ ARCHETYPES = {
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
-        *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE),
+        *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE, GATHERED, OMNI),
     )
 }
 """All of them by name."""
