@@ -33,10 +33,6 @@ _POSTS = Param(
     "posts", "Posts, 1 to 100; as many as five pages have.", "25", "integer", default=25, minimum=1, maximum=100
 )
 _INCLUDE = several("include", "What is wanted beside the account; both when absent.", ("posts", "computed"))
-_FULL: Final = (
-    "An account with its recent posts, and what follows from both: the mean engagement, how often it posts, in which "
-    "forms. Without the account it fails; without its posts these are null."
-)
 
 
 def with_derived(platform: Platform) -> tuple[Endpoint, ...]:
@@ -56,7 +52,6 @@ def _profile_full(platform: Platform, profile: Endpoint, posts: Endpoint) -> End
         tier="advanced",
         one_of=profile.one_of,
         kind="profile",
-        description=_FULL,
         needs=tuple(dict.fromkeys((*profile.needs, *posts.needs))),
     )
 

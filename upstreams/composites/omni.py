@@ -39,10 +39,6 @@ _TIMEFRAME = Param(
 )
 _COMMUNITY = Param("community", "The name or the number of the one community that is wanted.", "python", fold=True)
 _INCLUDE = several("include", "What is wanted beside the posts; both when absent.", ("communities", "comments"))
-_DESCRIPTION: Final = (
-    "Posts by query and, below the first `threads` of them, their first comments; and which communities they are in, "
-    "with the tone of each. 1 credit for the page of the search and 1 for each thread that was read, at least 5."
-)
 
 
 def omni_search(platform: Platform) -> Endpoint | None:
@@ -54,13 +50,12 @@ def omni_search(platform: Platform) -> Endpoint | None:
     hosts = tuple(one for one in search.params if one.is_host)
     return Endpoint(
         "omni-search",
-        "Posts by query with what is said below them.",
+        "Posts by query, the first comments below them, and the tone of their communities.",
         OMNI,
         partial(_read, platform, search, comments),
         (query, *hosts, _THREADS, _SORT, _TIMEFRAME, _COMMUNITY, _INCLUDE),
         price=PriceRange(LEAST, 9, "1 for the search and 1 for each thread that was read, at least 5.", _span),
         kind="search",
-        description=_DESCRIPTION,
         needs=tuple(dict.fromkeys((*search.needs, *comments.needs))),
     )
 

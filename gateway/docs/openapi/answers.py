@@ -60,10 +60,10 @@ EXAMPLES: Final[dict[str, Schema]] = {
     }
 }
 _TEXT: Final = {
-    "text/csv": "The rows, a column for each field.",
-    "application/x-ndjson": "The rows, each as JSON on a line of its own.",
+    "text/csv": "A column for each field.",
+    "application/x-ndjson": "A row a line.",
 }
-_STREAM: Final = "Server-sent events. `x-events` has the schema of the `data` of each, by its name; JSON on one line."
+_STREAM: Final = "Server-sent events; `x-events` has the schema of the data of each."
 _OF_KEYS: Final = (
     "X-Request-Id",
     "X-Credits-Used",

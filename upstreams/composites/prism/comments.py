@@ -24,9 +24,8 @@ _ROWS: Final = 100
 _AT_ONCE: Final = 8
 """Comments whose replies are read at the same time."""
 DESCRIPTION: Final = (
-    "The comments on a post of any platform that has them, page after page until `max` were read: whole pages, so it "
-    "may be a few more. With `replies` those below a comment are read too. `sort` and `limit` change the answer and never "
-    "the price: 1 credit for each page call, at least 2. next_cursor goes on behind the last page that was read."
+    "The comments on a post, page after page until `max` were read: whole pages, so it may be a few more. `sort` and "
+    "`limit` change the answer and never the price. next_cursor goes on behind the last page that was read."
 )
 
 
