@@ -19,7 +19,9 @@ from gateway.docs.pages.reasons import reason_markdown
 from gateway.docs.pages.tables import errors_markdown, platform_markdown, records_markdown
 
 Group = Literal["use", "run", "errors", "platforms", "account", "node"]
-_ROOT: Final = Path(__file__).parents[3]
+_DOCS: Final = Path(__file__).parents[3] / "docs"
+_CHANGELOG: Final = Path(__file__).with_name("changelog.md")
+"""The repository's own, by a link that a wheel has the text of."""
 _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
     {
         "quickstart": ("Quickstart", "Get started: from nothing to answers in five steps.", "use"),
@@ -98,10 +100,8 @@ class Library:
 
     def _written(self) -> Iterator[DocPage]:
         for name, (title, summary, group) in _GUIDES.items():
-            file = _ROOT / "docs" / f"{name}.md"
-            if file.is_file():
-                more = shapes_markdown if name == "events" else None
-                yield DocPage(f"/docs/{name}", title, summary, group, partial(_written, file, more))
+            more = shapes_markdown if name == "events" else None
+            yield DocPage(f"/docs/{name}", title, summary, group, partial(_written, _DOCS / f"{name}.md", more))
 
     def _tables(self) -> Iterator[DocPage]:
         summary = "Every kind of answer, and the meaning of each field."
@@ -110,10 +110,8 @@ class Library:
         for name, meaning in {reason.name: reason.meaning for reason in REASONS.values()}.items():
             make = partial(reason_markdown, name, self.reference.offered)
             yield DocPage(f"/docs/errors/{name}", name, meaning, "errors", make)
-        changelog = _ROOT / "CHANGELOG.md"
-        if changelog.is_file():
-            summary = "What users and operators notice, the newest first."
-            yield DocPage("/docs/changelog", "Changelog", summary, "run", partial(_written, changelog))
+        summary = "What users and operators notice, the newest first."
+        yield DocPage("/docs/changelog", "Changelog", summary, "run", partial(_written, _CHANGELOG))
 
     def _platforms(self) -> Iterator[DocPage]:
         for slug, site in self.reference.catalog.sites.items():

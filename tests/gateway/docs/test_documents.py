@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urlencode
@@ -129,6 +130,16 @@ async def test_the_pages_are_the_documents_of_the_repository(tmp_path: Path) -> 
             plain = re.sub(r"\[([^\]]+)\]\([^)\s]+\)", r"\1", served)
             written = re.sub(r"\[([^\]]+)\]\([^)\s]+\)", r"\1", file.read_text())
             assert plain.startswith(written.rstrip("\n")), file.name
+
+
+def test_the_files_that_pages_are_made_of_are_installed_with_them() -> None:
+    packed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    for package in ("docs", "gateway.docs.pages"):
+        folder = PROJECT / package.replace(".", "/")
+        taken = {file for pattern in packed[package] for file in folder.glob(pattern)}
+        there = {file for file in folder.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+        assert {file for file in there - taken if file.parent.name != "pictures"} == set()
+    assert (PROJECT / "gateway/docs/pages/changelog.md").read_text() == (PROJECT / "CHANGELOG.md").read_text()
 
 
 @pytest.mark.parametrize("form", ["/docs/events", "/docs/events.md"])
