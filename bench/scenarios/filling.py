@@ -29,6 +29,7 @@ SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
+WEEK_MS: Final = 7 * DAY_MS
 MADE_AT_ONCE: Final = 1_000
 SQLITE_ROWS: Final = 1_000_000
 """Rows of a statement; on PostgreSQL one may take three seconds."""
@@ -84,6 +85,11 @@ class Misses:
     span_ms: int
 
     @property
+    def used_ms(self) -> int:
+        """The begin of the time in which usage counts them: it lies behind, even where the months are those to come."""
+        return min(self.began_ms, int(time.time()) * 1000 - self.span_ms - WEEK_MS)
+
+    @property
     def rows(self) -> int:
         """All of them."""
         return self.each * self.accounts
@@ -104,7 +110,7 @@ class Misses:
         pieces = max(1, min(PIECES, self.span_ms // HOUR_MS))
         for piece in range(pieces):
             first, end = (self.rows * number // pieces for number in (piece, piece + 1))
-            yield {"hour": (self.began_ms + self.span_ms * piece // pieces) // HOUR_MS, "first": first, "end": end}
+            yield {"hour": (self.used_ms + self.span_ms * piece // pieces) // HOUR_MS, "first": first, "end": end}
 
 
 @asynccontextmanager

@@ -36,9 +36,10 @@ WHERE journal.account = (SELECT number FROM accounts WHERE id = ?)
 """
 # One page by the index of each kind of posting.
 PAGES = tuple(
-    f"{_POSTED} AND journal.{place} < ? ORDER BY journal.{place} DESC LIMIT ?"
+    f"{_POSTED} AND journal.{place} >= ? AND journal.{place} < ? ORDER BY journal.{place} DESC LIMIT ?"
     for place in ("place", "refund_place", "issued_place")
 )
+LAST_PLACE = "SELECT place FROM accounts WHERE id = ?"
 OF_REQUEST = f"{_POSTED} AND journal.id = ?"
 OPEN = """
 SELECT request_id, credits, issued, taken_at, balance_after, charges.place, issued_place, endpoints.path,
@@ -153,13 +154,26 @@ def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
 
 
 def _page(account_id: str, newest: int, limit: int, tx: Tx) -> tuple[list[Transaction], list[LeftDay]]:
-    """The lines of the journal and of open charges, and the days that have others among or behind them."""
+    """The lines of the journal and of open charges, and the days that have others among or behind them.
+
+    An account's postings are as many as their places are, but for gaps of the old ledger: where as many places as fit
+    on the page have a line each, there are no others.
+    """
     tx.pin("journal")
-    rows = {row[1]: row for sql in PAGES for row in tx.all(sql, (account_id, newest, limit))}
-    open_ = open_lines(tx.all(OPEN, (account_id,)))
-    lines = newest_of([*closed_lines(rows.values()), *open_], newest, limit)
-    low = place_of(lines[-1]) if len(lines) == limit else 0
-    return lines, left_days(tx, account_id, low, newest)
+    last = tx.one(LAST_PLACE, (account_id,))
+    newest = min(newest, 1 if last is None else last[0] + 1)
+    lines = _posted(tx, account_id, newest - limit, newest, limit)
+    if len(lines) == limit or (newest <= limit and len(lines) == newest - 1):
+        return lines, []
+    lines = _posted(tx, account_id, 0, newest, limit)
+    return lines, left_days(tx, account_id, place_of(lines[-1]) if len(lines) == limit else 0, newest)
+
+
+def _posted(tx: Tx, account_id: str, low: int, newest: int, limit: int) -> list[Transaction]:
+    """The newest lines from one place on and below another."""
+    rows = {row[1]: row for sql in PAGES for row in tx.all(sql, (account_id, low, newest, limit))}
+    closed, open_ = closed_lines(rows.values()), open_lines(tx.all(OPEN, (account_id,)))
+    return [line for line in newest_of([*closed, *open_], newest, limit) if place_of(line) >= low]
 
 
 def _page_of_request(

@@ -111,8 +111,12 @@ class PostgresTx:
             self._link.queue_list(LOCK_NAMES, sorted(names))
 
     def pin(self, table: str) -> None:
-        """Take the lock before the snapshot, which this statement does not take."""
+        """Take the lock before the snapshot, which this statement does not take.
+
+        Plans of many partitions take longer to make than to run, so they are kept whatever they are asked for.
+        """
         self._link.queue(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
+        self._link.queue("SET LOCAL plan_cache_mode = force_generic_plan")
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""

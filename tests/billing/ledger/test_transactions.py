@@ -125,7 +125,7 @@ async def test_what_was_spent_lately_is_told_by_whole_hours(desk: Desk) -> None:
 async def test_a_page_walks_one_index_and_sorts_nothing(sql: str, index: str) -> None:
     """On SQLite, which plans without looking at how much there is."""
     store = InlineStore([MIGRATIONS])
-    params = ("acc", NEWEST, 9) if sql in PAGES else ("acc", b"req")[: sql.count("?")]
+    params = ("acc", 0, NEWEST, 9) if sql in PAGES else ("acc", b"req")[: sql.count("?")]
     plan = [str(row[3]) for row in await store.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {sql}", params))]
     assert any(f" USING {index}" in step for step in plan), plan
     assert not any("TEMP B-TREE" in step or "SCAN" in step for step in plan), plan
