@@ -211,6 +211,13 @@ CASES: tuple[Case, ...] = (
         of_page("categories", LINKED),
     ),
     Case(
+        "the files of a page by hand",
+        "page/images",
+        {"title": "Chess"},
+        {_API: page_with(images=[{"ns": 6, "title": "File:A board.jpg"}])},
+        of_page("images", LINKED),
+    ),
+    Case(
         "the languages of a page by hand",
         "page/languages",
         {"title": "Chess"},

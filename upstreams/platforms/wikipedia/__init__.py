@@ -45,7 +45,7 @@ def _listing(resource: str, summary: str, archetype: Archetype, pages: Pages, **
 
 def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **members: Member) -> Endpoint:
     """A list of a page."""
-    mark = "pl" if prop == "links" else f"{prop[0]}l"
+    mark = {"links": "pl", "images": "im"}.get(prop, f"{prop[0]}l")
     call = Get("/w/api.php", action="query", prop=prop, redirects=1, titles=TITLE, format="json", **members)
     pages = Pages(record, ByToken(f"{mark}continue", f"continue.{mark}continue", size=f"{mark}limit"), reads.OF_PAGE)
     read = partial(reads.of_page, call, prop, pages)
@@ -154,6 +154,7 @@ PLATFORM = Platform(
         ),
         _of_page("page/links", "The pages that a page links to.", "links", linked_of),
         _of_page("page/categories", "The categories that a page is in.", "categories", linked_of, clshow="!hidden"),
+        _of_page("page/images", "The files of a page: pictures, sounds and films.", "images", linked_of),
         _of_page(
             "page/languages", "The same page in other languages.", "langlinks", translated_of, llprop="url|langname"
         ),
