@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,8 @@ REFUSED: Mapping[type[UpstreamError], str] = {
     UpstreamThrottled: "SERVICE_UNAVAILABLE",
 }
 COST = {"standard": 1, "advanced": 5, "premium": 10}
+ALSO_OF = {"app_store": ("itunes",), "podcasts": ("apple_music",)}
+"""Further folders of recordings that are a platform's."""
 NOT_REPLAYED = frozenset(
     ("connection", "content-encoding", "content-length", "date", "keep-alive", "server", "transfer-encoding", "trailer")
 )
@@ -71,6 +76,21 @@ async def test_every_recording_comes_out_of_the_gateway_as_its_case_says(platfor
                 check(platform, waiting.pop(), answer)
                 is_fresh = False
             await node.assert_sound()
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
+def test_every_recording_of_a_platform_is_in_a_case_or_is_named_as_one_of_no_endpoint(platform: Platform) -> None:
+    """Method: those of no endpoint stand at the top of the cases, those read as rows in the tests beside them."""
+    tests = Path(__file__).parent / platform.slug
+    in_cases = {file for case in cases_of(platform) for file in case.answers.values() if isinstance(file, str)}
+    named = re.findall(r"`([^`]+)`", ast.get_docstring(ast.parse((tests / "cases.py").read_text())) or "")
+    read = "".join(module.read_text() for module in tests.glob("test_*.py"))
+    for folder in (recordings_dir() / name for name in (platform.slug, *ALSO_OF.get(platform.slug, ()))):
+        for file in sorted(folder.rglob("*.json")):
+            name = file.relative_to(folder).as_posix()
+            is_named = any(fnmatch(name, one) or fnmatch(name, f"{one}.json") for one in named)
+            is_in_case = bool(in_cases & {name, f"{folder.name}/{name}"})
+            assert is_in_case or is_named or f'"{file.stem}' in read, f"{name} is in no case, and nothing says why"
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ APP = table(
     price_displayed="formattedPrice",
     is_free=is_free("price"),
     rating="averageUserRating",
-    rating_max=lambda _row: 5,
+    rating_max=lambda row: None if at(row, "averageUserRating") is None else 5,
     rating_count="userRatingCount",
     version="version",
     size=number("fileSizeBytes"),
@@ -165,6 +165,17 @@ def feed(*entries: Json) -> Json:
     return {"feed": {"entry": list(entries), "link": [LAST]}}
 
 
+_SEARCHES = tuple(
+    f"search__{term}.json" for term in ["bbedit", "bear", "deliveries", "nonexistent_empty", "things", "tweetbot"]
+)
+_LOOKUPS = ("lookup__fantastical.json", "lookup__slack_2025.json", "lookup__things.json")
+_SOLD = rows("results", APP)
+
+
+def _lone(body: Json) -> Json:
+    return APP(body["results"][0])
+
+
 CASES: tuple[Case, ...] = (
     Case(
         "fifty reviews",
@@ -197,12 +208,20 @@ CASES: tuple[Case, ...] = (
         reviews("4711"),
         has_more=True,
     ),
+    *(
+        Case(f"a recorded search: {file}", "app-search", {"query": "x"}, {f"{_HOST}/search": f"itunes/{file}"}, _SOLD)
+        for file in _SEARCHES
+    ),
+    *(
+        Case(f"a recorded app: {file}", "app-info", {"app_id": "4711"}, {f"{_HOST}/lookup": f"itunes/{file}"}, _lone)
+        for file in _LOOKUPS
+    ),
     Case(
         "apps that a search found",
         "app-search",
         {"query": "parsers"},
         {f"{_HOST}/search": {"resultCount": 1, "results": [SOLD]}},
-        rows("results", APP),
+        _SOLD,
         has_more=False,
     ),
     Case(
@@ -210,7 +229,7 @@ CASES: tuple[Case, ...] = (
         "app-info",
         {"app_id": "4711"},
         {f"{_HOST}/lookup": {"resultCount": 1, "results": [SOLD]}},
-        lambda body: APP(body["results"][0]),
+        _lone,
     ),
     Case(
         "an app that is not there",

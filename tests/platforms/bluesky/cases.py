@@ -1,4 +1,9 @@
-"""Bluesky's recordings as cases; what is expected is written from the table of fields, not with the platform's code."""
+"""Bluesky's recordings as cases; what is expected is written from the table of fields, not with the platform's code.
+
+These belong to no endpoint: `lexicons/*` (what the interface may say), `_errors_reference.json`, `did_doc.json`,
+`getRecord_post.json` (a post without its author and counts) and `getRepostedBy.json`. The rows of
+`getProfiles__six.json` and `getQuotes.json` are read in the tests beside this file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""GitHub's recordings that belong to an endpoint, and what the field tables say that must come out of them."""
+"""GitHub's recordings that belong to an endpoint, and what the field tables say that must come out of them.
+
+These belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*` (who and what an
+account names), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`, `repo_tags__*` and `rate_limit.json`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Hacker News' recordings as cases; what is expected is written from the table of fields, not the platform's code.
 
 Firebase's recordings are single items and users: no list of them is recorded, so the tests beside this file list them.
+`firebase_maxitem.json`, the last item's number, belongs to no endpoint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Stack Exchange's recordings as cases; what is expected is written from the table of fields.
 
-One recording belongs to no endpoint: `posts__1163633.json`, which is the call that tells answers from questions.
+These belong to no endpoint: `posts__1163633.json`, which is the call that tells answers from questions, and
+`users_associated.json`, an account's other sites.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Telegram's recorded pages as cases, read by paths of their own, and pages by hand of what none of them has.
 
-The fragment `channel_info` maps to no endpoint: it is the head of a page of posts, with rounded counts, and profiles
+`fragment__channel_info.json` maps to no endpoint: it is the head of a page of posts, with rounded counts, and profiles
 are read of the card, which tells them in full. `supplier_sampleTelegramChannel` is another's interface.
 """
 

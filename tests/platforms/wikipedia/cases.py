@@ -1,6 +1,6 @@
 """Wikipedia's recordings as cases, and bodies by hand of what none of them has: views of a site, and the most viewed.
 
-These belong to no endpoint: `extract__...`, `page_info*`, `mediawiki_*` (other properties of pages, of other wikis),
+These belong to no endpoint: `extract__*`, `page_info*`, `mediawiki_*` (other properties of pages, of other wikis),
 `opensearch__*` (titles that begin with some letters).
 """
 
