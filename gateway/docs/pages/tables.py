@@ -153,12 +153,19 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
     platform = site.platform
     sources = ", ".join(f"{name} (`{base}`)" for name, base in platform.sources.items())
     rows = "".join(
-        f"| [`{one.resource}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {one.archetype} |\n"
+        f"| [`{one.resource}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {_shape(one)} |\n"
         for one in operations
     )
     table = f"| Endpoint | Answers | Price | Shape |\n|---|---|---|---|\n{rows}"
-    about = f"Read from {sources}. Its own documentation: [{platform.docs_url}]({platform.docs_url})."
+    read = f"Read from {sources}." if sources else "Made of other platforms' answers: each part is a call of its own."
+    about = f"{read} See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
     return f"# {platform.title}\n\n{about}\n\nPaths begin with `/v1/{platform.slug}/`.\n\n## Endpoints\n\n{table}"
+
+
+def _shape(operation: ApiOperation) -> str:
+    """The name of an answer's shape, which leads to its records where it is an archetype."""
+    name = operation.archetype
+    return f"[{name}](/docs/records#{name})" if name in ARCHETYPES else name
 
 
 def _lacking(operation: ApiOperation) -> str:
