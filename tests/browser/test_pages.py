@@ -222,7 +222,7 @@ def test_paper_has_the_text_and_every_language_and_no_menu(browser: Browser, nod
         page.goto(node.url + PAGES["endpoint"])
         page.emulate_media(media="print")
         assert [block.is_visible() for block in page.locator(".tabs pre").all()] == [True, True, True]
-        assert not any(one.is_visible() for one in page.locator("nav, .search, .foot").all())
+        assert not any(one.is_visible() for one in page.locator("nav, .search, .foot, .copy").all())
         assert page.get_by_role("heading", level=1).is_visible()
 
 
