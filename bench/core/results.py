@@ -147,8 +147,10 @@ def load(file: Path) -> Results:
     """
     try:
         results = msgspec.json.decode(file.read_bytes(), type=Results)
-    except (OSError, msgspec.DecodeError) as exc:
-        raise ResultsUnreadable(f"{file} holds no results: {exc}") from exc
+    except OSError as exc:
+        raise ResultsUnreadable(f"{file} cannot be read: {exc.strerror}") from exc
+    except msgspec.DecodeError as exc:
+        raise ResultsUnreadable(f"{file} holds no results of the bench: {exc}") from exc
     if results.format != FORMAT:
         raise ResultsUnreadable(f"{file} has format {results.format}; this program reads {FORMAT}")
     return results

@@ -122,4 +122,8 @@ async def _refusing(done: Awaitable[Any]) -> Any:
     try:
         return await done
     except (ArchiveBroken, ArchiveTaken, ExportMoved, OSError, ValueError) as exc:
-        raise OperationRefused(str(exc)) from exc
+        raise OperationRefused(_words_of(exc)) from exc
+
+
+def _words_of(exc: Exception) -> str:
+    return f"{exc.filename} cannot be used: {exc.strerror}" if isinstance(exc, OSError) and exc.filename else str(exc)

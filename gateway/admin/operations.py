@@ -166,8 +166,8 @@ class Operations:
         if operation is None:
             raise OperationRefused(f"there is no operation {name}")
         try:
-            return await operation.do(msgspec.convert(dict(arguments), operation.takes))
-        except (msgspec.ValidationError, BillingError, OperationIdTaken) as exc:
+            return await operation.do(_arguments(dict(arguments), operation.takes))
+        except (BillingError, OperationIdTaken) as exc:
             raise OperationRefused(str(exc)) from exc
 
     async def _create_account(self, args: AccountCreate) -> Any:
@@ -242,6 +242,21 @@ class Operations:
             return shown(await do(write=recording(self._store, record, self._now)))
         except OperationRepeated as exc:
             return exc.result
+
+
+def _arguments(sent: dict[str, Any], takes: type[msgspec.Struct]) -> msgspec.Struct:
+    """The arguments, typed. Raises OperationRefused: it names the one that is wrong."""
+    try:
+        return msgspec.convert(sent, takes)
+    except msgspec.ValidationError:
+        # As a body of the API is refused: commands, which send what is right, do without what that loads.
+        from gateway.http.bodies import read_fields  # noqa: PLC0415
+        from gateway.http.errors import InvalidParam  # noqa: PLC0415
+
+        try:
+            return read_fields(sent, takes)
+        except InvalidParam as exc:
+            raise OperationRefused(exc.message.removesuffix(".")) from exc
 
 
 def _account(account: Account) -> dict[str, Any]:

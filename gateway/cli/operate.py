@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -23,9 +24,18 @@ from gateway.cli.run import (
 CREDITS_MAX = 1_000_000_000_000
 _FROM_NONE = WholeNumber(0, CREDITS_MAX)
 _PLANS = ["free", "starter", "growth", "pro", "enterprise"]
+_OPERATION_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
+
+
+def _operation_id(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text is not None and _OPERATION_ID.fullmatch(text) is None:
+        raise click.BadParameter("must be 8 to 64 of A-Z, a-z, 0-9, _ and -")
+    return text
+
+
 operation_id_option = click.option(
     "--operation-id",
-    default=None,
+    callback=_operation_id,
     metavar="ID",
     help="Under which it happens once however often it is repeated, for 30 days; made when absent.",
 )

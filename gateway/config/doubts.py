@@ -17,7 +17,8 @@ _SECRET_SHAPE = re.compile(r"(?:gh[opsu]_|github_pat_|sk_|xox|AIza|eyJ)\w+|(?=\w
 def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Every doubt in a line; `uses` are the credentials that each platform can use. No line repeats a secret."""
     yield from _doubts_of_addresses(config)
-    yield from _doubts_of_folder(config)
+    for path, folder in _folders_of(config):
+        yield from _doubts_of_folder(path, folder)
     for slug, settings in config.upstreams.platforms.items():
         yield from _doubts_of_credentials(slug, settings, environ, uses.get(slug, ()))
 
@@ -29,15 +30,20 @@ def _doubts_of_addresses(config: Config) -> Iterator[str]:
         yield f"server.base_url is not set: {_LINKS}"
 
 
-def _doubts_of_folder(config: Config) -> Iterator[str]:
-    if not config.store.url.startswith(SQLITE):
-        return
-    folder = Path(config.store.data_dir).absolute()
+def _folders_of(config: Config) -> Iterator[tuple[str, Path]]:
+    """Each folder that a node writes to, and its key path."""
+    if config.store.url.startswith(SQLITE):
+        yield "store.url", Path(config.store.data_dir).absolute()
+    if config.ledger.archive:
+        yield "ledger.archive", Path(config.ledger.archive).absolute()
+
+
+def _doubts_of_folder(path: str, folder: Path) -> Iterator[str]:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
-        yield f"store.url: {there} is no folder"
+        yield f"{path}: {there} is no folder"
     elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"store.url: {there} cannot be written"
+        yield f"{path}: {there} cannot be written"
 
 
 def _doubts_of_credentials(

@@ -59,6 +59,16 @@ async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = Fal
         raise InvalidParam("body", "must be a JSON object")
     _refuse_unknown(sent, kind)
     _refuse_repeated(body, sent)
+    return _converted(sent, kind)
+
+
+def read_fields(sent: dict[str, Any], kind: type[T]) -> T:
+    """The fields of a body as a `kind`, which may hold no others. Raises InvalidParam: it names the field."""
+    _refuse_unknown(sent, kind)
+    return _converted(sent, kind)
+
+
+def _converted(sent: dict[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(sent, kind)
     except msgspec.ValidationError as exc:
@@ -148,7 +158,7 @@ def _refused(message: str) -> InvalidParam:
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
         return InvalidParam(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
-    types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?", message)
+    types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?(?= - at |$)", message)
     problem = "has a value that is not taken there"
     if types:
         wanted = " or ".join(_IN_WORDS.get(one, one) for one in types[1].split(" | "))

@@ -17,6 +17,7 @@ from gateway.cli.feed.client import FeedClient
 from gateway.cli.feed.positions import AsConsumer, AtCursor, FeedPosition
 from gateway.cli.feed.tail import Tail
 from gateway.cli.run import Refusal, WholeNumber, json_option
+from storage.errors import reason_of
 
 _KEY_NAME = "SLUICE_API_KEY"
 _CONSUMER = re.compile(r"[a-z0-9_-]{1,64}")
@@ -107,7 +108,7 @@ def _key(file: Path | None) -> str:
         try:
             key = file.read_text().strip()
         except (OSError, UnicodeDecodeError) as exc:
-            raise Refusal(f"{file} cannot be read: {exc}", exit_code=2) from exc
+            raise Refusal(f"{file} cannot be read: {reason_of(exc)}", exit_code=2) from exc
     if not key:
         raise Refusal(f"there is no key: set {_KEY_NAME}, or name a file with --key-file", exit_code=2)
     if not key.isascii() or not key.isprintable() or " " in key:

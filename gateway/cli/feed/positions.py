@@ -11,6 +11,7 @@ import orjson
 
 from gateway.cli.feed.client import FeedClient, Question, words_of
 from gateway.cli.run import Refusal
+from storage.errors import reason_of
 
 
 class FeedPosition(Protocol):
@@ -89,7 +90,7 @@ def read_cursor(file: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as exc:
-        raise Refusal(f"{file} cannot be read: {exc}") from exc
+        raise Refusal(f"{file} cannot be read: {reason_of(exc)}") from exc
     if not cursor.startswith("cur_"):
         raise Refusal(f"{file} holds no cursor; remove it to begin anew")
     return cursor

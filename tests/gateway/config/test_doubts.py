@@ -12,6 +12,7 @@ from gateway.config.doubts import doubts_of
 from gateway.config.settings import (
     AdminSettings,
     Config,
+    LedgerSettings,
     PlatformSettings,
     ServerSettings,
     StoreSettings,
@@ -78,6 +79,8 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (told,) = doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/file/data/x.db")))
     assert told == f"store.url: {tmp_path}/file is no folder"
     assert doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/new/data/x.db"))) == []
+    (told,) = doubts(Config(ledger=LedgerSettings(archive=f"{tmp_path}/file")))
+    assert told == f"ledger.archive: {tmp_path}/file is no folder"
 
 
 def test_the_page_of_operators_names_every_platform_that_takes_credentials() -> None:

@@ -13,6 +13,7 @@ import orjson
 import pytest
 import trustme
 
+from tests.fakes.outsider import open_outsider
 from tests.fakes.scripted_feed import LOST, ScriptedFeed, Step, event, open_scripted_feed, page, refusal
 from tests.processes.commands import PROJECT, SLUICE
 from tests.processes.place import Place, Served
@@ -59,7 +60,10 @@ def test_events_are_printed_as_they_come_in_one_line_each(place: Place) -> None:
         (first,) = happen(place, account, "first")
         with tailing(place, node.url, key=key) as tail:
             before = read_line(tail)
-            (second,) = happen(place, account, "se\ncond \x1b[31m")
+            second = place.told("key", "create", "--account", account)["id"]
+            with open_outsider(place.store_url) as other:  # no command gives such a name
+                other.run("UPDATE keys SET name = ? WHERE id = ?", "se\ncond \x1b[31m", second)
+            place.told("key", "revoke", second)
             after = read_line(tail)
             tail.signal(signal.SIGTERM)
             assert (tail.wait(), rest_of(tail), tail.log.read_bytes()) == (0, [], b"")
@@ -324,7 +328,7 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
     [
         ((), {}, "there is no key: set SLUICE_API_KEY, or name a file with --key-file"),
         ((), {"SLUICE_API_KEY": "two\nlines"}, "SLUICE_API_KEY holds no key"),
-        (("--key-file", "absent"), {}, "absent cannot be read: "),
+        (("--key-file", "absent"), {}, "absent cannot be read: No such file or directory"),
         (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such as "),
         (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such"),
         (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
