@@ -37,11 +37,15 @@ COLUMNS: Final = (
     "place, refund_place, issued_place, note"
 )
 ADD: Final = f"INSERT INTO journal ({COLUMNS}) VALUES {{rows}}"  # noqa: S608 - constants
-# Most rows are of charges that were settled in full, and nothing was issued for: a column less is a parameter less.
-ADD_SETTLED: Final = """
-INSERT INTO journal (id, kind, account, key, endpoint, taken, taken_at, closed_after, balance_after, balance_closed,
-                     place)
-VALUES {rows}
+# A charge that was settled in full goes in as the row that it was while it was open; nothing goes back, so that its
+# closing moves no balance.
+SETTLE: Final = """
+INSERT INTO journal (id, kind, account, key, endpoint, taken, issued, taken_at, closed_after, balance_after,
+                     balance_closed, place, issued_place)
+WITH asked (id, balance) AS (VALUES {rows})
+SELECT charges.id, kind, account, key, endpoint, credits, issued, taken_at, ? - taken_at,
+       balance_after, asked.balance, place, issued_place
+FROM asked CROSS JOIN charges WHERE charges.id = asked.id
 """
 
 # In the order of the columns above, as it goes to the database; a tuple, since each call makes one. Numbers of the
@@ -50,19 +54,17 @@ JournalRow: TypeAlias = tuple[
     bytes, int, int, int | None, int | None, int, int, int, int, int, int, int, int, int | None, int | None, int | None
 ]  # fmt: skip
 
-SettledRow: TypeAlias = tuple[bytes, int, int, int | None, int | None, int, int, int, int, int, int]
-
 
 def identify(request_id: str) -> tuple[int, bytes]:
     """The kind and the id of a request's row; an id that is not as this program makes them is its own text."""
-    kind = _PREFIXES.get(request_id[:4])
-    if kind == REQUEST and len(request_id) == _TEXT:  # each call makes one: without the ways that the others need
+    if len(request_id) == _TEXT and request_id[:4] == "req_":  # each call makes one: without the ways of the others
         hexadecimal = request_id[4:]
         try:
             id_ = bytes.fromhex(hexadecimal)
         except ValueError:
             return NAMED, request_id.encode()
         return (REQUEST, id_) if id_.hex() == hexadecimal else (NAMED, request_id.encode())
+    kind = _PREFIXES.get(request_id[:4])
     if kind is not None:
         attempt = b""
         if kind == RUN and len(request_id) > _TEXT:
@@ -112,7 +114,6 @@ def issue(
     return (id_, kind, account, None, None, 0, 0, amount, at, 0, balance_after, balance_after, place, None, None, note)
 
 
-def add_rows(tx: Tx, rows: Sequence[JournalRow], settled: Sequence[SettledRow] = ()) -> None:
+def add_rows(tx: Tx, rows: Sequence[JournalRow]) -> None:
     """Append rows to the journal. The caller keeps the account's own columns in step."""
-    tx.run_many(ADD_SETTLED, settled)
     tx.run_many(ADD, rows)

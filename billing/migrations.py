@@ -3,6 +3,7 @@
 from billing.accounts.lifecycle import m0009_account_states
 from billing.archive.schema import OPENINGS, m0008_archives, m0010_months, m0011_partitions
 from billing.old_entries import enter_old_entries, prove_old_entries, reopen_charges
+from billing.open_charges import m0012_small_charges
 from storage.migrations import MigrationSet, Schema
 
 ACCOUNTS = """
@@ -264,5 +265,6 @@ MIGRATIONS = MigrationSet(
         m0009_account_states,
         m0010_months,
         m0011_partitions,
+        m0012_small_charges,
     ),
 )

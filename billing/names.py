@@ -1,4 +1,4 @@
-"""The numbers that stand for endpoints and for the words of refunds and purchases in the journal."""
+"""The numbers that stand for endpoints, the words of refunds and purchases, and the nodes that take charges."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -10,6 +10,8 @@ ADD_ENDPOINTS = "INSERT INTO endpoints (platform, path) VALUES {rows} ON CONFLIC
 READ_ENDPOINTS = "SELECT id, platform, path FROM endpoints WHERE path IN {in}"
 ADD_NOTES = "INSERT INTO notes (text) VALUES {rows} ON CONFLICT (text) DO NOTHING"
 READ_NOTES = "SELECT id, text FROM notes WHERE text IN {in}"
+ADD_NODES = "INSERT INTO charging_nodes (name) VALUES {rows} ON CONFLICT (name) DO NOTHING"
+READ_NODES = "SELECT id, name FROM charging_nodes WHERE name IN {in}"
 NAMES_MAX = 10_000
 
 _K = TypeVar("_K")
@@ -21,6 +23,7 @@ class Names:
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str], int] = {}
         self._notes: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
 
     def endpoints(self, tx: Tx, wanted: set[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
         """The numbers of at least these endpoints, by platform and path."""
@@ -28,7 +31,11 @@ class Names:
 
     def notes(self, tx: Tx, wanted: set[str]) -> Mapping[str, int]:
         """The numbers of at least these texts."""
-        return _numbers(tx, self._notes, wanted, _number_notes)
+        return _numbers(tx, self._notes, wanted, partial(_number_texts, ADD_NOTES, READ_NOTES))
+
+    def node(self, tx: Tx, name: str) -> int:
+        """The number of the node of this name."""
+        return _numbers(tx, self._nodes, {name}, partial(_number_texts, ADD_NODES, READ_NODES))[name]
 
 
 def _numbers(
@@ -50,8 +57,8 @@ def _number_endpoints(tx: Tx, missing: Iterable[tuple[str, str]]) -> dict[tuple[
     return {(row[1], row[2]): row[0] for row in tx.all_in(READ_ENDPOINTS, sorted({path for _platform, path in rows}))}
 
 
-def _number_notes(tx: Tx, missing: Iterable[str]) -> dict[str, int]:
+def _number_texts(add: str, read: str, tx: Tx, missing: Iterable[str]) -> dict[str, int]:
     texts = sorted(missing)
-    tx.run_many(ADD_NOTES, [(text,) for text in texts])
-    found: list[Row] = tx.all_in(READ_NOTES, texts)
+    tx.run_many(add, [(text,) for text in texts])
+    found: list[Row] = tx.all_in(read, texts)
     return {text: id_ for id_, text in found}

@@ -38,6 +38,13 @@ class Schema(Protocol):
         """
         ...
 
+    def reword(self, table: str, words: str, others: str) -> None:
+        """Write `others`, which mean the same, for `words` in the definition of `table`, where the words have a cost.
+
+        No row is read. An engine to which both are one does nothing.
+        """
+        ...
+
     @property
     def tx(self) -> Tx:
         """The migration's transaction, for rows; nothing may be asked for after its commit."""

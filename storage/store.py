@@ -40,6 +40,13 @@ class Tx(Protocol):
         """
         ...
 
+    def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
+        """As `run_many`, but waited for: how many rows it changed. `params` all stand behind `{rows}`.
+
+        The statement begins with its verb, since drivers look for that.
+        """
+        ...
+
     def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
         """All rows of a query over `values`; none for no values.
 

@@ -118,15 +118,15 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
 
 def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
     """Neighbours with the same handler go together, so that the order of arrival holds; a `write` stands alone."""
-    groups: list[list[Job]] = []
-    handler = None
+    group: list[Job] = []
+    groups, handler = [group], None
     for job in jobs:
         if job.handler is not None and job.handler == handler:
-            groups[-1].append(job)
+            group.append(job)
         else:
-            groups.append([job])
-            handler = job.handler
-    return groups
+            group, handler = [job], job.handler
+            groups.append(group)
+    return groups[1:]
 
 
 def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:

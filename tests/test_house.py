@@ -44,6 +44,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
     {
         "bench.load.wrk": "another program's output, read; its importer would pass 200 lines",
         "bench.sweep": "one module a command of the suite",
+        "billing.open_charges": "a table, and the way to it from what it was",
         "billing.keys.text": "pure, and the one place that knows how a key is written",
         "billing.prices": "the tiers' prices, on a lower floor than their importer",
         "events.migrations": "one set of migrations a package",

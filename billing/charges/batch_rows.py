@@ -5,11 +5,18 @@ Requests and charges are never changed, but not frozen: each call makes both, an
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from billing.errors import BillingError
-from billing.journal import JournalRow, SettledRow
+from billing.journal import REQUEST, JournalRow
 from limits.gate import BalanceUpdate
+
+# The row of an open charge: its id, the numbers of account, key and endpoint, the credits, the balance after them, its
+# place in the account's order, its instant in microseconds, the number of the node.
+OpenRow: TypeAlias = tuple[bytes, int, int | None, int, int, int, int, int, int]
+# Further columns: the kind of the id, the credits that an unlimited account was given for it, and the place of that.
+Extra: TypeAlias = tuple[int, int, int | None]
+AS_USUAL: Final[Extra] = (REQUEST, 0, None)
 
 
 @dataclass(slots=True)
@@ -34,17 +41,12 @@ class Charge:
     account_id: str
     key_id: str | None
     credits: int
-    platform: str
-    endpoint: str
     balance_after: int
-    place: int = 0
-    """In the account's order of postings."""
-    taken_at: int = 0
-    """In microseconds."""
-    issued: int = 0
-    """The credits that an unlimited account was given for it, just before."""
-    issued_place: int | None = None
-    endpoint_number: int = 0
+    numbers: tuple[int, int, int]
+    """Those of its account, its endpoint and its key, which is 0 for none; its place in usage."""
+    row: OpenRow
+    extra: Extra = AS_USUAL
+    """That very object, where it says nothing else."""
 
 
 class CloseRequest(NamedTuple):
@@ -77,6 +79,8 @@ class AccountState:
     """As read; writing the row adds 1."""
     pack: int = 0
     """The credits of the last purchase, or of the welcome bonus until there is one."""
+    before: int = 0
+    """The balance, as read."""
     whole: int = 0
     """Balance and held together, as read: the balance if all that is open were refunded."""
     number: int = 0
@@ -98,6 +102,8 @@ class KeyState:
     revoked_at: float | None
     number: int = 0
     """The number that stands for the key in the journal."""
+    is_plain: bool = False
+    """It has no end, no limit, and was not revoked."""
 
 
 @dataclass(slots=True)
@@ -124,11 +130,12 @@ class BatchRows:
     """The numbers of the endpoints of the batch's new charges, by platform and path."""
     notes: Mapping[str, int]
     """The numbers of the descriptions of the batch's closings."""
+    node: int = 0
+    """The number of the node that takes the batch's new charges."""
     uncounted: set[str] = field(default_factory=set)
     """Those of `open` that their keys' counters do not hold: they were reset since."""
-    is_plain: bool = False
-    """Each charge that the batch closes is surely open, and is closed once; `open` has no need of those that are
-    settled in full."""
+    settled: dict[str, Charge] = field(default_factory=dict)
+    """Charges that the batch settles in full, and whose rows are in the journal already: they come before the rest."""
 
 
 Request: TypeAlias = ChargeRequest | CloseRequest | Charge
@@ -141,8 +148,6 @@ class Decision:
 
     outcomes: list[Outcome] = field(default_factory=list)
     journal: list[JournalRow] = field(default_factory=list)
-    settled: list[SettledRow] = field(default_factory=list)
-    """Further rows of the journal, of charges that were settled in full."""
     opened: dict[str, Charge] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
     """Charges that were open before the batch, and were not settled in full by those who remember them."""
@@ -153,10 +158,19 @@ class Decision:
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
     taken: int = 0
-    """Credits, as are the three below."""
-    spent: int = 0
-    refunded: int = 0
+    """In credits."""
     issued: int = 0
+    """In credits."""
+
+    def closings(self) -> Counts:
+        """All that the batch closes."""
+        total = Counts()
+        for one in self.usage.values():
+            total.calls += one.calls
+            total.credits += one.credits
+            total.refunds += one.refunds
+            total.failures += one.failures
+        return total
 
     def balance_updates(self) -> dict[str, BalanceUpdate]:
         """The balances by account, once they are written."""

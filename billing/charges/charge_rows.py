@@ -5,8 +5,10 @@ read after an account's row stays as it is.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from billing.charges.batch_rows import (
+    AS_USUAL,
     AccountState,
     BatchRows,
     Charge,
@@ -18,9 +20,9 @@ from billing.charges.batch_rows import (
     Request,
 )
 from billing.charges.decisions import decide
-from billing.journal import HOUR_MICROS, REQUEST, add_rows, identify, request_text
+from billing.journal import HOUR_MICROS, REQUEST, SETTLE, add_rows, identify, micros, request_text
 from billing.names import Names
-from storage.store import Tx, Value
+from storage.store import Row, Tx
 
 RESERVED = "reserved"
 """Stands for the node of a charge that outlives every process: whoever it is held for closes it, and recovery never."""
@@ -35,18 +37,20 @@ SELECT keys.id, account_id, credit_limit, used, expires_at, revoked_at, number F
 WHERE keys.id = asked.value ORDER BY keys.id {lock}
 """
 READ_OPEN = """
-SELECT counted, request_id, account_id, key_id, credits, platform, path, balance_after, place, taken_at, issued,
-       issued_place, endpoint
-FROM {in} AS asked, charges, endpoints WHERE charges.request_id = asked.value AND endpoints.id = charges.endpoint
+SELECT counted, accounts.id, keys.id, charges.id, account, key, endpoint, credits, balance_after, charges.place,
+       taken_at, node, kind, issued, issued_place
+FROM charges JOIN accounts ON accounts.number = charges.account LEFT JOIN keys ON keys.number = charges.key
+WHERE charges.id IN {in}
 """
-COUNT_OPEN = "SELECT COUNT(*) FROM {in} AS asked, charges WHERE charges.request_id = asked.value AND counted = 1"
-DROP_CHARGES = "DELETE FROM charges WHERE request_id IN {in}"
-# Ids begin with the time: whether there is one between the first and the last of a batch, which there hardly is.
+COUNT_OPEN = "SELECT COUNT(*) FROM charges WHERE id IN {in} AND counted = 1"
+DROP_CHARGES = "DELETE FROM charges WHERE id IN {in}"
+# Ids begin with the time: between the first and the last of a batch there are hardly others.
 FIND_CHARGED = """
-SELECT 1 WHERE EXISTS (SELECT 1 FROM charges WHERE request_id BETWEEN ? AND ?)
-    OR EXISTS (SELECT 1 FROM journal WHERE id BETWEEN ? AND ?)
+SELECT kind, id FROM (SELECT kind, id FROM charges UNION ALL SELECT kind, id FROM journal) AS charged
+WHERE id BETWEEN ? AND ? LIMIT ?
 """
-READ_TAKEN = "SELECT charges.request_id FROM {in} AS asked, charges WHERE charges.request_id = asked.value"
+CHARGED_MAX: Final = 32
+READ_TAKEN = "SELECT kind, id FROM charges WHERE id IN {in}"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
 WITH changed (id, balance, held, place) AS (VALUES {rows})
@@ -61,8 +65,12 @@ UPDATE keys SET used = changed.used FROM changed WHERE keys.id = changed.id
 """
 SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 ADD_CHARGES = """
-INSERT INTO charges (request_id, account_id, key_id, credits, balance_after, place, taken_at, issued, issued_place,
-                     endpoint, node)
+INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node) VALUES {rows}
+"""
+# Charges of runs, and of accounts that are given what they lack.
+ADD_OTHERS = """
+INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node, kind, issued,
+                     issued_place)
 VALUES {rows}
 """
 ADD_USAGE = """
@@ -75,73 +83,108 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + e
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str, names: Names) -> Decision:
     """Decide `requests` in order on the rows as they are, and write the decision; the whole of a batch's work."""
-    decision = decide(read_rows(tx, requests, names), requests, now)
-    write_decision(tx, decision, node=node)
+    rows = read_rows(tx, requests, names, node=node, at=micros(now))
+    decision = decide(rows, requests, now)
+    write_decision(tx, decision)
     return decision
 
 
-def read_rows(tx: Tx, requests: Sequence[Request], names: Names) -> BatchRows:
+def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, at: int) -> BatchRows:
     """All rows that `requests` can touch; those of charges that they close are gone from here on."""
-    taking = [request for request in requests if isinstance(request, ChargeRequest)]
-    closing = [request for request in requests if not isinstance(request, ChargeRequest)]
-    account_ids = sorted({request.account_id for request in requests})
-    key_ids = sorted({request.key_id for request in requests if request.key_id is not None})
+    taking, settling, closing = list[ChargeRequest](), list[Charge](), list[CloseRequest]()
+    for request in requests:
+        if isinstance(request, ChargeRequest):
+            taking.append(request)
+        elif isinstance(request, Charge):
+            settling.append(request)
+        elif request.charge is not None and request.used == request.charge.credits:
+            settling.append(request.charge)
+        else:
+            closing.append(request)
     # Names before accounts: a node waits for another that is just adding the same one, with no account in its hands.
     endpoints = names.endpoints(tx, {(request.platform, request.endpoint) for request in taking})
-    notes = names.notes(tx, {request.description for request in closing if isinstance(request, CloseRequest)})
-    rows = BatchRows(
-        accounts={
-            row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], *row[6:])
-            for row in tx.all_in(READ_ACCOUNTS, account_ids)
-        },
-        keys={row[0]: KeyState(*row[1:]) for row in tx.all_in(READ_KEYS, key_ids)},
-        open={},
-        closed={},
-        charged=_read_charged(tx, [request.request_id for request in taking]),
-        endpoints=endpoints,
-        notes=notes,
-    )
+    notes = names.notes(tx, {request.description for request in closing})
+    accounts = {
+        row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1], row[1] + row[2], *row[6:])
+        for row in tx.all_in(READ_ACCOUNTS, sorted({request.account_id for request in requests}))
+    }
+    key_ids = {request.key_id for request in taking} | {request.key_id for request in closing}
+    keys = {row[0]: _key(row) for row in tx.all_in(READ_KEYS, sorted(filter(None, key_ids)))}
+    number = names.node(tx, node) if taking else 0
+    rows = BatchRows(accounts, keys, {}, {}, _read_charged(tx, taking), endpoints, notes, number)
+    if settling:
+        _settle(tx, rows, settling, at)
     if closing:
         _read_closing(tx, rows, closing)
     return rows
 
 
-def _read_charged(tx: Tx, request_ids: Sequence[str]) -> set[str]:
-    """Those of the requests that were charged before, whether or not their charges are still open."""
-    if not request_ids:
+def _key(row: Row) -> KeyState:
+    _id, account_id, limit, used, expires_at, revoked_at, number = row
+    is_plain = limit is None and expires_at is None and revoked_at is None
+    return KeyState(account_id, limit, used, expires_at, revoked_at, number, is_plain)
+
+
+def _read_charged(tx: Tx, requests: Sequence[ChargeRequest]) -> set[str]:
+    """At least those of the requests that were charged before, whether or not their charges are still open."""
+    if not requests:
         return set()
-    first, last = min(request_ids), max(request_ids)
-    kind, first_id = identify(first)
-    kind_of_last, last_id = identify(last)
-    # Texts of requests are in the order of their ids, in every collation; those of runs are not, with their attempts.
-    if kind == kind_of_last == REQUEST and not tx.all(FIND_CHARGED, (first, last, first_id, last_id)):
-        return set()
-    open_ = {row[0] for row in tx.all_in(READ_TAKEN, request_ids)}
+    request_ids = [request.request_id for request in requests]
+    kind, first = identify(min(request_ids))
+    kind_of_last, last = identify(max(request_ids))
+    # The ids of requests are in the order of their texts; those of runs are not, with their attempts.
+    if kind == kind_of_last == REQUEST:
+        found = tx.all(FIND_CHARGED, (first, last, CHARGED_MAX))
+        if len(found) < CHARGED_MAX:
+            return {request_text(*row) or "" for row in found}
+    ids = [identify(request_id)[1] for request_id in request_ids]
+    open_ = {request_text(*row) or "" for row in tx.all_in(READ_TAKEN, ids)}
     return open_ | read_closed(tx, request_ids).keys()
 
 
-def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest | Charge]) -> None:
+def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> None:
+    """Settle charges in full, each of them that is still open.
+
+    Usually each is, and is named once. Then how many there are is enough: each row that is read makes the thread wait
+    for the interpreter's lock once more.
+    """
+    accounts, settled = rows.accounts, {charge.request_id: charge for charge in settling}
+    asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in settled.values()]
+    ids = [id_ for id_, _balance in asked]
+    if tx.count_many(SETTLE, asked, (at,)) != len(settling):
+        open_ = {request_text(*row) for row in tx.all_in(READ_TAKEN, ids)}
+        rows.closed = read_closed(tx, list(settled))
+        settled = {request_id: charge for request_id, charge in settled.items() if request_id in open_}
+    rows.settled = settled
+    tx.run_in(DROP_CHARGES, ids)
+
+
+def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest]) -> None:
     """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
 
-    Usually each is named once, open, counted by its key, and remembered by its closer. Then how many there are is
-    enough: each row read makes the thread wait for the interpreter's lock once more.
+    Usually each is named once, open, counted by its key, and remembered by its closer; then they are only counted.
     """
-    closing, all_remembered = [], True
-    for request in requests:
-        closing.append(request.request_id)
-        if isinstance(request, CloseRequest):
-            if request.charge is None:
-                all_remembered = False
-            else:
-                rows.open[request.request_id] = request.charge
-    is_once = len(set(closing)) == len(closing)
-    rows.is_plain = all_remembered and is_once and tx.all_in(COUNT_OPEN, closing)[0][0] == len(closing)
-    if not rows.is_plain:
-        found = tx.all_in(READ_OPEN, closing)
-        rows.uncounted = {row[1] for row in found if not row[0]}
-        rows.open = {row[1]: Charge(*row[1:]) for row in found}
-        rows.closed = read_closed(tx, [request_id for request_id in closing if request_id not in rows.open])
-    tx.run_in(DROP_CHARGES, closing)
+    remembered = {request.request_id: request.charge for request in requests if request.charge is not None}
+    ids = [identify(request.request_id)[1] for request in requests]
+    if len(remembered) == len(requests) and tx.all_in(COUNT_OPEN, ids)[0][0] == len(requests):
+        rows.open = remembered
+    else:
+        found = [(row[0], _open_charge(row)) for row in tx.all_in(READ_OPEN, ids)]
+        rows.open = {charge.request_id: charge for _counted, charge in found}
+        rows.uncounted = {charge.request_id for counted, charge in found if not counted}
+        others = [request.request_id for request in requests if request.request_id not in rows.open]
+        rows.closed |= read_closed(tx, others)
+    tx.run_in(DROP_CHARGES, ids)
+
+
+def _open_charge(row: Row) -> Charge:
+    """The charge of a row that `READ_OPEN` gives."""
+    _counted, account_id, key_id, *rest = row
+    id_, account, key, endpoint, price, after, place, at, node, kind, issued, issued_place = rest
+    request_id = request_text(kind, id_)
+    assert request_id is not None, "nothing is taken but for requests"
+    numbers, as_row = (account, endpoint, key or 0), (id_, account, key, endpoint, price, after, place, at, node)
+    return Charge(request_id, account_id, key_id, price, after, numbers, as_row, (kind, issued, issued_place))
 
 
 def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
@@ -150,10 +193,14 @@ def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
     return {request_text(row[0], row[1]) or "": Closed(row[2], row[3]) for row in tx.all_in(READ_CLOSED, ids)}
 
 
-def write_decision(tx: Tx, decision: Decision, *, node: str) -> None:
+def write_decision(tx: Tx, decision: Decision) -> None:
     """Write what was decided, each kind of row with one statement."""
-    tx.run_many(ADD_CHARGES, [_open_row(charge, node) for charge in decision.opened.values()])
-    add_rows(tx, decision.journal, decision.settled)
+    opened = decision.opened.values()
+    plain = [one.row for one in opened if one.extra is AS_USUAL]
+    tx.run_many(ADD_CHARGES, plain)
+    if len(plain) < len(opened):
+        tx.run_many(ADD_OTHERS, [(*one.row, *one.extra) for one in opened if one.extra is not AS_USUAL])
+    add_rows(tx, decision.journal)
     hour = decision.at // HOUR_MICROS
     tx.run_many(
         ADD_USAGE,
@@ -162,19 +209,3 @@ def write_decision(tx: Tx, decision: Decision, *, node: str) -> None:
     accounts = [(id_, account.balance, account.held, account.place) for id_, account in decision.accounts.items()]
     tx.run_many(SAVE_ACCOUNTS, accounts, one=SAVE_ACCOUNT)
     tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()], one=SAVE_KEY)
-
-
-def _open_row(charge: Charge, node: str) -> tuple[Value, ...]:
-    return (
-        charge.request_id,
-        charge.account_id,
-        charge.key_id,
-        charge.credits,
-        charge.balance_after,
-        charge.place,
-        charge.taken_at,
-        charge.issued,
-        charge.issued_place,
-        charge.endpoint_number,
-        node,
-    )

@@ -174,10 +174,10 @@ class Charges:
             return Closed(credits_used=0, balance_after=0)
 
     def _count(self, decision: Decision) -> None:
-        moved = self._moved
+        moved, closings = self._moved, decision.closings()
         moved["deduction"] += decision.taken
-        moved["settlement"] += decision.spent
-        moved["refund"] += decision.refunded
+        moved["settlement"] += closings.credits
+        moved["refund"] += closings.refunds
         moved["bonus"] += decision.issued
 
 

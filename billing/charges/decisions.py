@@ -28,23 +28,50 @@ from billing.errors import (
     KeyBudgetReached,
     KeyUnusable,
 )
-from billing.journal import identify, micros
+from billing.journal import REQUEST, identify, micros
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
     """Judge `requests` one after another, each on the rows as the earlier ones left them."""
-    decision = Decision(at=micros(now))
+    decision, settled = Decision(at=micros(now)), rows.settled
+    outcomes = decision.outcomes
     outcome: Outcome
     for request in requests:
         if isinstance(request, ChargeRequest):
-            within = request if request.credits_least is None else _within_means(rows, request, request.credits_least)
-            outcome = _refusal(rows, within, now) or _take(rows, decision, within)
+            outcome = _charge(rows, decision, request, now)
+        elif (charge := settled.pop(request.request_id, None)) is not None:
+            before = _settle(rows, decision, charge)
+            outcome = charge if request is charge else Closed(charge.credits, before)
         elif isinstance(request, Charge):
-            outcome = _settle(rows, decision, request)
+            outcome = rows.closed.get(request.request_id) or ChargeUnknown(request.request_id)
         else:
             outcome = _close(rows, decision, request)
-        decision.outcomes.append(outcome)
+        outcomes.append(outcome)
     return decision
+
+
+def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
+    """Take the credits, or tell why not. Hot: an ordinary request, with enough in its account, needs few looks."""
+    account = rows.accounts.get(request.account_id)
+    key = rows.keys.get(request.key_id) if request.key_id is not None else None
+    if (
+        account is None
+        or key is None
+        or key.account_id != request.account_id
+        or not key.is_plain
+        or account.state != "active"
+        or request.credits > account.balance
+        or request.credits_least is not None
+        or request.request_id in rows.charged
+        or request.request_id in decision.opened
+    ):
+        if request.credits_least is not None:
+            request = _within_means(rows, request, request.credits_least)
+        refusal = _refusal(rows, decision, request, now)
+        if refusal is not None:
+            return refusal
+        account = rows.accounts[request.account_id]
+    return _take(rows, decision, request, account, key)
 
 
 def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
@@ -59,13 +86,14 @@ def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> Charge
     return replace(request, credits=max(least, means))
 
 
-def _refusal(rows: BatchRows, request: ChargeRequest, now: float) -> BillingError | None:
+def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> BillingError | None:
     """Why the request may not be charged, in this order: account, key, balance, the key's budget (spec 5.2)."""
     account = rows.accounts.get(request.account_id)
     if account is None or account.state != "active":
         return _closed(request.account_id, account)
-    if request.request_id in rows.charged or request.request_id in rows.open:
-        return ChargeExists(request.request_id)
+    id_ = request.request_id
+    if id_ in rows.charged or id_ in decision.opened:
+        return ChargeExists(id_)
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
     if request.key_id is not None and (reason := _unusable(key, request.account_id, now)):
         return KeyUnusable(reason)
@@ -92,69 +120,65 @@ def _unusable(key: KeyState | None, account_id: str, now: float) -> Literal["unk
     return "expired" if key.expires_at is not None and key.expires_at <= now else None
 
 
-def _take(rows: BatchRows, decision: Decision, request: ChargeRequest) -> Charge:
-    account = rows.accounts[request.account_id]
+def _take(
+    rows: BatchRows, decision: Decision, request: ChargeRequest, account: AccountState, key: KeyState | None
+) -> Charge:
     id_, account_id, key_id, price = request.request_id, request.account_id, request.key_id, request.credits
-    shortfall, issued_place = 0, None
+    shortfall, issued_place, key_number = 0, None, 0
     if account.balance < price:
         # An unlimited account is given exactly what is missing, so that every rule of the ledger holds for it too.
         shortfall = price - account.balance
         account.balance = price
         issued_place = account.place = account.place + 1
         decision.issued += shortfall
-    account.balance -= price
+    account.balance = balance = account.balance - price
     account.held += price
-    account.place += 1
+    account.place = place = account.place + 1
     decision.taken += price
     decision.accounts[account_id] = account
-    if key_id is not None:
-        key = decision.keys[key_id] = rows.keys[key_id]
+    if key is not None and key_id is not None:
         key.used += price
-    rows.charged.add(id_)
-    platform, endpoint = request.platform, request.endpoint
-    charge = Charge(
-        id_,
-        account_id,
-        key_id,
-        price,
-        platform,
-        endpoint,
-        account.balance,
-        account.place,
-        decision.at,
-        shortfall,
-        issued_place,
-        rows.endpoints[platform, endpoint],
-    )
-    rows.open[id_] = decision.opened[id_] = charge
+        key_number = key.number
+        decision.keys[key_id] = key
+    kind, row_id = identify(id_)
+    number, endpoint = account.number, rows.endpoints[request.platform, request.endpoint]
+    row = (row_id, number, key_number or None, endpoint, price, balance, place, decision.at, rows.node)
+    charge = Charge(id_, account_id, key_id, price, balance, (number, endpoint, key_number), row)
+    if kind != REQUEST or shortfall:
+        charge.extra = (kind, shortfall, issued_place)
+    decision.opened[id_] = charge
     return charge
 
 
-def _settle(rows: BatchRows, decision: Decision, charge: Charge) -> Outcome:
-    """Settle all of the charge, which moves nothing that can be spent."""
-    if not rows.is_plain:
-        close = CloseRequest(charge.request_id, charge.account_id, charge.key_id, used=charge.credits)
-        return _close(rows, decision, close)
-    account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
+def _settle(rows: BatchRows, decision: Decision, charge: Charge) -> int:
+    """Count a charge of which all was used, and whose row is written already; the balance, which that does not move."""
+    counts = decision.usage.get(charge.numbers) or _counts(rows, decision, charge)
+    counts.calls += 1
+    counts.credits += charge.credits
+    account = rows.accounts[charge.account_id]
     account.held -= charge.credits
-    _enter(rows, decision, charge, 0)
-    return charge
+    return account.before
 
 
 def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcome:
     """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
-    charge = rows.open.pop(request.request_id, None)
+    charge = decision.opened.pop(request.request_id, None)
+    if charge is None and (charge := rows.open.pop(request.request_id, None)) is not None:
+        decision.closed.append(request.request_id)
     if charge is None:
         return rows.closed.get(request.request_id) or ChargeUnknown(request.request_id)
     assert 0 <= request.used <= charge.credits, "a charge is closed for no more than was taken"
-    account = decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
+    account, rest = rows.accounts[charge.account_id], charge.credits - request.used
+    counts = decision.usage.get(charge.numbers) or _counts(rows, decision, charge)
     account.held -= charge.credits
-    rest = charge.credits - request.used
     if rest:
         _give_back(rows, decision, charge, rest)
-    _enter(rows, decision, charge, rest, note=rows.notes[request.description] if rest else None)
-    if decision.opened.pop(request.request_id, None) is None:
-        decision.closed.append(request.request_id)
+    _enter(decision, charge, account, rest, rows.notes[request.description] if rest else None)
+    counts.calls += 1
+    counts.credits += request.used
+    counts.refunds += rest
+    counts.failures += 0 < charge.credits == rest
+    rows.charged.add(request.request_id)
     outcome = rows.closed[request.request_id] = Closed(request.used, account.balance)
     return outcome
 
@@ -169,26 +193,19 @@ def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int)
         key.used -= amount
 
 
-def _enter(rows: BatchRows, decision: Decision, charge: Charge, refunded: int, *, note: int | None = None) -> None:
-    """The row of a charge that is closed now, and its count; the account stands as the closing leaves it."""
-    account = rows.accounts[charge.account_id]
-    key = None if charge.key_id is None else rows.keys[charge.key_id].number
-    kind, id_ = identify(charge.request_id)
-    taken, endpoint, at = charge.credits, charge.endpoint_number, charge.taken_at
-    of = (id_, kind, account.number, key, endpoint, taken)
-    then = (at, decision.at - at, charge.balance_after, account.balance, charge.place)
-    if refunded or charge.issued:
-        places = (account.place if refunded else None, charge.issued_place, note)
-        decision.journal.append((*of, refunded, charge.issued, *then, *places))
-    else:
-        decision.settled.append((*of, *then))
-    place = (account.number, endpoint, key or 0)
-    counts = decision.usage.get(place)
-    if counts is None:
-        counts = decision.usage[place] = Counts()
-    counts.calls += 1
-    counts.credits += taken - refunded
-    counts.refunds += refunded
-    counts.failures += 0 < taken == refunded
-    decision.spent += taken - refunded
-    decision.refunded += refunded
+def _enter(decision: Decision, charge: Charge, account: AccountState, refunded: int, note: int | None) -> None:
+    """The row of a charge that is closed now; the account stands as the closing leaves it."""
+    (id_, number, key, endpoint, taken, after, place, at, _node), (kind, issued, issued_place) = (
+        charge.row,
+        charge.extra,
+    )
+    of = (id_, kind, number, key, endpoint)
+    amounts = (taken, refunded, issued, at, decision.at - at, after, account.balance)
+    decision.journal.append((*of, *amounts, place, account.place if refunded else None, issued_place, note))
+
+
+def _counts(rows: BatchRows, decision: Decision, charge: Charge) -> Counts:
+    """New counts for the charges that are counted together with this one; their account changes."""
+    decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
+    counts = decision.usage[charge.numbers] = Counts()
+    return counts

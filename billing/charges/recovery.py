@@ -9,14 +9,19 @@ from billing.accounts.balances import Balances
 from billing.charges.batch_rows import CloseRequest, Decision
 from billing.charges.charge_rows import RESERVED, judge_charges
 from billing.charges.refunds import NOTHING_USED
+from billing.journal import request_text
 from billing.names import Names
 from storage.store import Store, Tx
 
 CHUNK = 512
 
-OPEN = "SELECT request_id, account_id, key_id, credits FROM charges WHERE node <> ? ORDER BY request_id LIMIT ?"
-NODES = "SELECT DISTINCT node FROM charges WHERE node <> ? ORDER BY node"
-OPEN_OF_NODE = "SELECT request_id, account_id, key_id, credits FROM charges WHERE node = ? ORDER BY request_id LIMIT ?"
+_OPEN = """
+SELECT kind, charges.id, accounts.id, keys.id, credits FROM charges JOIN accounts ON accounts.number = charges.account
+JOIN charging_nodes ON charging_nodes.id = charges.node LEFT JOIN keys ON keys.number = charges.key
+"""
+OPEN = f"{_OPEN} WHERE charging_nodes.name <> ? ORDER BY charges.id LIMIT ?"
+NODES = "SELECT name FROM charging_nodes WHERE name <> ? AND id IN (SELECT node FROM charges) ORDER BY name"
+OPEN_OF_NODE = f"{_OPEN} WHERE charging_nodes.name = ? ORDER BY charges.id LIMIT ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,10 @@ def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, De
     rows = tx.all(OPEN, (RESERVED, CHUNK)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
     if not rows:
         return None
-    prices = {row[0]: row[3] for row in rows}
+    prices = {request_text(kind, id_) or "": credits_ for kind, id_, _account, _key, credits_ in rows}
     requests = [
         CloseRequest(request_id, account_id, key_id, NOTHING_USED, description="Refund after a crash")
-        for request_id, account_id, key_id, _credits in rows
+        for request_id, (_kind, _id, account_id, key_id, _credits) in zip(prices, rows, strict=True)
     ]
     # The node's name is written with new charges only, and here are none.
     decision = judge_charges(tx, requests, now=now, node="", names=Names())

@@ -41,7 +41,10 @@ SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id =
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
 # In this order: whoever takes or closes a charge of the key holds the key's row.
-RESET = ("UPDATE keys SET used = 0 WHERE id = ?", "UPDATE charges SET counted = 0 WHERE key_id = ?")
+RESET = (
+    "UPDATE keys SET used = 0 WHERE id = ?",
+    "UPDATE charges SET counted = 0 WHERE key = (SELECT number FROM keys WHERE id = ?)",
+)
 
 
 class Unchanged(enum.Enum):

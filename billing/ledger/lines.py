@@ -72,9 +72,10 @@ def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Tr
 
 
 def open_lines(rows: Iterable[Row]) -> Iterator[Transaction]:
-    """The lines of open charges: request, amounts, instant, balance, places, endpoint and key."""
-    for request_id, *taking, path, platform, key_id in rows:
-        yield from _taking_lines(_Taking(*taking), _Call(path, platform, request_id, key_id), "journal")
+    """The lines of open charges: kind, id, amounts, instant, balance, places, endpoint and key."""
+    for kind, id_, *taking, path, platform, key_id in rows:
+        call = _Call(path, platform, request_text(kind, id_) or "", key_id)
+        yield from _taking_lines(_Taking(*taking), call, "journal")
 
 
 def newest_of(lines: Iterable[Transaction], newest: int, limit: int) -> list[Transaction]:

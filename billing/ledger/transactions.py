@@ -42,11 +42,12 @@ PAGES = tuple(
 LAST_PLACE = "SELECT place FROM accounts WHERE id = ?"
 OF_REQUEST = f"{_POSTED} AND journal.id = ?"
 OPEN = """
-SELECT request_id, credits, issued, taken_at, balance_after, charges.place, issued_place, endpoints.path,
-       endpoints.platform, key_id
-FROM charges JOIN endpoints ON endpoints.id = charges.endpoint WHERE account_id = ?
+SELECT kind, charges.id, credits, issued, taken_at, balance_after, charges.place, issued_place, endpoints.path,
+       endpoints.platform, keys.id
+FROM charges JOIN endpoints ON endpoints.id = charges.endpoint LEFT JOIN keys ON keys.number = charges.key
+WHERE charges.account = (SELECT number FROM accounts WHERE id = ?)
 """
-OPEN_OF_REQUEST = f"{OPEN} AND request_id = ?"
+OPEN_OF_REQUEST = f"{OPEN} AND charges.id = ?"
 NEWEST = 2**63 - 1
 FILE_READERS: Final = 2
 SUMMED: Final = (
@@ -183,5 +184,5 @@ def _page_of_request(
     tx.pin("journal")
     id_ = identify(request_id)[1]
     closed = closed_lines(tx.all(OF_REQUEST, (account_id, id_)))
-    lines = newest_of([*closed, *open_lines(tx.all(OPEN_OF_REQUEST, (account_id, request_id)))], newest, limit)
+    lines = newest_of([*closed, *open_lines(tx.all(OPEN_OF_REQUEST, (account_id, id_)))], newest, limit)
     return lines, None if lines else left_day_of(tx, account_id, id_)

@@ -11,6 +11,7 @@ from typing import Final
 
 from billing.archive.openings import HAS_LEFT
 from billing.charges.charge_rows import read_closed
+from billing.journal import request_text
 from billing.ledger import chain
 from storage.store import Tx
 
@@ -32,8 +33,8 @@ FROM journal WHERE id > ? AND id <= ? GROUP BY account, key
 """  # noqa: S608 - constants
 FIND_ODD: Final = f"SELECT account, place FROM journal WHERE id > ? AND id <= ? AND ({ODD_ROW})"  # noqa: S608 - constants
 OPEN_SUMS: Final = f"""
-SELECT accounts.number, SUM(credits), SUM(issued), COUNT(*) + COUNT(issued_place), SUM({chain.OPEN})
-FROM charges JOIN accounts ON accounts.id = charges.account_id GROUP BY accounts.number
+SELECT account, SUM(credits), SUM(issued), COUNT(*) + COUNT(issued_place), SUM({chain.OPEN})
+FROM charges GROUP BY account
 """  # noqa: S608 - constants
 OPENINGS: Final = f"""
 SELECT account, day, issued, spent, postings, chain FROM openings
@@ -41,7 +42,7 @@ WHERE (account, day) > (?, ?) AND {HAS_LEFT} ORDER BY account, day LIMIT ?
 """  # noqa: S608 - constants
 USED: Final = "SELECT account, SUM(credits) FROM usage GROUP BY account"
 ACCOUNTS: Final = "SELECT number, id, balance, held, place FROM accounts"
-OPEN_IDS: Final = "SELECT request_id FROM charges WHERE request_id > ? ORDER BY request_id LIMIT ?"
+OPEN_IDS: Final = "SELECT id, kind FROM charges WHERE id > ? ORDER BY id LIMIT ?"
 KEY_OWNERS: Final = "SELECT keys.number, accounts.number FROM keys JOIN accounts ON accounts.id = keys.account_id"
 # The postings of one account in their order, each with the balance before it; for an account whose chain is broken.
 BROKEN: Final = """
@@ -52,11 +53,9 @@ WITH posted (place, before, after) AS (
     FROM journal WHERE account = ? AND refund_place IS NOT NULL
     UNION ALL SELECT issued_place, balance_after + taken - issued, balance_after + taken
     FROM journal WHERE account = ? AND issued_place IS NOT NULL
-    UNION ALL SELECT charges.place, balance_after + credits, balance_after
-    FROM charges JOIN accounts ON accounts.id = charges.account_id WHERE accounts.number = ?
+    UNION ALL SELECT place, balance_after + credits, balance_after FROM charges WHERE account = ?
     UNION ALL SELECT issued_place, balance_after + credits - issued, balance_after + credits
-    FROM charges JOIN accounts ON accounts.id = charges.account_id
-    WHERE accounts.number = ? AND issued_place IS NOT NULL
+    FROM charges WHERE account = ? AND issued_place IS NOT NULL
 )
 SELECT place, before, previous FROM (
     SELECT place, before, LAG(after) OVER (ORDER BY place) AS previous FROM posted
@@ -87,7 +86,7 @@ RULES = (
         "what is held is what is open",
         """
         SELECT accounts.id, accounts.held, COALESCE(SUM(charges.credits), 0) AS total
-        FROM accounts LEFT JOIN charges ON charges.account_id = accounts.id
+        FROM accounts LEFT JOIN charges ON charges.account = accounts.number
         GROUP BY accounts.id, accounts.held HAVING accounts.held <> COALESCE(SUM(charges.credits), 0)
         """,
         "the account holds {} and its open charges sum up to {}",
@@ -95,12 +94,13 @@ RULES = (
     Invariant(
         "open charges belong to accounts and their keys",
         """
-        SELECT charges.request_id, 0, 0 FROM charges LEFT JOIN accounts ON accounts.id = charges.account_id
-        LEFT JOIN keys ON keys.id = charges.key_id
-        WHERE accounts.id IS NULL OR (charges.key_id IS NOT NULL AND keys.id IS NULL) OR keys.account_id <> accounts.id
-            OR charges.endpoint NOT IN (SELECT id FROM endpoints) OR charges.issued < 0 OR charges.credits < 0
+        SELECT charges.place, 0, 0 FROM charges LEFT JOIN accounts ON accounts.number = charges.account
+        LEFT JOIN keys ON keys.number = charges.key
+        WHERE accounts.id IS NULL OR (charges.key IS NOT NULL AND keys.id IS NULL) OR keys.account_id <> accounts.id
+            OR charges.endpoint NOT IN (SELECT id FROM endpoints)
+            OR charges.node NOT IN (SELECT id FROM charging_nodes) OR charges.issued < 0 OR charges.credits < 0
         """,
-        "the open charge's account, key or endpoint is not there, or it is of fewer than 0 credits",
+        "the open charge's account, key, endpoint or node is not there, or it is of fewer than 0 credits",
     ),
     Invariant(
         "keys belong to accounts",
@@ -110,7 +110,7 @@ RULES = (
     Invariant(
         "a key's counter holds its open charges since the last reset",
         """
-        SELECT keys.id, MIN(keys.used), SUM(charges.credits) FROM charges JOIN keys ON keys.id = charges.key_id
+        SELECT keys.id, MIN(keys.used), SUM(charges.credits) FROM charges JOIN keys ON keys.number = charges.key
         WHERE charges.counted = 1 GROUP BY keys.id HAVING MIN(keys.used) < SUM(charges.credits)
         """,
         "the key's counter is {} and its open charges since the last reset sum up to {}",
@@ -232,10 +232,10 @@ def _add_the_rest(tx: Tx, sums: defaultdict[int, Sums]) -> None:
 
 
 def _closed_and_open(tx: Tx) -> Iterator[Violation]:
-    last = ""
+    last = b""
     while rows := tx.all(OPEN_IDS, (last, CLOSED_AT_ONCE)):
         last = rows[-1][0]
-        for request_id in read_closed(tx, [row[0] for row in rows]):
+        for request_id in read_closed(tx, [request_text(kind, id_) or "" for id_, kind in rows]):
             yield Violation(CLOSED_ONCE, request_id, "the charge is open, and closed in the journal")
 
 

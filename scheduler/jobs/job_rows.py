@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from billing.journal import identify
 from scheduler.clock.catch_up import Ready
 from scheduler.errors import JobUnknown
 from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
@@ -54,7 +55,7 @@ UPDATE jobs SET status = 'queued', node = NULL, lease_until = NULL
 WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
 """
 MOVE = "UPDATE jobs SET status = ?, stopped_because = ?, node = NULL, lease_until = NULL, finished_at = ? WHERE id = ?"
-IS_RESERVED = "SELECT 1 FROM charges WHERE request_id = ?"
+IS_RESERVED = "SELECT 1 FROM charges WHERE id = ?"
 
 ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON CONFLICT DO NOTHING"
 PLANNED = """
@@ -180,7 +181,7 @@ def move(tx: Tx, job_id: str, status: JobStatus, because: str | None, *, finishe
 
 def is_reserved(tx: Tx, job: JobRecord) -> bool:
     """Whether the credits of a job are held still."""
-    return tx.one(IS_RESERVED, (job.request_id,)) is not None
+    return tx.one(IS_RESERVED, (identify(job.request_id)[1],)) is not None
 
 
 def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:

@@ -57,11 +57,12 @@ class PostgresLink:
         """Run a statement; its errors and its result come with `fetch`."""
         self._send(sql, (), [encode(value) for value in params])
 
-    def queue_rows(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Run a statement with `{rows}`."""
+    def queue_rows(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> None:
+        """Run a statement with `{rows}`; `params` all stand behind it."""
         columns = list(zip(*rows, strict=True))
         types = tuple([type_of(column) for column in columns])
-        self._send(sql, types, [encode_array(column, kind) for column, kind in zip(columns, types, strict=True)])
+        arrays = [encode_array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        self._send(sql, types, [*arrays, *map(encode, params)])
 
     def queue_list(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> None:
         """Run a statement with `{in}`; `params` all stand before it."""

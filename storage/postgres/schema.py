@@ -95,6 +95,9 @@ class PostgresSchema:
         """Make it a table of partitions."""
         return convert(self._link, table, below=below, late=late)
 
+    def reword(self, table: str, words: str, others: str) -> None:
+        """Conditions are kept as they were understood, whatever their words were."""
+
     @property
     def tx(self) -> PostgresTx:
         """The migration's transaction."""

@@ -58,6 +58,17 @@ class SqliteSchema:
     def partition(self, table: str, *, below: bytes, late: str) -> None:
         """Rows go one by one here."""
 
+    def reword(self, table: str, words: str, others: str) -> None:
+        """Change the text of the definition, as SQLite's own page on ALTER TABLE does it."""
+        ((version,),) = self._connection.execute("PRAGMA schema_version").fetchall()
+        self._connection.execute("PRAGMA writable_schema = ON")
+        self._connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = ?",
+            (words, others, table),
+        )
+        self._connection.execute(f"PRAGMA schema_version = {version + 1}")
+        self._connection.execute("PRAGMA writable_schema = RESET")
+
     @property
     def tx(self) -> SqliteTx:
         """The migration's transaction."""

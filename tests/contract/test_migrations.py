@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from storage.errors import StoreTooNew
+from storage.errors import ConstraintViolated, StoreTooNew
 from storage.migrations import MigrationSet, Schema
 from storage.opening import open_store
 from tests.storage.tables import NOTES, add_note, all_texts, m0001_notes
@@ -64,6 +64,35 @@ async def test_an_append_only_table_refuses_changes(store_url: str) -> None:
             with pytest.raises(Exception, match="append-only"):
                 await store.write(lambda tx, sql=sql: tx.run(sql))  # type: ignore[misc]
         assert await all_texts(store) == ["kept"]
+
+
+def m0001_kinds(schema: Schema) -> None:
+    schema.execute("CREATE TABLE kinds (kind BIGINT, CHECK (kind IN (1, 2, 3) AND kind > 0 OR kind = 9))")
+
+
+def m0002_reworded(schema: Schema) -> None:
+    schema.tx.run("INSERT INTO kinds (kind) VALUES (3)")
+    schema.reword("kinds", "kind IN (1, 2, 3)", "kind BETWEEN 1 AND 3")
+    schema.tx.run("INSERT INTO kinds (kind) VALUES (2)")
+
+
+async def test_a_rule_in_other_words_holds_as_before(store_url: str) -> None:
+    older = MigrationSet("kinds", (m0001_kinds,))
+    newer = MigrationSet("kinds", (m0001_kinds, m0002_reworded))
+    async with open_store(store_url, [older]) as store:
+        await store.write(lambda tx: tx.run("INSERT INTO kinds (kind) VALUES (1)"))
+    for _ in range(2):
+        async with open_store(store_url, [newer]) as store:
+            for kind in (0, 4, 8):
+                with pytest.raises(ConstraintViolated):
+                    await store.write(lambda tx, kind=kind: tx.run("INSERT INTO kinds (kind) VALUES (?)", (kind,)))  # type: ignore[misc]
+            await store.write(lambda tx: tx.run("INSERT INTO kinds (kind) VALUES (9)"))
+            kinds = await store.read(lambda tx: tx.all("SELECT kind FROM kinds ORDER BY kind"))
+            assert kinds[:3] == [(1,), (2,), (3,)]
+            if store_url.startswith("sqlite"):
+                ((sql,),) = await store.read(lambda tx: tx.all("SELECT sql FROM sqlite_master WHERE name = 'kinds'"))
+                assert "BETWEEN 1 AND 3" in sql
+                assert await store.read(lambda tx: tx.all("PRAGMA integrity_check")) == [("ok",)]
 
 
 async def test_nodes_that_start_together_migrate_once(store_url: str) -> None:

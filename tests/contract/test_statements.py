@@ -88,6 +88,32 @@ async def test_lists_of_any_length_are_written_found_and_changed(store_url: str,
         await store.write(run)
 
 
+@pytest.mark.parametrize("count", [0, 1, 5, 64, 69, 130])
+async def test_rows_are_counted_and_lists_of_bytes_are_of_any_length(store_url: str, count: int) -> None:
+    """`{rows}` that copy what they find, of which some is not there; bytes stand first, and behind `IN`."""
+    insert = """
+    INSERT INTO kinds (id, whole, blob)
+    WITH asked (blob, word) AS (VALUES {rows})
+    SELECT kinds.id || asked.word, kinds.whole + ?, NULL FROM asked CROSS JOIN kinds WHERE kinds.blob = asked.blob
+    """
+
+    def run(tx: Tx) -> None:
+        rows = [(b"%d" % number, f"id {number}", number + 100) for number in range(count)]
+        tx.run_many("INSERT INTO kinds (blob, id, whole) VALUES {rows}", rows)
+        asked = [*((row[0], "'") for row in rows), (b"none", "'")]
+        assert tx.count_many(insert, asked, (7,)) == count
+        blobs = [blob for blob, _word in asked]
+        assert tx.all("SELECT COUNT(*), COALESCE(SUM(whole), 0) FROM kinds WHERE blob IS NULL") == [
+            (count, sum(row[2] + 7 for row in rows))
+        ]
+        assert len(tx.all_in("SELECT id FROM kinds WHERE blob IN {in}", blobs)) == count
+        assert tx.run_in("DELETE FROM kinds WHERE whole > ? AND blob IN {in}", blobs, (0,)) == count
+        assert tx.count_many(insert, asked, (7,)) == 0
+
+    async with open_store(store_url, [KINDS]) as store:
+        await store.write(run)
+
+
 async def test_a_sum_of_integers_is_an_integer_and_an_average_is_none(store_url: str) -> None:
     async with open_store(store_url, [KINDS]) as store:
         await store.write(lambda tx: tx.run_many("INSERT INTO kinds (id, whole) VALUES {rows}", [("a", 1), ("b", 2)]))

@@ -14,8 +14,10 @@ FROM journal JOIN accounts ON accounts.number = journal.account LEFT JOIN keys O
 LEFT JOIN notes ON notes.id = journal.note LEFT JOIN endpoints ON endpoints.id = journal.endpoint
 """
 OPEN = """
-SELECT account_id, request_id, credits, issued, balance_after, charges.place, issued_place, key_id, endpoints.path
-FROM charges JOIN endpoints ON endpoints.id = charges.endpoint
+SELECT accounts.id, kind, charges.id, credits, issued, balance_after, charges.place, issued_place, keys.id,
+       endpoints.path
+FROM charges JOIN endpoints ON endpoints.id = charges.endpoint JOIN accounts ON accounts.number = charges.account
+LEFT JOIN keys ON keys.number = charges.key
 """
 
 
@@ -35,7 +37,8 @@ class EntryRow(NamedTuple):
 def read_entries(run: Callable[[str], Iterable[Sequence[Any]]]) -> list[EntryRow]:
     """Every entry, by account and in its order; `run` gives the rows of a statement."""
     entries = [entry for row in run(CLOSED) for entry in _closed(*row)]
-    for account, request_id, taken, issued, after, place, issued_place, key, path in run(OPEN):
+    for account, kind, id_, taken, issued, after, place, issued_place, key, path in run(OPEN):
+        request_id = request_text(kind, bytes(id_)) or ""
         entries += _taking(account, request_id, taken, issued, after, place, issued_place, key, path)
     rank = {"settlement": 1, "refund": 2}
     return sorted(entries, key=lambda entry: (entry.account, entry.id, rank.get(entry.kind, 0)))

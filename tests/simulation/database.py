@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache, partial
 from typing import NamedTuple
 
+from billing.journal import request_text
 from gateway.node.stores import MIGRATIONS
 from storage.sqlite.files import migrate
 from storage.store import Tx
@@ -30,6 +31,7 @@ WATCH_COUNTERS_OF_A_SERVER = (
 )
 """A test's own record of how each key's counter moved, since the counter itself forgets."""
 CLAIMS = "SELECT claims.id, owner, status, body FROM claims LEFT JOIN replies ON replies.id = claims.reply"
+OPEN = "SELECT kind, charges.id, accounts.id, credits FROM charges JOIN accounts ON accounts.number = charges.account"
 COUNTERS = "SELECT id, key_id, used, entry_id FROM sim_counters WHERE id > ? ORDER BY id"
 
 
@@ -93,6 +95,6 @@ def read_rows(tx: Tx, *, seen: set[EntryRow], after_counter: int) -> Rows:
         counters=[(*row,) for row in run(COUNTERS, (after_counter,))],
         accounts={row[0]: (row[1], row[2]) for row in run("SELECT id, balance, held FROM accounts")},
         keys={row[0]: KeyRow(*row[1:]) for row in run("SELECT id, used, credit_limit, revoked_at FROM keys")},
-        charges={row[0]: (row[1], row[2]) for row in run("SELECT request_id, account_id, credits FROM charges")},
+        charges={request_text(row[0], row[1]) or "": (row[2], row[3]) for row in run(OPEN)},
         claims={row[0]: (row[1], row[2], row[3]) for row in run(CLAIMS)},
     )

@@ -3,6 +3,7 @@
 import logging
 import math
 import random
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -220,8 +221,12 @@ async def test_one_request_is_charged_once_ever(desk: Desk) -> None:
 
 async def test_what_was_never_charged_cannot_be_closed(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
-    with pytest.raises(ChargeUnknown):
-        await desk.charges.close(Charge("req_none", account.id, None, 1, "github", "repository", 0), used=0)
+    charge = await desk.charges.take(desk.request(account.id, credits=5))
+    never = replace(charge, request_id="req_none", row=(b"req_none", *charge.row[1:]))
+    for credits_used in (0, 5):
+        with pytest.raises(ChargeUnknown):
+            await desk.charges.close(never, used=credits_used)
+    assert await report(desk, account.id) == (95, 5)
 
 
 async def test_a_free_call_is_entered_but_does_not_count(desk: Desk) -> None:

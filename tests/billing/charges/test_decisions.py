@@ -14,11 +14,13 @@ from billing.charges.batch_rows import (
     Closed,
     CloseRequest,
     Decision,
+    Extra,
     KeyState,
+    OpenRow,
 )
 from billing.charges.decisions import decide
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
-from billing.journal import micros
+from billing.journal import NAMED, micros
 
 NOW = 1000.0
 
@@ -31,6 +33,12 @@ def books(balance: int = 100, *, limit: int | None = None, unlimited: bool = Fal
 
 def take(number: int, credits: int, least: int | None = None) -> ChargeRequest:  # noqa: A002
     return ChargeRequest(f"req_{number}", "acc", "key", credits, "github", "repository", least)
+
+
+def charged(number: int, credits: int, *, place: int) -> Charge:  # noqa: A002
+    id_ = f"req_{number}"
+    row = (id_.encode(), 0, None, 1, credits, 90, place, micros(NOW) - 5, 0)
+    return Charge(id_, "acc", "key", credits, 90, (0, 1, 0), row, (NAMED, 0, None))
 
 
 class Row(NamedTuple):
@@ -55,17 +63,18 @@ class Row(NamedTuple):
 
 
 def rows_of(decision: Decision) -> list[Row]:
-    settled = [Row(*row[:6], 0, 0, *row[6:], None, None, None) for row in decision.settled]
-    return [*(Row(*row) for row in decision.journal), *settled]
+    return [Row(*row) for row in decision.journal]
+
+
+def opened_rows(decision: Decision) -> list[tuple[OpenRow, Extra]]:
+    return [(charge.row, charge.extra) for charge in decision.opened.values()]
 
 
 def postings_of(decision: Decision) -> list[tuple[int, int, int]]:
     """Every move of the balance: its place, what it moved, and the balance after it."""
     found = [(row.refund_place, row.refunded, row.balance_closed) for row in rows_of(decision) if row.refund_place]
     taken = [(row.place, row.taken, row.balance_after, row.issued_place, row.issued) for row in rows_of(decision)]
-    open_ = [
-        (one.place, one.credits, one.balance_after, one.issued_place, one.issued) for one in decision.opened.values()
-    ]
+    open_ = [(row[6], row[4], row[5], extra[2], extra[1]) for row, extra in opened_rows(decision)]
     for place, price, after, issued_place, issued in (*taken, *open_):
         found.append((place, -price, after))
         if issued_place is not None:
@@ -107,13 +116,14 @@ def test_credits_are_conserved_and_never_negative(
     assert account.balance == available
     assert account.held == sum(charge.credits for charge in decision.opened.values())
     assert account.balance + account.held + spent == balance + decision.issued
-    assert (decision.spent, decision.taken) == (spent, spent + account.held + decision.refunded)
+    closings = decision.closings()
+    assert (closings.credits, decision.taken) == (spent, spent + account.held + closings.refunds)
     assert unlimited or decision.issued == 0
     assert key.used == account.held + spent
     assert limit is None or key.used <= limit
     counted = [(one.calls, one.credits, one.refunds) for one in decision.usage.values()]
     closed = len(rows_of(decision))
-    assert counted == ([(closed, spent, decision.refunded)] if closed else [])
+    assert counted == ([(closed, spent, closings.refunds)] if closed else [])
     assert decision.closed == []  # opened and closed in one batch: no row is ever written
 
 
@@ -201,7 +211,7 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
     state.accounts["acc"].held = 10
     state.keys["key"].used = 10
     state.accounts["acc"].place = 7
-    state.open["req_1"] = Charge("req_1", "acc", "key", 10, "github", "repository", 90, 7, micros(NOW) - 5)
+    state.open["req_1"] = charged(1, 10, place=7)
     decision = decide(state, [CloseRequest("req_1", "acc", "key", 4), CloseRequest("req_1", "acc", "key", 10)], NOW)
     assert decision.outcomes == [Closed(4, 96), Closed(4, 96)]
     assert decision.closed == ["req_1"]
@@ -210,17 +220,17 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
 
 
 def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> None:
+    """Their rows are written already, as if they came before the rest of the batch; the decision counts them."""
     state = books(90)
-    state.is_plain = True
-    state.accounts["acc"].held = 10
-    state.keys["key"].used = 10
-    settled = [Charge(f"req_{number}", "acc", "key", 5, "github", "repository", 0, number) for number in (1, 2)]
-    state.accounts["acc"].place = 2
-    decision = decide(state, [settled[0], take(3, 4), settled[1]], NOW)
-    assert [(row.id, row.taken, row.refunded, row.balance_closed, row.place) for row in rows_of(decision)] == [
-        (b"req_1", 5, 0, 90, 1),
-        (b"req_2", 5, 0, 86, 2),
-    ]
-    assert [type(outcome) for outcome in decision.outcomes] == [Charge, Charge, Charge]
-    assert [(one.balance_after, one.place) for one in decision.opened.values()] == [(86, 3)]
-    assert (state.accounts["acc"].balance, state.accounts["acc"].held, state.keys["key"].used) == (86, 4, 14)
+    account = state.accounts["acc"]
+    account.held, account.before, account.place, state.keys["key"].used = 10, 90, 2, 10
+    first, second = (charged(number, 5, place=number) for number in (1, 2))
+    state.settled = {"req_1": first, "req_2": second}
+    state.closed = {"req_0": Closed(1, 7)}
+    earlier = charged(0, 1, place=0)
+    decision = decide(state, [first, take(3, 4), CloseRequest("req_2", "acc", "key", 5, charge=second), earlier], NOW)
+    assert rows_of(decision) == []
+    assert decision.outcomes == [first, decision.opened["req_3"], Closed(5, 90), Closed(1, 7)]
+    assert [row[5:7] for row, _extra in opened_rows(decision)] == [(86, 3)]
+    assert [(one.calls, one.credits) for one in decision.usage.values()] == [(2, 10)]
+    assert (account.balance, account.held, state.keys["key"].used, decision.closings().credits) == (86, 4, 14, 10)

@@ -4,7 +4,7 @@ import pytest
 
 from billing.accounts.accounts import GRANT_MAX
 from billing.errors import AccountUnknown, TermsInvalid
-from billing.ledger.transactions import NEWEST, OF_REQUEST, OPEN, PAGES, BalanceReport
+from billing.ledger.transactions import NEWEST, OF_REQUEST, OPEN_OF_REQUEST, PAGES, BalanceReport
 from billing.migrations import MIGRATIONS
 from billing.prices import credits_for
 from tests.billing.desk import EPOCH, Desk
@@ -119,7 +119,7 @@ async def test_what_was_spent_lately_is_told_by_whole_hours(desk: Desk) -> None:
         (PAGES[1], "INDEX journal_refunds"),
         (PAGES[2], "INDEX journal_issues"),
         (OF_REQUEST, "PRIMARY KEY"),
-        (OPEN, "INDEX charges_of_account"),
+        (OPEN_OF_REQUEST, "PRIMARY KEY"),
     ],
 )
 async def test_a_page_walks_one_index_and_sorts_nothing(sql: str, index: str) -> None:

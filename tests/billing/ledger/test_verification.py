@@ -34,8 +34,9 @@ from tests.servers.postgres import PostgresServer
 
 COLUMNS = "taken, refunded, issued, taken_at, closed_after, balance_after, balance_closed, place, refund_place, account"
 STILL_OPEN = """
-INSERT INTO charges (request_id, account_id, key_id, credits, balance_after, place, taken_at, issued, endpoint, node)
-SELECT 'req_00000003', account_id, key_id, 0, 0, 90, 0, 0, endpoint, node FROM charges
+INSERT INTO charges (id, kind, account, key, credits, balance_after, place, taken_at, endpoint, node)
+SELECT journal.id, journal.kind, charges.account, charges.key, 0, 0, 90, 0, charges.endpoint, node
+FROM charges, journal WHERE taken = 5 AND refunded = 0 AND journal.issued = 0
 """
 # Ada: acc_00000001, key_00000002, settled req_00000003, part-refunded req_00000004, open req_00000005.
 # Bob: acc_00000006, who is unlimited and has paid for req_00000007.
@@ -49,8 +50,8 @@ TAMPERING = [
     (CONSERVED, f"UPDATE journal SET account = 2 WHERE {SETTLED}"),
     (CONSERVED, "UPDATE charges SET issued = 1"),
     (CONSERVED, "INSERT INTO openings (account, day, issued, spent, postings, chain) VALUES (1, 0, 5, 0, 0, 0)"),
-    ("what is held is what is open", "DELETE FROM charges WHERE request_id = 'req_00000005'"),
-    ("what is held is what is open", "UPDATE charges SET credits = 9 WHERE request_id = 'req_00000005'"),
+    ("what is held is what is open", "DELETE FROM charges WHERE credits > 0"),
+    ("what is held is what is open", "UPDATE charges SET credits = 9"),
     (COMPLETE, f"DELETE FROM journal WHERE {SETTLED}"),
     (COMPLETE, f"UPDATE journal SET refund_place = NULL WHERE {REFUNDED}"),
     (COMPLETE, "UPDATE accounts SET place = place + 1"),
@@ -72,6 +73,7 @@ TAMPERING = [
     (ROWS_OF_KEYS, "UPDATE keys SET account_id = 'acc_00000006'"),
     ("open charges belong to accounts and their keys", "DELETE FROM keys"),
     ("open charges belong to accounts and their keys", "DELETE FROM endpoints"),
+    ("open charges belong to accounts and their keys", "DELETE FROM charging_nodes"),
     ("keys belong to accounts", "UPDATE keys SET used = -1"),
     ("keys belong to accounts", "UPDATE keys SET account_id = 'acc_none'"),
     ("a key's counter holds its open charges since the last reset", "UPDATE keys SET used = 0"),
