@@ -13,7 +13,7 @@ from gateway.docs.account.deliveries import FullDelivery, RowsDelivery
 from gateway.docs.errors import reasons_of
 from gateway.docs.guide import content_types, description_of
 from gateway.docs.openapi.answers import EXAMPLES, Answers
-from gateway.docs.openapi.errors import error_responses, errors_in
+from gateway.docs.openapi.errors import error_responses, errors_in, header_name
 from gateway.docs.openapi.inputs import HEADERS, Inputs
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.samples import Schema
@@ -62,7 +62,7 @@ class OpenApi:
             "schemas": _opened({**answers.schemas(ARCHETYPES.values()), **inputs.schemas}),
             "responses": responses,
             "parameters": inputs.parameters,
-            "headers": HEADERS,
+            "headers": {header_name(name): one for name, one in HEADERS.items()},
             "examples": EXAMPLES,
             "securitySchemes": _SCHEMES,
         }

@@ -66,7 +66,12 @@ def error_responses(base_url: str) -> dict[str, Schema]:
 
 def headers_of(names: Iterable[str]) -> Schema:
     """References to headers, by their names."""
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name: {"$ref": f"#/components/headers/{header_name(name)}"} for name in names}
+
+
+def header_name(name: str) -> str:
+    """The short name of a header's description, which nearly every answer refers to ten times."""
+    return name.removeprefix("X-").removeprefix("Credits-").removeprefix("Sluice-")
 
 
 def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:

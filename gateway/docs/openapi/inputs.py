@@ -20,6 +20,8 @@ _ONCE: Final = {
     "description": "Makes a repetition safe: the same key and request are charged and done once.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
+_SHORT: Final = {"max_credits": "max", "dry_run": "dry"}
+"""Names of parameters that every data endpoint refers to."""
 _REFRESH: Final = {
     "name": "Cache-Control",
     "in": "header",
@@ -71,7 +73,7 @@ class Inputs:
     def _share(self, param: Param, users: Sequence[ApiOperation]) -> None:
         """Name a parameter by itself, by its platform, or with a number: by the first name that is free."""
         platforms = {one.platform for one in users}
-        of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else param.name
+        of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else _SHORT.get(param.name, param.name)
         numbered = (f"{param.name}.{number}" for number in count(2))
         name = next(one for one in chain((of_platform,), numbered) if one not in self.parameters)
         self._names[param] = name

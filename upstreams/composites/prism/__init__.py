@@ -6,18 +6,15 @@ from dataclasses import replace
 from functools import partial
 
 from upstreams.composites.addresses import Addresses
-from upstreams.composites.legs import playing
-from upstreams.composites.params import several
-from upstreams.composites.prism.accounts import make_card, price_span, read_voice
 from upstreams.composites.prism.comments import DESCRIPTION as COMMENTS
 from upstreams.composites.prism.comments import price_span as span
 from upstreams.composites.prism.comments import read_comments
 from upstreams.composites.prism.lookup import PAGE_SOURCE, destinations_of, look_up
-from upstreams.model.archetypes import CREATOR_CARD, LOOKUP, VOICE
+from upstreams.composites.prism.names import of_names
+from upstreams.model.archetypes import LOOKUP
 from upstreams.model.archetypes.threads import GATHERED
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange
 from upstreams.model.params import Param
-from upstreams.model.roles import Role
 
 URL = Param(
     "url",
@@ -49,64 +46,6 @@ _LIMIT = Param(
 )
 _REPLIES = Param("replies", "Whether the replies to comments are wanted.", "false", "boolean", default=True)
 _SORT = Param("sort", "Order of the answer.", "top", default="recent", choices=("top", "recent"))
-HANDLE = Param(
-    "handle",
-    "The account's name; an address of it on a platform does for that one.",
-    "Gargron",
-    required=True,
-    strip="@",
-    length_max=300,
-)
-_USUAL = ("bluesky", "github", "mastodon", "youtube")
-
-
-def accounts_over(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
-    """The endpoints of one name on many platforms."""
-    known = [one for one in playing(platforms, "profile") if _takes_names(one, "profile")]
-    slugs = tuple(one.slug for one in known)
-    usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
-    heard = [one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts")]
-    return (
-        Endpoint(
-            "creator-card",
-            "One name on many platforms: its accounts and their sums.",
-            CREATOR_CARD,
-            partial(make_card, known),
-            (
-                HANDLE,
-                several("platforms", f"Slugs, with commas between; {usual} when absent.", slugs, default=usual),
-                several("include", "What is wanted; both when absent.", ("cards", "totals")),
-            ),
-            price=PriceRange(5, 5 + max(0, len(slugs) - 4), "5, and 1 for each platform above 4.", price_span),
-            cache_ttl_s=900,
-        ),
-        Endpoint(
-            "voice",
-            "What one name says on many platforms.",
-            VOICE,
-            partial(read_voice, heard),
-            (
-                HANDLE,
-                several(
-                    "platforms",
-                    "Slugs, with commas between; all when absent.",
-                    [one.slug for one in heard],
-                ),
-                several(
-                    "include",
-                    "What is wanted beside the posts of each platform; all when absent.",
-                    ("posts_by_platform", "merged_timeline", "computed"),
-                ),
-            ),
-            tier="advanced",
-            cache_ttl_s=600,
-        ),
-    )
-
-
-def _takes_names(platform: Platform, role: Role) -> bool:
-    endpoint = platform.playing(role)
-    return endpoint is not None and "handle" in endpoint.named_by
 
 
 def over(platforms: tuple[Platform, ...]) -> Platform:
@@ -127,7 +66,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 description=_LOOKUP,
                 preview=partial(destinations_of, addresses),
             ),
-            *accounts_over(platforms),
+            *of_names(platforms),
             Endpoint(
                 "comments",
                 "All comments on a post of any platform.",

@@ -7,7 +7,7 @@ from functools import partial
 from upstreams.composites.legs import playing
 from upstreams.composites.params import several
 from upstreams.composites.search.everywhere import DESCRIPTION, search
-from upstreams.model.archetypes.fused import EVERYWHERE
+from upstreams.model.archetypes.threads import EVERYWHERE
 from upstreams.model.endpoint import Endpoint, Platform, fixed
 from upstreams.model.params import Param, limit
 

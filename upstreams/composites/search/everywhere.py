@@ -9,7 +9,7 @@ from upstreams.composites.addresses import subject_of
 from upstreams.composites.legs import attempt, check_any, joined_states, legs_of, part_of, states_of
 from upstreams.composites.params import chosen
 from upstreams.model.archetypes import POST_LIST, Record
-from upstreams.model.archetypes.fused import by_source, fused, sighting
+from upstreams.model.archetypes.threads import by_source, fused, sighting
 from upstreams.model.endpoint import Platform
 from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Part, Steps

@@ -7,6 +7,7 @@ the constructor's arguments, in their order (`locals()`), so that no name is wri
 from upstreams.model.archetypes.accounts import CREATOR_CARD, PROFILE_FULL, VOICE
 from upstreams.model.archetypes.analytics import ANALYTICS, analytics, ranked
 from upstreams.model.archetypes.apps import APP, APP_LIST, REVIEW_LIST, app, review, reviewer
+from upstreams.model.archetypes.audit import HANDLE_AUDIT
 from upstreams.model.archetypes.code import RELEASE_LIST, REPOSITORY, REPOSITORY_LIST, owner, release, repository
 from upstreams.model.archetypes.composites import (
     DOSSIER,
@@ -18,7 +19,6 @@ from upstreams.model.archetypes.composites import (
     pace_of_profile,
     resolved,
 )
-from upstreams.model.archetypes.fused import EVERYWHERE
 from upstreams.model.archetypes.knowledge import (
     ARTICLE,
     ARTICLE_LIST,
@@ -33,7 +33,7 @@ from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, TRANSC
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
 from upstreams.model.archetypes.posts import COMMENT, COMMENT_LIST, POST, POST_LIST, comment, post
 from upstreams.model.archetypes.shape import Archetype, Record, coverage, leg
-from upstreams.model.archetypes.threads import GATHERED, OMNI
+from upstreams.model.archetypes.threads import EVERYWHERE, GATHERED, OMNI
 
 ARCHETYPES = {
     one.name: one
@@ -41,7 +41,7 @@ ARCHETYPES = {
         *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT, COMMENT_LIST),
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
-        *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE, GATHERED, OMNI),
+        *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE, GATHERED, OMNI, HANDLE_AUDIT),
     )
 }
 """All of them by name."""

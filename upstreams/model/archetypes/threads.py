@@ -1,4 +1,4 @@
-"""Threads: the comments on a post from all their pages, and posts that were found with what is said below them."""
+"""Posts that were found on many platforms, what is said below them, and all comments on one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,41 @@ from upstreams.model.archetypes.accounts import tone as tone_record
 from upstreams.model.archetypes.composites import resolved as resolved_record
 from upstreams.model.archetypes.posts import comment as comment_record
 from upstreams.model.archetypes.posts import post as post_record
-from upstreams.model.archetypes.shape import Archetype, Of, Record
+from upstreams.model.archetypes.shape import Archetype, Of, Record, Url
 from upstreams.model.archetypes.shape import computed as computed_record
+
+
+def sighting(
+    *,
+    platform: Annotated[str, "The slug of the platform that has it."],
+    rank: Annotated[int, "Its place among that platform's rows, from 1 on, all pages together."],
+    id: Annotated[str | None, "Its id there."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "Its page there."],
+) -> Record:
+    """One place where a row was found."""
+    return locals()
+
+
+def fused(
+    *,
+    post: Annotated[Record, Of(post_record), "The post, as the platform tells it that puts it highest."],
+    computed: Annotated[Record, Of(computed_record), "What is computed of it."],
+    platform: Annotated[str, "The slug of that platform."],
+    score: Annotated[float, "The sum over its places of weight / (60 + rank); the rows stand in its order."],
+    found_in: Annotated[list[Record], Of(sighting), "All places where it was found, the highest first."],
+) -> Record:
+    """One post that was found, perhaps on several platforms."""
+    return locals()
+
+
+def by_source(
+    *,
+    items_by_source: Annotated[
+        Record, "The rows of each platform that answered, by its slug, in its own order: `{post, computed}` each."
+    ],
+) -> Record:
+    """The same rows by the platforms that they came from."""
+    return locals()
 
 
 def comments_read(
@@ -60,3 +93,4 @@ def rolled_up(
 
 GATHERED = Archetype("GatheredCommentList", "comment", comment_record, many=True, has_legs=True, beside=comments_read)
 OMNI = Archetype("ExpandedPostList", "", expanded, many=True, has_legs=True, beside=rolled_up)
+EVERYWHERE = Archetype("FusedPostList", "", fused, many=True, has_legs=True, beside=by_source)

@@ -1,0 +1,98 @@
+"""The endpoints of one name on many platforms: its card, its audit, its voice."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from upstreams.composites.legs import playing
+from upstreams.composites.params import Several, several
+from upstreams.composites.prism.accounts import make_card, price_span, read_voice
+from upstreams.composites.prism.audit import MEMBERS, audit
+from upstreams.model.archetypes.accounts import CREATOR_CARD, VOICE
+from upstreams.model.archetypes.audit import HANDLE_AUDIT
+from upstreams.model.endpoint import Endpoint, Platform, PriceRange
+from upstreams.model.params import Param
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from upstreams.model.roles import Role
+
+HANDLE: Final = Param(
+    "handle",
+    "The account's name; an address of it on a platform does for that one.",
+    "Gargron",
+    required=True,
+    strip="@",
+    length_max=300,
+)
+_SAMPLE: Final = Param(
+    "sample", "Recent posts of each platform, 1 to 25.", "10", "integer", default=10, minimum=1, maximum=25
+)
+_USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
+"""The platforms that a card is of when none are named."""
+_EXTRA: Final = "5, and 1 for each platform above 4."
+
+
+def of_names(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
+    """The endpoints over these platforms."""
+    known = [one for one in playing(platforms, "profile") if _takes_names(one, "profile")]
+    vocal = [one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts")]
+    return _creator_card(known), _handle_audit(known), _voice(vocal)
+
+
+def _takes_names(platform: Platform, role: Role) -> bool:
+    endpoint = platform.playing(role)
+    return endpoint is not None and "handle" in endpoint.named_by
+
+
+def _platforms(known: Sequence[Platform], said: str = "Slugs") -> Several:
+    """The platforms that a request names; the usual four when it names none."""
+    slugs = [one.slug for one in known]
+    usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
+    return several("platforms", f"{said}, commas between; {usual} when absent.", slugs, default=usual)
+
+
+def _creator_card(known: Sequence[Platform]) -> Endpoint:
+    most = 5 + max(0, len(known) - 4)
+    include = several("include", "What is wanted; both when absent.", ("cards", "totals"))
+    return Endpoint(
+        "creator-card",
+        "One name on many platforms: its accounts and their sums.",
+        CREATOR_CARD,
+        partial(make_card, known),
+        (HANDLE, _platforms(known), include),
+        price=PriceRange(5, most, _EXTRA, price_span),
+        cache_ttl_s=900,
+    )
+
+
+def _handle_audit(known: Sequence[Platform]) -> Endpoint:
+    return Endpoint(
+        "handle-audit",
+        "How much there is of one name on many platforms, and whether it is worth reading.",
+        HANDLE_AUDIT,
+        partial(audit, known),
+        (HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),
+        price=PriceRange(5, 5 + MEMBERS - 4, _EXTRA, price_span),
+        cache_ttl_s=1_800,
+    )
+
+
+def _voice(vocal: Sequence[Platform]) -> Endpoint:
+    slugs = [one.slug for one in vocal]
+    parts = ("posts_by_platform", "merged_timeline", "computed")
+    return Endpoint(
+        "voice",
+        "The posts of one name on many platforms.",
+        VOICE,
+        partial(read_voice, vocal),
+        (
+            HANDLE,
+            several("platforms", "Slugs, commas between; all when absent.", slugs),
+            several("include", "What is wanted; all when absent.", parts),
+        ),
+        tier="advanced",
+        cache_ttl_s=600,
+    )
