@@ -41,6 +41,7 @@ from tests.servers.postgres import open_postgres
 T = TypeVar("T")
 Copies: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens a copy of the same store each time."""
+Copying: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[Copies, float]]]
 
 DETAIL_DAYS = 10
 TEMPLATE = "template_of_archive"
@@ -232,18 +233,22 @@ trio.run(main)
 """
 
 
-async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], *, days: int, calls: int) -> None:
+async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], *, days: int, calls: int) -> int:
     """Kill processes that archive, each so many points from its start, prove what each leaves, and let one go on.
 
-    In the end a fault is planted in each file in turn, and found.
+    In the end a fault is planted in each file in turn, and found. Gives how many were killed before all was archived.
     """
     async with open_store(url, [MIGRATIONS]) as store:
         now = await fill(store, days=days, calls=calls)
         before = await store.read(ids)
+    kills = 0
     for point in points:
         command = [sys.executable, "-c", RUN, url, str(folder), str(now), str(point)]
         done = await trio.run_process(command, check=False)
+        if done.returncode == 0:
+            break
         assert done.returncode == -signal.SIGKILL
+        kills += 1
         async with open_store(url, [MIGRATIONS]) as store:
             assert await store.read(verify) == []
             assert await store.read(partial(left_and_archived, folder=folder)) == before
@@ -257,6 +262,7 @@ async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], 
             assert await faults(store, folder)
             await trio.to_thread.run_sync(flip, folder / file.name)
         assert await faults(store, folder) == []
+    return kills
 
 
 def flip(path: Path) -> None:
@@ -275,24 +281,23 @@ def flip(path: Path) -> None:
 def main(store: str, days: int, calls: int, kills: int, seed: int) -> None:
     """End an archiver at every step, then kill one process after the other; fails where anything is lost or doubled."""
     archiver.ROWS_A_MEMBER, archiver.COPY_PAUSE_S, archiver.REMOVE_PAUSE_S = 7, 0.0, 0.0
-    rng = Random(seed)
-    points = [rng.randint(1, 40) for _ in range(kills)]
+    rng, size = Random(seed), {"days": days, "calls": calls}
 
-    async def run() -> None:
-        with TemporaryDirectory() as name:
-            folder, size = Path(name), {"days": days, "calls": calls}
-            if store == "sqlite":
-                async with sqlite_copies(**size) as (copies, now):
-                    click.echo(f"ended at {await end_at_each_point(copies, now, every=1)} points")
-                await kill_one_after_another(f"sqlite:///{folder}/store.db", folder, points, **size)
-            else:
-                with open_postgres() as server:
-                    async with postgres_copies(server.fresh(), **size) as (copies, now):
-                        click.echo(f"ended at {await end_at_each_point(copies, now, every=1)} points")
-                    await kill_one_after_another(server.fresh(), folder, points, **size)
-            click.echo(f"killed {kills} processes")
+    async def run(copies_of: Copying, fresh: Callable[[Path], str]) -> None:
+        async with copies_of(**size) as (copies, now):
+            click.echo(f"ended at {await end_at_each_point(copies, now, every=1)} points")
+        killed = 0
+        while killed < kills:
+            points = [rng.randint(1, 40) for _ in range(kills - killed)]
+            with TemporaryDirectory() as name:
+                killed += await kill_one_after_another(fresh(Path(name)), Path(name) / "archive", points, **size)
+        click.echo(f"killed {killed} processes")
 
-    trio.run(run)
+    if store == "sqlite":
+        trio.run(run, sqlite_copies, lambda folder: f"sqlite:///{folder}/store.db")
+    else:
+        with open_postgres() as server:
+            trio.run(run, partial(postgres_copies, server.fresh()), lambda _folder: server.fresh())
 
 
 if __name__ == "__main__":

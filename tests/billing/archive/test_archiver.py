@@ -206,4 +206,4 @@ async def test_processes_that_are_killed_one_after_the_other_come_to_the_same_ar
 ) -> None:
     """By SIGKILL, each some points further from its start than the one before it; then faults are planted."""
     with trio.fail_after(120):
-        await kill_one_after_another(store_url, tmp_path, [9, 18, 27, 36, 45], days=6, calls=4)
+        assert await kill_one_after_another(store_url, tmp_path, [9, 18, 27, 36, 45], days=6, calls=4) == 5
