@@ -39,8 +39,8 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_postgres(place: Path | None = None) -> AsyncIterator[str]:
-    """A PostgreSQL on its default settings, so that it syncs every commit; gives the address for `store.url`.
+async def open_postgres(place: Path | None = None, settings: Sequence[str] = ()) -> AsyncIterator[str]:
+    """A PostgreSQL on its default settings but for those given; it syncs every commit. Gives what `store.url` takes.
 
     Its files are in a folder of `place`, else of the system's for temporary files, which goes with it. The server
     refuses to run as root, for whom it runs as a user without rights, in a folder that is this user's.
@@ -61,6 +61,7 @@ async def open_postgres(place: Path | None = None) -> AsyncIterator[str]:
         if done.returncode:
             raise ChildFailed(f"initdb ended with {done.returncode}\n{done.stderr.decode(errors='replace').strip()}")
         own = ("-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1", "-k", "")
+        own += tuple(word for setting in settings for word in ("-c", setting))
         async with _open((str(programs / "postgres"), *own), port, log=folder / "postgres.log", user=user):
             await _wait_ready((str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)))
             yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"

@@ -35,6 +35,8 @@ SQLITE_ROWS: Final = 1_000_000
 """Rows of a statement; on PostgreSQL one may take three seconds."""
 POSTGRES_ROWS: Final = 20_000
 CACHE_KIB: Final = 262_144
+POSTGRES_SETTINGS: Final = ("shared_buffers=2GB", "max_wal_size=8GB")
+"""Room for the pages of some ten million rows, and few checkpoints, as whoever has so many gives it."""
 MONTH_DAYS: Final = 30
 PIECES: Final = 100
 """The most hours that usage has rows in, one for each account, wherever the misses lie."""
@@ -123,7 +125,7 @@ async def open_databases(engine: str, folder: Path) -> AsyncIterator[Callable[[s
         with TemporaryDirectory(prefix="sluice-bench-volume-", dir=folder) as own:
             yield lambda name: f"sqlite:///{own}/{name}.db"
         return
-    async with open_postgres(folder) as url:
+    async with open_postgres(folder, POSTGRES_SETTINGS) as url:
         yield partial(_new_schema, url)
 
 
