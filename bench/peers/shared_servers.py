@@ -60,8 +60,8 @@ async def open_postgres(place: Path | None = None, settings: Sequence[str] = ())
         )
         if done.returncode:
             raise ChildFailed(f"initdb ended with {done.returncode}\n{done.stderr.decode(errors='replace').strip()}")
-        own = ("-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1", "-k", "")
-        own += tuple(word for setting in settings for word in ("-c", setting))
+        own = ["-D", str(folder / "data"), "-p", str(port), "-h", "127.0.0.1", "-k", ""]
+        own += [word for setting in settings for word in ("-c", setting)]
         async with _open((str(programs / "postgres"), *own), port, log=folder / "postgres.log", user=user):
             await _wait_ready((str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)))
             yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"
