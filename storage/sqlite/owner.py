@@ -66,7 +66,7 @@ class Ownership:
         A shared lock of another owner than the process keeps SQLite from being the last that uses the file.
         """
         lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, SHARED_LOCK_AT, SHARED_LOCK_BYTES, 0)
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # only Linux has such locks; elsewhere the mark has to do
             fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, lock)
 
     def close(self) -> None:

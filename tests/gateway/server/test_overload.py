@@ -13,7 +13,7 @@ import trio
 
 from gateway.server.accepting import accept_one
 from gateway.server.bounds import Bounds
-from gateway.server.descriptors import KEPT
+from gateway.server.descriptors import KEPT, connections_possible
 from tests.gateway.server.apps import PathApp
 from tests.gateway.server.raw_client import Client, Served, open_served
 from tests.processes.commands import PROJECT
@@ -144,6 +144,24 @@ def test_clients_get_the_descriptors_that_the_node_itself_does_not_need(
     command = [sys.executable, "-c", COUNT, str(soft), str(hard), str(wanted)]
     told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True)
     assert told.stdout.split() == [str(possible), str(hard), str(hard)]
+
+
+@pytest.mark.parametrize(("given", "possible"), [(256, 128), (10_240, 10_240 - KEPT)])
+def test_a_system_that_gives_less_than_it_says_is_believed_for_what_it_gives(
+    given: int, possible: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Goal: none is taken for there because no hard limit is told. Method: a system that raises less, or nothing."""
+    soft = 256
+
+    def raise_soft(_what: int, limits: tuple[int, int]) -> None:
+        nonlocal soft
+        if given == soft:
+            raise ValueError("not allowed to raise maximum limit")
+        soft = min(given, limits[0])
+
+    monkeypatch.setattr("resource.getrlimit", lambda _what: (soft, resource.RLIM_INFINITY))
+    monkeypatch.setattr("resource.setrlimit", raise_soft)
+    assert connections_possible(20_000) == possible
 
 
 async def test_clients_that_connect_together_do_not_wait_for_one_turn_of_a_busy_loop_each():

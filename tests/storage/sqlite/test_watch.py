@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from storage.errors import CommitUnknown, StoreInUse, StoreUnavailable
+from storage.errors import CommitUnknown, StorageError, StoreInUse, StoreUnavailable
 from storage.opening import open_store
 from storage.sqlite.watch import DatabaseFiles
 from storage.store import Store, Tx
@@ -107,3 +107,24 @@ def test_one_look_at_the_folder_is_enough_while_it_has_not_changed_for_a_while(t
         name.touch()
         assert files.fault_after_commit() == f"{name} was replaced"
         (tmp_path / "away").replace(name)
+
+
+async def test_what_only_linux_has_is_done_without_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: a file whose contents were replaced is noticed, and is not mixed with its old log. Method: no locks of open
+    files and no attributes of folders, as on macOS."""
+    monkeypatch.delattr("fcntl.F_OFD_SETLK")
+    monkeypatch.delattr("os.setxattr")
+    monkeypatch.delattr("os.getxattr")
+    file, other = tmp_path / "store.db", tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as database:
+        database.execute("CREATE TABLE others (id INTEGER)")
+        database.commit()
+    async with open_store(url(tmp_path), [NOTES]) as store:
+        await store.write(add_note("x"))
+        file.write_bytes(other.read_bytes())
+        await wait_refused(store)
+        with pytest.raises(StoreUnavailable, match="were replaced while it was in use"):
+            await store.ping()
+    with pytest.raises(StorageError):
+        async with open_store(url(tmp_path), [NOTES]):
+            pass
