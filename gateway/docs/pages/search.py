@@ -1,4 +1,4 @@
-"""Search over all pages: every word must be found; titles count most, then names and parameters, then the text."""
+"""Search over all pages by words, of which titles count most, then names and parameters, then the text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ QUERY_MAX: Final = 100
 _FOUND_MAX: Final = 40
 _WORD = re.compile(r"[a-z0-9_./{}-]+")
 _SHOWN: Final = 160
+_FEW: Final = 2
+_SMALL: Final = frozenset(
+    _WORD.findall(
+        "a an and are as at be by can do does for from get give how i in is it me of on or the to what which with you"
+    )
+)
+"""Words of a question that say nothing of its subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +37,17 @@ class Search:
         self._entries = [_entry(library, page) for page in library.pages.values()]
 
     def find(self, query: str) -> list[SearchHit]:
-        """The pages that have every word of a query, the best first."""
-        words = _WORD.findall(query.lower()[:QUERY_MAX])
+        """The pages that have every word of a query, or all but one of three and more, the best first; where there are
+        none, those that have most.
+        """
+        sent = _WORD.findall(query.lower()[:QUERY_MAX])
+        words = [word for word in sent if word not in _SMALL] or sent
         if not words:
             return []
-        ranked = [(score, place) for place, entry in enumerate(self._entries) if (score := entry.score(words))]
+        points = [entry.points(words) for entry in self._entries]
+        had = [len(words) - one.count(0) for one in points]
+        enough = max(1, max(had) - (len(words) > _FEW))
+        ranked = [(sum(one) * had[place], place) for place, one in enumerate(points) if had[place] >= enough]
         ranked.sort(key=lambda one: (-one[0], one[1]))
         best = [self._entries[place] for _, place in ranked[:_FOUND_MAX]]
         return [SearchHit(entry.page, entry.excerpt(words)) for entry in best]
@@ -46,16 +59,15 @@ class _Entry:
     title: str
     terms: str
     text: str
+    lower: str
 
-    def score(self, words: list[str]) -> int:
-        """Points of all words together; 0 where one is missing."""
-        points = [9 * (w in self.title) + 4 * (w in self.terms) + min(3, self.text.lower().count(w)) for w in words]
-        return 0 if 0 in points else sum(points)
+    def points(self, words: list[str]) -> list[int]:
+        """The points of each word; 0 for one that is missing."""
+        return [9 * (w in self.title) + 4 * (w in self.terms) + min(3, self.lower.count(w)) for w in words]
 
     def excerpt(self, words: list[str]) -> str:
         """Where the text has the first word; the page's summary where none is there."""
-        lower = self.text.lower()
-        at = min((place for word in words if (place := lower.find(word)) >= 0), default=-1)
+        at = min((place for word in words if (place := self.lower.find(word)) >= 0), default=-1)
         if at < 0 or not self.text:
             return self.page.summary
         start = self.text.rfind("\n", 0, at) + 1
@@ -66,7 +78,7 @@ class _Entry:
 def _entry(library: Library, page: DocPage) -> _Entry:
     is_made = page.group in ("errors", "platforms", "account", "node")
     text = page.summary if is_made else library.markdown(page.path)
-    return _Entry(page, f"{page.title} {page.summary}".lower(), f"{page.path} {page.terms}".lower(), text)
+    return _Entry(page, f"{page.title} {page.summary}".lower(), f"{page.path} {page.terms}".lower(), text, text.lower())
 
 
 def words_of(found: list[SearchHit]) -> Iterator[str]:

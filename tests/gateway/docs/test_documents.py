@@ -205,6 +205,8 @@ SEARCHES = {
     "readme": "/docs/github/repo/readme",
     "above_max_credits": "/docs/errors/above_max_credits",
     "refund": "/docs/credits",
+    "how do I get comments of a hacker news story": "/docs/hackernews/story/comments",
+    "retry safely with an idempotency key": "/docs/idempotency",
     "get started": "/docs/quickstart",
 }
 
