@@ -52,7 +52,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
         "gateway.docs.account.credits": "one module a family of routes",
         "gateway.docs.pages.event_types": "tables of the registry, with which a document of the repository is compared",
-        "gateway.docs.pages.search": "an index and its ranking, which know nothing of pages of HTML",
         "gateway.node.background.deliveries": "webhooks of accounts come beside those of monitors",
         "gateway.node.routes": "the table of routes; its importer would pass its length",
         "gateway.feed.billing_events": "translates billing's events to the feed's, which billing must not know",
