@@ -93,7 +93,8 @@ def _found(css: str) -> Callable[[Element], list[Element]]:
     """The search for a selector's elements inside of one; compiled once, as platforms are declared."""
     if not css:
         return _itself
-    xpath = etree.XPath(HTMLTranslator().css_to_xpath(css, prefix="descendant::"))
+    selected = HTMLTranslator().css_to_xpath(css, prefix="descendant::")
+    xpath = etree.XPath(f"({selected})[position() <= {ROWS_MAX + 1}]")  # objects of all at once would hold up others
     found: Callable[[Element], list[Element]] = xpath
     return found
 
@@ -119,7 +120,7 @@ def _read_rows(
 def _outermost(elements: list[Element]) -> Iterator[Element]:
     """Those of the elements, which are in the order of the page, that are in none of the others."""
     if len(elements) > ROWS_MAX:
-        raise UnexpectedBody(f"at most {ROWS_MAX} elements were due, {len(elements)} came")
+        raise UnexpectedBody(f"at most {ROWS_MAX} elements were due, more came")
     last: Element = None
     for one in elements:
         if last is None or last not in one.iterancestors(last.tag):
