@@ -198,6 +198,8 @@ DOSSIER = fields(
     releases=maybe(each(RELEASE)),
     top_issues=maybe(each(POST)),
     legs=each(LEG),
+    coverage=rate,
+    partial_failure=truth,
 )
 VELOCITY = fields(
     author=AUTHOR,
@@ -212,6 +214,8 @@ VELOCITY = fields(
         )
     ),
     legs=each(LEG),
+    coverage=rate,
+    partial_failure=truth,
 )
 
 ROWS: Mapping[str, Promise] = {
