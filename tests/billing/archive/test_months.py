@@ -17,6 +17,7 @@ from billing.archive.files import read_manifest
 from billing.archive.months import begin_to_copy, find_late, leave, make_months, read_months
 from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
+from billing.open_charges import m0012_small_charges
 from storage.errors import ConstraintViolated, StoreContended
 from storage.migrations import MigrationSet
 from storage.nodes import MIGRATIONS as NODES
@@ -33,7 +34,8 @@ PARTITIONS = """
 SELECT c.relname::text FROM pg_inherits JOIN pg_class AS c ON c.oid = inhrelid
 WHERE inhparent = 'journal'::regclass ORDER BY c.relname
 """
-BEFORE_MONTHS = MigrationSet(MIGRATIONS.name, MIGRATIONS.migrations[:9])
+# The charges of now need their own table.
+BEFORE_MONTHS = MigrationSet(MIGRATIONS.name, (*MIGRATIONS.migrations[:9], m0012_small_charges))
 
 
 def partitions(tx: Tx) -> list[str]:
