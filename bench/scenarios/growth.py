@@ -34,7 +34,11 @@ from storage.store import Store, Tx
 BATCH = 64
 CREDITS = 1_000_000_000
 ENDPOINTS = 60
-JOURNAL_BYTES = "SELECT pg_total_relation_size('journal') + pg_total_relation_size('usage')"
+JOURNAL_BYTES = """
+SELECT SUM(pg_total_relation_size(relid)) FROM (
+    SELECT relid FROM pg_partition_tree('journal') UNION ALL SELECT relid FROM pg_partition_tree('usage')
+) AS kept
+"""
 PAGES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
 
