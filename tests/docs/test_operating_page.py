@@ -8,12 +8,17 @@ import click
 import pytest
 
 from gateway.cli import cli
+from gateway.node.stores import MIGRATIONS
+from storage.nodes import MIGRATIONS as NODES
+from storage.store import Tx
+from tests.fakes.inline_store import InlineStore
 from tests.fakes.node import open_test_node
 from tests.processes.commands import PROJECT
 
 PAGE = (PROJECT / "docs" / "operating.md").read_text()
 BENCH_PAGE = (PROJECT / "bench" / "README.md").read_text()
 SOURCES = [file.read_text() for file in (PROJECT / "gateway").rglob("*.py")]
+LISTS = {"_sqlite_migrations", "sqlite_sequence"}
 NAMED = set(re.findall(r"`((?:sluice|process)_[a-z_]+)", PAGE))
 
 
@@ -63,3 +68,18 @@ def test_no_metric_is_named_that_nothing_gives() -> None:
     )
     assert {name for name in NAMED if not {name, name.removesuffix("_total")} & given} == set()
     assert {name for name in given if not {name, f"{name}_total", f"{name}_info"} & NAMED} == set()
+
+
+def test_every_table_that_there_is_is_told_with_what_removes_its_rows() -> None:
+    """Those of a store that has all migrations, but for the lists of these."""
+    store = InlineStore([*MIGRATIONS, NODES])
+    tables = set(store.look(tables_of)) - LISTS
+    store.close()
+    section = PAGE.partition("## How the store grows")[2].partition("\n## ")[0]
+    assert tables - set(re.findall(r"`([a-z_]+)`", section)) == set()
+    rows = re.findall(r"^\| `([a-z_]+)`", section, re.MULTILINE)
+    assert set(rows) - tables == set(), "a table that is not there"
+
+
+def tables_of(tx: Tx) -> list[str]:
+    return [str(row[0]) for row in tx.all("SELECT name FROM sqlite_master WHERE type = 'table'")]
