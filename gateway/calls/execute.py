@@ -126,6 +126,11 @@ class BilledCalls:
         self._miss = self._charged if why is None else partial(_refuse, why)
         self.refusal = why
 
+    def is_young(self, request: CallRequest, age_s_max: float) -> bool:
+        """Whether an answer from the cache, if there is one, is no older; every one is where it is kept no longer."""
+        older_s = request.listing.endpoint.cache_ttl_s - age_s_max
+        return older_s <= 0 or self.cache.holds(request.cache_key, for_s=older_s)
+
     def quote(self, request: CallRequest) -> Quote:
         """The reservation that `call` would make; everything that it refuses for free is refused here too.
 
@@ -172,7 +177,8 @@ class BilledCalls:
         result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
             return None
-        hit = await self._lookup.hit(request, result.fragment)
+        stored = request.listing.endpoint.archetype.as_stored(result.fragment)
+        hit = await self._lookup.hit(request, stored)
         hit.upstream_s = self.clock() - arrived
         return hit
 

@@ -54,6 +54,13 @@ VariableName = Annotated[
     ),
 ]
 
+BaseAddress = Annotated[
+    str,
+    Meta(
+        pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+(/[!-~]*)?)?\Z",
+        description="an address that begins with http:// or https://",
+    ),
+]
 
 WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
 
@@ -211,6 +218,23 @@ class KeySettings(Struct, frozen=True):
     prefix: KeyPrefix = "sl_"
 
 
+class WebSearchSettings(Struct, frozen=True):
+    """[web.search]: the engines that web/search asks, in this order, by what is set."""
+
+    searxng_url: BaseAddress = ""
+    brave_key_env: VariableName = ""
+    marginalia_key_env: VariableName = ""
+    tavily_key_env: VariableName = ""
+
+
+class WebSettings(Struct, frozen=True):
+    """[web]: how pages of any host are read."""
+
+    respect_robots: bool = True
+    browser_url: BaseAddress = ""
+    search: WebSearchSettings = WebSearchSettings()
+
+
 class Config(Struct, frozen=True):
     """The whole file. A Config never changes; a reload makes another one."""
 
@@ -226,6 +250,7 @@ class Config(Struct, frozen=True):
     webhooks: WebhookSettings = WebhookSettings()
     events: EventSettings = EventSettings()
     ledger: LedgerSettings = LedgerSettings()
+    web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()
     keys: KeySettings = KeySettings()
 

@@ -33,6 +33,7 @@ _ALL: Final = (
     Reason("INVALID_API_KEY", "account_suspended", "The operator has suspended the key's account."),
     Reason("INVALID_REQUEST", "key_in_query", "A second key stands in the address, where logs keep it: revoke it."),
     Reason("INVALID_REQUEST", "invalid_param", "A parameter, field or header is wrong; `param` names it."),
+    Reason("INVALID_REQUEST", "capability_missing", "This node lacks the means that the value needs."),
     Reason("INVALID_REQUEST", "invalid_utf8", "A value is not valid UTF-8."),
     Reason("INVALID_REQUEST", "double_encoded", "A value was percent-encoded twice."),
     Reason("INVALID_REQUEST", "conflicting_params", "Two things that were sent exclude each other."),
@@ -51,8 +52,15 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "account_gone", "The handle is in use no more; a numeric id may still find it."),
     Reason("RESOURCE_NOT_FOUND", "captions_disabled", "The video's owner has switched captions off."),
     Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions."),
-    Reason("RESOURCE_NOT_FOUND", "login_required", "Only who is signed in sees the video."),
+    Reason("RESOURCE_NOT_FOUND", "login_required", "Only who is signed in sees it."),
     Reason("RESOURCE_NOT_FOUND", "video_gone", "The video was removed."),
+    Reason("RESOURCE_NOT_FOUND", "challenge", "The page's host tests whether its reader is a robot."),
+    Reason("RESOURCE_NOT_FOUND", "robots_disallowed", "The host's robots file forbids to read the page."),
+    Reason("RESOURCE_NOT_FOUND", "javascript_required", "The page has no text until its scripts run."),
+    Reason("RESOURCE_NOT_FOUND", "pdf", "The address leads to a PDF: send `pdf_parse=true`."),
+    Reason("RESOURCE_NOT_FOUND", "unsupported_content", "The address leads to something that has no text."),
+    Reason("RESOURCE_NOT_FOUND", "redirect_loop", "The page redirects too often."),
+    Reason("RESOURCE_NOT_FOUND", "empty", "The page has no text."),
     Reason("RESOURCE_NOT_FOUND", "unknown_monitor", "The account has no such monitor."),
     Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
     Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The monitor has no such delivery."),
@@ -140,6 +148,9 @@ def _gone(listing: Listing) -> Iterable[str]:
         yield from ("account_gone",) if refusals.gone else ()
     if "transcript" in listing.endpoint.archetype.name.lower():
         yield from ("captions_disabled", "no_captions", "login_required", "video_gone")
+    if listing.site.platform.open_web:
+        yield from ("login_required", "challenge", "robots_disallowed", "javascript_required", "pdf")
+        yield from ("unsupported_content", "redirect_loop", "empty")
 
 
 def error_records(operation: ApiOperation) -> list[dict[str, Any]]:

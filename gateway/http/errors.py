@@ -156,7 +156,7 @@ def _not_found(exc: NotFound) -> Refused:
 
 
 def _argument(exc: InvalidArgument) -> Refused:
-    return InvalidParam(exc.param, exc.problem)
+    return InvalidParam(exc.param, exc.problem, reason=exc.reason)
 
 
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:

@@ -15,7 +15,7 @@ import trio
 
 from billing.errors import SealBroken
 from billing.keys.sealing import Cipher
-from gateway.config.settings import Config, PlatformSettings
+from gateway.config.settings import Config, PlatformSettings, WebSettings
 from limits.breaker import Breaker, BreakerRules
 from limits.shared_hints import CircuitHints
 from storage.state import State
@@ -26,16 +26,20 @@ from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import SharedSession
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
+from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
 from upstreams.transport import open_transport
-from upstreams.transport.http import Exchange
+from upstreams.transport.http import BODY_BYTES_MAX, Exchange
 from upstreams.transport.revalidating import Revalidating
+from upstreams.workers.pool import ProcessPool
 
 _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
 """Lookups of hosts that callers name, at a time."""
+PAGE_BYTES_MAX: Final = 10 * 1024 * 1024
+"""The most bytes of a page of the web."""
 ROUND_TRIP_S = 2.0
 """Answers are long: they have a link of their own, so that no admission waits behind one, and more time."""
 
@@ -43,15 +47,21 @@ ROUND_TRIP_S = 2.0
 class OpenExchange(Protocol):
     """Opens the way to one platform's upstreams."""
 
-    def __call__(self, *, max_connections: int, egress: str) -> AbstractAsyncContextManager[Exchange]:
+    def __call__(
+        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX
+    ) -> AbstractAsyncContextManager[Exchange]:
         """As the platform's settings and the egress say."""
         ...
 
 
 @asynccontextmanager
-async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+async def open_exchange(
+    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX
+) -> AsyncIterator[Exchange]:
     """The way over HTTP, with connections of its own."""
-    async with open_transport(max_connections=max_connections, egress=egress) as transport:
+    async with open_transport(
+        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max
+    ) as transport:
         yield transport.exchange
 
 
@@ -68,15 +78,21 @@ async def open_sites(
     """A site a platform that config.toml does not disable, each with its own connections."""
     async with AsyncExitStack() as stack:
         sites = []
-        aside = Aside()
+        aside, workers = Aside(), ProcessPool()
+        stack.callback(workers.close)
         find = None if config.upstreams.egress else resolve or SystemResolver(threads=_RESOLVING_MAX)
         for platform in platforms:
             settings = config.upstreams.platforms[platform.slug]
             if settings.enabled:
                 exchange = await stack.enter_async_context(
-                    open_exchange(max_connections=settings.max_connections, egress=config.upstreams.egress)
+                    open_exchange(
+                        max_connections=settings.max_connections,
+                        egress=config.upstreams.egress,
+                        body_bytes_max=PAGE_BYTES_MAX if platform.open_web else BODY_BYTES_MAX,
+                    )
                 )
-                way = _Way(platform, settings, config, exchange, PinnedExchange(exchange, find), rng, aside)
+                guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
+                way = _Way(platform, settings, config, exchange, guarded, rng, aside, workers)
                 sites.append(way.site(environ))
         by_slug = {site.platform.slug: site for site in sites}
         for site in sites:
@@ -95,11 +111,14 @@ class _Way:
     guarded: Exchange
     rng: Random
     aside: Aside
+    workers: ProcessPool
 
     def site(self, environ: Mapping[str, str]) -> Site:
         """Return the platform with its sources."""
         platform = self.platform
         credentials = _credentials(self.settings, environ)
+        if platform.slug == "web":
+            credentials |= _search_engines(self.config.web, environ)
         if platform.revalidates is not None and all(map(credentials.__contains__, platform.revalidates)):
             return replace(self, exchange=Revalidating(self.exchange))._site(credentials)
         return self._site(credentials)
@@ -110,12 +129,14 @@ class _Way:
         for name, address in platform.sources.items():
             param = platform.host_of(name)
             sources[name] = self._source(name, address) if param is None else self._named(name, param, credentials)
+        plain = {"contact": contact, "robots": "" if self.config.web.respect_robots else "ignored"}
         return Site(
             platform,
             sources,
-            credentials={**credentials, **({"contact": contact} if contact else {})},
+            credentials={**credentials, **{name: value for name, value in plain.items() if value}},
             user_agent=f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}",
             aside=self.aside,
+            workers=self.workers,
         )
 
     def _named(self, name: str, param: str, credentials: Mapping[str, str]) -> NamedSource:
@@ -131,6 +152,7 @@ class _Way:
             are_ours=choice is not None and not choice.is_host,
             make=partial(self._source, name, goes_anywhere=True),
             secrets=credentials.values(),
+            rules=_target_rules(platform),
             now=trio.lowlevel.current_clock().current_time,
         )
 
@@ -172,6 +194,22 @@ def breaker_rules(config: Config) -> BreakerRules:
 def source_rules(settings: PlatformSettings) -> Rules:
     """A platform's settings as the rules of its sources."""
     return Rules(timeout_s=settings.timeout_s, retries=settings.retries)
+
+
+def _target_rules(platform: Platform) -> TargetRules:
+    """The rules of the hosts that a platform's callers name."""
+    return OPEN_WEB if platform.open_web else HTTPS
+
+
+def _search_engines(settings: WebSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The key of each search engine whose variable is set, and the address of the operator's own."""
+    named = {
+        "brave_key": settings.search.brave_key_env,
+        "marginalia_key": settings.search.marginalia_key_env,
+        "tavily_key": settings.search.tavily_key_env,
+    }
+    keys = {name: value for name, variable in named.items() if variable and (value := environ.get(variable))}
+    return keys | ({"searxng_url": settings.search.searxng_url} if settings.search.searxng_url else {})
 
 
 def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict[str, str]:

@@ -145,7 +145,7 @@ async def open_sharer(
     """A node whose state is at `url`, gone when the block ends."""
 
     @asynccontextmanager
-    async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+    async def open_exchange(*, max_connections: int, egress: str, body_bytes_max: int = 0) -> AsyncIterator[Exchange]:
         yield exchange
 
     config, secrets, ids = _config(folder, timeout_s=timeout_s, failures=failures), _secrets(), count(1)

@@ -74,7 +74,9 @@ class Life:
         """A node on this store and these upstreams, under watch."""
 
         @asynccontextmanager
-        async def open_exchange(*, max_connections: int, egress: str) -> AsyncIterator[Exchange]:
+        async def open_exchange(
+            *, max_connections: int, egress: str, body_bytes_max: int = 0
+        ) -> AsyncIterator[Exchange]:
             yield upstream.exchange
 
         now = config()

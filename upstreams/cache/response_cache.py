@@ -52,10 +52,10 @@ class Cache:
         self._hits += 1
         return found[0]
 
-    def holds(self, key: bytes) -> bool:
-        """Whether `get` would answer now; counts nothing."""
+    def holds(self, key: bytes, *, for_s: float = 0.0) -> bool:
+        """Whether `get` would answer now, and for so long; counts nothing."""
         found = self._entries.get(key)
-        return found is not None and found[1] > self._now()
+        return found is not None and found[1] > self._now() + for_s
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
         """Store an answer; one that alone exceeds the bound is not stored."""

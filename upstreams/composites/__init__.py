@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from upstreams.platforms import load_platforms
 
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
     from upstreams.model.endpoint import Platform
 
+_WEB: Final = "web"
+
 
 def composite_slugs() -> tuple[str, ...]:
-    """The slugs of all composites, without loading any."""
-    return tuple(sorted(module.name for module in iter_modules(__path__) if module.ispkg))
+    """The slugs of all composites and of the web, without loading any."""
+    return (_WEB, *sorted(module.name for module in iter_modules(__path__) if module.ispkg))
 
 
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return these platforms, and behind them the composites over them."""
-    known = tuple(map(_with_derived, platforms))
-    return (*known, *(import_module(f"{__name__}.{slug}").over(known) for slug in composite_slugs()))
+    """Return these platforms, and behind them the web and the composites over them."""
+    known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
+    slugs = (slug for slug in composite_slugs() if slug != _WEB)
+    return (*known, *(import_module(f"{__name__}.{slug}").over(known) for slug in slugs))
 
 
 def _with_derived(platform: Platform) -> Platform:
@@ -37,5 +40,5 @@ def _with_derived(platform: Platform) -> Platform:
 
 
 def load_all() -> tuple[Platform, ...]:
-    """Everything that a node serves: every platform, by slug, and the composites."""
+    """Everything that a node serves: every platform, by slug, the web, and the composites."""
     return with_composites(load_platforms())

@@ -52,6 +52,8 @@ def read_answer(
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what it says instead.
     """
     status = raw.status
+    if accepts.__class__ is Form and not accepts.follows and status < 400:
+        return _as_it_came(raw, source, took_s, accepts)
     if status == 202:  # it is still making what was asked for: GitHub's statistics
         raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
     if 300 <= status < 400:
@@ -65,6 +67,11 @@ def read_answer(
     if is_error:
         raise refusal_of(answer, judge)
     return answer
+
+
+def _as_it_came(raw: HttpAnswer, source: str, took_s: float, form: Form) -> Answer:
+    """The answer that a read judges by itself: also a redirect, and one that is still being made."""
+    return Answer(raw.status, raw.headers, _read(raw, source, form), source, took_s, len(raw.body), raw.body)
 
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:

@@ -32,11 +32,13 @@ from upstreams.model.errors import (
 )
 from upstreams.model.params import Args, State
 from upstreams.model.paths import climbs, culprit_of, leads_straight
-from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Steps, Wanted
+from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Steps, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _SHAPING_SHARE = 0.1
 """The share of a composite's time that is left for its reading once its parts are over."""
+_TIMEOUT = "timeout"
+"""The parameter with the milliseconds that a read may take, where its endpoint has one."""
 _FALLBACK = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
 Sent = Got | tuple[Got, ...] | int
@@ -75,7 +77,9 @@ class Plan:
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """As `fetch`; all else is for composites."""
+        """As `fetch`, within the time that the request gives it; all else is for composites."""
+        if _TIMEOUT in self.args.values:
+            deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
             self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
             deadline_at -= (deadline_at - trio.current_time()) * _SHAPING_SHARE
@@ -268,9 +272,11 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
-def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
     if isinstance(wanted, Part):
         return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)
+    if isinstance(wanted, Task):
+        return planned.site.workers.run(wanted, deadline_at, source=planned.site.platform.slug)
     if planned.rung_index:
         fallback = planned.endpoint.fallbacks[planned.rung_index - 1]
         if fallback.read is None and planned.site.source_name(wanted.source) == planned.site.source_name(""):

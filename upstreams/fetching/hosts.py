@@ -18,7 +18,7 @@ import trio
 
 from limits.breaker import BreakerRules, BreakerStatistics, State
 from upstreams.fetching.source import Rules, Source, SourceStatistics
-from upstreams.guard.addresses import check_url
+from upstreams.guard.addresses import HTTPS, TargetRules, check_url
 from upstreams.guard.pinned import NameUnknown
 from upstreams.model.errors import NoJson, NotFound, TargetRefused, UpstreamError, UpstreamFailed
 from upstreams.model.steps import Answer, Call, Form
@@ -58,6 +58,7 @@ class NamedSource:
         now: Callable[[], float] = trio.current_time,
         hosts_max: int = HOSTS_MAX,
         are_ours: bool = False,
+        rules: TargetRules = HTTPS,
     ) -> None:
         self.name = name
         self.param = param
@@ -67,6 +68,7 @@ class NamedSource:
         self._title = title
         self._default = default and self.host(default)
         self._are_ours = are_ours
+        self._target_rules = rules
         self._make = make
         self._secrets = tuple(secret.encode() for secret in secrets if secret)
         self._now = now
@@ -92,7 +94,7 @@ class NamedSource:
             TargetRefused: why, in words for the caller.
         """
         try:
-            target = check_url(f"https://{host}/")
+            target = check_url(f"{urlsplit(self._template).scheme}://{host}/", rules=self._target_rules)
         except TargetRefused as exc:
             raise _of_a_host(exc) from exc
         if target.path != "/":
@@ -117,7 +119,12 @@ class NamedSource:
             raise UpstreamFailed(self.name, "no credential goes to a host that a caller names")
         try:
             answer = await known.source.ask(
-                request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads
+                request,
+                deadline_at,
+                accepts=call.accepts,
+                waits=waits,
+                again=call.only_reads,
+                spacing_s=call.spacing_s,
             )
         except TargetRefused as exc:
             raise _of_a_host(exc) from exc

@@ -26,8 +26,9 @@ from upstreams.model.errors import (
     UpstreamFailed,
 )
 from upstreams.model.params import Args, Credentials
-from upstreams.model.steps import Answer, Call, Form, Missing, Part, Round, Wanted, pairs_of
+from upstreams.model.steps import Answer, Call, Form, Missing, Part, Round, Task, Wanted, pairs_of
 from upstreams.transport.http import HttpCall
+from upstreams.workers.pool import ProcessPool
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -43,9 +44,11 @@ class Site:
         credentials: Credentials,
         user_agent: str,
         aside: Aside | None = None,
+        workers: ProcessPool | None = None,
     ) -> None:
         self.platform = platform
         self.aside = aside or Aside()
+        self.workers = workers or ProcessPool()
         self.sources = sources
         self.credentials = credentials
         self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
@@ -92,7 +95,7 @@ class Site:
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
-        return wanted if isinstance(wanted, Round) else self._named(wanted, args)
+        return wanted if isinstance(wanted, Round | Task) else self._named(wanted, args)
 
     @overload
     def _named(self, wanted: Call, args: Args, *, is_first: bool = True) -> Call: ...
@@ -123,11 +126,17 @@ class Site:
                 raise
             return Missing(str(failure), self.source_name(call.source), failure=failure)
         try:
-            return await self.call(call, deadline_at, waits=waits)
+            answer = await self.call(call, deadline_at, waits=waits)
         except TargetRefused as exc:
-            source = self.sources[self.source_name(call.source)]
-            assert isinstance(source, NamedSource), "only a host that a caller names is refused"
-            raise _refused(source, _culprit(source, call.host, args), exc) from exc
+            raise self._refusal_of(call, exc, args) from exc
+        if isinstance(answer, Missing) and isinstance(answer.failure, TargetRefused):
+            return replace(answer, failure=self._refusal_of(call, answer.failure, args))
+        return answer
+
+    def _refusal_of(self, call: Call, refusal: TargetRefused, args: Args) -> UpstreamError:
+        source = self.sources[self.source_name(call.source)]
+        assert isinstance(source, NamedSource), "only a host that a caller names is refused"
+        return _refused(source, _culprit(source, call.host, args), refusal)
 
     def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.

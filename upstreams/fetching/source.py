@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from urllib.parse import urljoin
 
 import httpx
 import trio
@@ -17,16 +16,16 @@ from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
 from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES, Aside
-from upstreams.model.errors import THROTTLED_S, TargetRefused, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.model.paths import has_dots
+from upstreams.fetching.redirects import FOLLOWED, follow
+from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace
 from upstreams.model.steps import Accepts, Answer, Form
-from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
+from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
-_REDIRECTS_MAX = 3
-FOLLOWED = frozenset((301, 302, 307, 308))
+BODY_BYTES_END = 2**40
+"""No body is so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,7 @@ class Source:
         accepts: Accepts = "json",
         waits: bool = True,
         again: bool = False,
+        spacing_s: float = 0.0,
     ) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
 
@@ -130,7 +130,7 @@ class Source:
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
         another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
-        it, or after the rules' own time.
+        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on.
 
         Raises:
             CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
@@ -145,6 +145,8 @@ class Source:
                 turn = await self._turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
                 now = self._now()
             try:
+                if spacing_s:
+                    self._governor.hold(_WHOLE, spacing_s)
                 self._count(attempt, now, deadline_at)
                 answer = await self._attempt(call, accepts, turn, now, deadline_at)
             except UpstreamFailed as failure:
@@ -211,12 +213,12 @@ class Source:
         ends_at = min(started + self._rules.timeout_s, deadline_at)
         try:
             raw = await self._exchange(call, ends_at)
-            if raw.status in FOLLOWED:
+            if raw.status in FOLLOWED and not (accepts.__class__ is Form and not accepts.follows):
                 raw = await follow(
                     raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
                 )
             took_s = self._now() - started
-            if len(raw.body) <= (LONG_FORM_BYTES if accepts.__class__ is Form else LONG_BYTES):
+            if len(raw.body) <= _long_bytes(accepts):
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
                 read = partial(
@@ -255,44 +257,8 @@ class Source:
             turn.answered()
 
 
-async def follow(
-    answer: HttpAnswer,
-    exchange: Exchange,
-    call: HttpCall,
-    deadline_at: float,
-    *,
-    source: str,
-    goes_anywhere: bool = False,
-) -> HttpAnswer:
-    """The answer at the end of the redirects that begin with `answer`, what came to `call`; only a GET is sent on.
-
-    With `goes_anywhere` they may lead to another host; the exchange is a guard then, and the call has no secret in it.
-
-    Raises:
-        UpstreamFailed: they lead to another host, to nowhere, or too far; `source` is the name that it tells.
-        httpx.RequestError: what the exchange raises.
-    """
-    for hop in range(_REDIRECTS_MAX + 1):
-        if hop:
-            try:
-                answer = await exchange(call, deadline_at)
-            except TargetRefused as exc:
-                raise UpstreamFailed(source, "redirects to an address that is not public") from exc
-        if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
-            return answer
-        call = _redirected(call, answer.headers["location"], source, goes_anywhere=goes_anywhere)
-    raise UpstreamFailed(source, "redirects in a circle")
-
-
-def _redirected(request: HttpCall, location: str, source: str, *, goes_anywhere: bool) -> HttpCall:
-    """Return the call that a redirect leads to; it may be relative to the path that answered (RFC 9110, 10.2.2)."""
-    try:
-        here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
-        origin, target = origin_of(urljoin(here, location))
-    except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
-        raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
-    if origin != request.origin and not goes_anywhere:
-        raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
-    if has_dots(target.partition("?")[0]):
-        raise UpstreamFailed(source, "redirects to a path that servers read differently")
-    return request._replace(origin=origin, target=target)
+def _long_bytes(accepts: Accepts) -> int:
+    """The most bytes of a body that is read at once; of one that its read takes as it came, any."""
+    if accepts.__class__ is not Form:
+        return LONG_BYTES
+    return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END

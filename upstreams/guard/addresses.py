@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import idna
 
@@ -20,8 +20,6 @@ from upstreams.model.errors import TargetRefused
 from upstreams.transport.http import DEFAULT_PORTS, Origin
 
 URL_CHARACTERS_MAX = 2_048
-_PORTS = frozenset({443, 8443})
-_FREE_PORTS_ABOVE = 1_024
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<target>[^#]*)(?:#.*)?")
 _BEHIND_AUTHORITY = re.compile(r"[!-~]*")
@@ -29,6 +27,28 @@ _AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5
 _NAME = re.compile(r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 """Matches an IPv4 address as `inet_aton` and browsers read it: decimal, octal, hexadecimal, with one to four parts."""
+
+
+class TargetRules(NamedTuple):
+    """The schemes and ports that a kind of target may have."""
+
+    schemes: tuple[str, ...]
+    ports: tuple[int, ...]
+    free_above: int
+    """The ports above this one are good too."""
+
+    @property
+    def said(self) -> str:
+        """The ports in words."""
+        *others, last = (*map(str, self.ports), *(f"above {port}" for port in (self.free_above,) if port < _PORTS_END))
+        return f"{', '.join(others)} or {last}"
+
+
+_PORTS_END = 65_536
+HTTPS: Final = TargetRules(("https",), (443, 8443), 1_024)
+"""The rules of the specification (6.1)."""
+OPEN_WEB: Final = TargetRules(("https", "http"), (80, 443, 8080, 8443), _PORTS_END)
+"""The rules of pages (decisions 21)."""
 
 
 class Target(NamedTuple):
@@ -47,8 +67,8 @@ class Target(NamedTuple):
         return Origin(self.scheme, self.host, self.port, address)
 
 
-def check_url(url: str, *, allow_insecure: bool = False) -> Target:
-    """Read a URL that a user wants called, and refuse what is not plainly a public host under HTTPS (spec 6.1).
+def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = False) -> Target:
+    """Read a URL that a user wants called, and refuse what is not plainly a public host by these rules (spec 6.1).
 
     `allow_insecure`, for tests only, lets http, any port, private addresses and private names pass.
 
@@ -56,16 +76,16 @@ def check_url(url: str, *, allow_insecure: bool = False) -> Target:
         TargetRefused: why, in words for the user.
     """
     scheme, authority, path = _parts(url)
-    if scheme != "https" and not (allow_insecure and scheme == "http"):
-        raise TargetRefused("scheme", "the URL must begin with https://")
+    if scheme not in rules.schemes and not (allow_insecure and scheme == "http"):
+        raise TargetRefused("scheme", f"the URL must begin with {' or '.join(f'{one}://' for one in rules.schemes)}")
     if "@" in authority:
         raise TargetRefused("userinfo", "the URL must not hold a user name or a password")
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
         raise TargetRefused("malformed", "the URL's host and port cannot be read")
     port = int(found["port"] or DEFAULT_PORTS[scheme])
-    if not (0 < port < 65_536 and (allow_insecure or port in _PORTS or port > _FREE_PORTS_ABOVE)):
-        raise TargetRefused("port", "the URL's port must be 443, 8443 or above 1024")
+    if not (0 < port < _PORTS_END and (allow_insecure or port in rules.ports or port > rules.free_above)):
+        raise TargetRefused("port", f"the URL's port must be {rules.said}")
     host, is_address = _host(found["host"])
     if is_address:
         check_addresses((host,), allow_insecure=allow_insecure)

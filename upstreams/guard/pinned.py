@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 import trio
 
-from upstreams.guard.addresses import Target, check_addresses, check_url
+from upstreams.guard.addresses import HTTPS, Target, TargetRules, check_addresses, check_url
 from upstreams.guard.resolver import Resolve
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 
@@ -45,6 +45,7 @@ class PinnedExchange:
         exchange: Exchange,
         resolve: Resolve | None,
         *,
+        rules: TargetRules = HTTPS,
         allow_insecure: bool = False,
         resolve_s: float = RESOLVE_S,
         remembered_s: float = REMEMBERED_S,
@@ -52,6 +53,7 @@ class PinnedExchange:
     ) -> None:
         self._exchange = exchange
         self._resolve = resolve
+        self._rules = rules
         self._allow_insecure = allow_insecure
         self._resolve_s = resolve_s
         self._remembered_s = remembered_s
@@ -66,7 +68,8 @@ class PinnedExchange:
             NameUnknown: it has no address.
         """
         origin = call.origin
-        target = check_url(f"{origin.scheme}://{origin.authority}/", allow_insecure=self._allow_insecure)
+        url = f"{origin.scheme}://{origin.authority}/"
+        target = check_url(url, rules=self._rules, allow_insecure=self._allow_insecure)
         return await self.ask(target, call, deadline_at)
 
     async def ask(self, target: Target, call: HttpCall, deadline_at: float) -> HttpAnswer:

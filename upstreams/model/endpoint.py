@@ -236,6 +236,8 @@ class Platform:
     """True: it limits how often one may sign in, so that all nodes share one session."""
     revalidates: tuple[str, ...] | None = None
     """The credentials with which an answer that is unchanged (304) costs nothing of a quota; None: it always does."""
+    open_web: bool = False
+    """Whether its callers name pages of the web: under http too, at ports 80, 443, 8080 and 8443, with up to 10 MB."""
     hosts: tuple[str, ...] = ()
     """The hosts that its addresses are at, with all below them. Those that callers name need not be told."""
     address_forms: tuple[AddressForm, ...] = ()

@@ -78,12 +78,16 @@ class UpstreamThrottled(UpstreamError):
 
 
 class InvalidArgument(UpstreamError):
-    """A parameter has the right type but a value that this endpoint cannot use, seen before any call."""
+    """A parameter has the right type but a value that this endpoint cannot use, seen before any call.
 
-    def __init__(self, param: str, problem: str) -> None:
+    `reason` is `capability_missing` where the value is good, and this node lacks the means for it.
+    """
+
+    def __init__(self, param: str, problem: str, *, reason: str = "invalid_param") -> None:
         self.problem = _quoted(problem)
         super().__init__(f"{param}: {self.problem}")
         self.param = param
+        self.reason = reason
 
 
 class InvalidCursor(UpstreamError):

@@ -27,6 +27,7 @@ class Form(NamedTuple):
     """The value of the Accept header."""
     read: Callable[[bytes, str], Any]
     """Makes values of a body and its Content-Type. Raises one of `UNREADABLE`."""
+    follows: bool = True  # False: a redirect is an answer too, which the read follows itself
 
 
 Accepts = Literal["json", "json or text"] | RecordMap | Rows | Form
@@ -58,6 +59,7 @@ class Call:
     """True: a POST that changes nothing, so that it is tried again as a GET is."""
     host: str = ""
     """The host of a source whose address has a parameter's name in it; empty means the one that the request names."""
+    spacing_s: float = 0.0  # from its beginning on, until the next call to its source
 
     def target(self, base_path: str) -> str:
         """The path below the source's base and the query, without what is None."""
@@ -137,6 +139,15 @@ class Missing:
 
     def __bool__(self) -> bool:
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Long work of a pure function, `module:function`, that a worker process does; its result is an answer's body."""
+
+    function: str
+    args: tuple[Any, ...]
+    sample: Any  # such a result, for examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +240,7 @@ class Fetched:
     """The path and the body of each call, where its plan keeps them."""
 
 
-Wanted = Call | Part | Round | tuple[Call | Part, ...]
+Wanted = Call | Part | Round | Task | tuple[Call | Part, ...]
 Steps = Generator[Wanted, Any, Page | Single]
 
 

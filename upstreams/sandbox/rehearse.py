@@ -12,7 +12,7 @@ import orjson
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import NotFound, UpstreamError
 from upstreams.model.params import Args, Credentials, State, Value
-from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Single, pairs_of
+from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Single, Task, pairs_of
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
 from upstreams.sandbox.stand_ins import load_routes
 
@@ -97,7 +97,9 @@ class _Rehearsal:
             result: Page | Single = done.value
             return result
 
-    def _ask(self, values: Mapping[str, Value], wanted: Call | Part) -> Answer | Missing | Fetched:
+    def _ask(self, values: Mapping[str, Value], wanted: Call | Part | Task) -> Answer | Missing | Fetched:
+        if isinstance(wanted, Task):
+            return Answer(200, {}, wanted.sample)
         if not isinstance(wanted, Part):
             return self._answer(values, wanted)
         platform = self._others[wanted.platform] if wanted.platform else self._platform

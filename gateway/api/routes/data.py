@@ -32,7 +32,7 @@ READINGS_MAX = 500
 READING_BYTES_MAX = 300
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
 """The values of a query, the cache's key of its answers, the part that is wanted, and whether it is any call's."""
-_PRICED = frozenset(("dry_run", "max_credits"))
+_PRICED = frozenset(("dry_run", "max_credits", "max_age"))
 
 
 class DataEndpoint:
@@ -68,6 +68,8 @@ class DataEndpoint:
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
+            if "max_age" in values:
+                call.refresh = call.refresh or not self._calls.is_young(call, int(values["max_age"]) / 1_000)
             if values.get("dry_run"):
                 return await self._dry_run(request, caller, call)
             if "max_credits" in values:

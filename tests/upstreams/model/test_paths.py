@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, said, source_over
 from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.redirects import follow
 from upstreams.fetching.site import Site
-from upstreams.fetching.source import follow
 from upstreams.model.archetypes import AUTHOR, POST_LIST
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, UpstreamFailed

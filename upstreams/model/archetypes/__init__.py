@@ -24,7 +24,10 @@ from upstreams.model.archetypes.knowledge import (
     ARTICLE_LIST,
     PLACE_LIST,
     SERIES,
+    WEB_PAGE,
+    WEB_PAGE_LIST,
     article,
+    page,
     place,
     point,
     series,
@@ -42,6 +45,7 @@ ARCHETYPES = {
         *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
         *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE, GATHERED, OMNI, HANDLE_AUDIT),
+        *(WEB_PAGE, WEB_PAGE_LIST),
     )
 }
 """All of them by name."""
@@ -74,6 +78,8 @@ __all__ = [
     "TRANSCRIPT",
     "VELOCITY",
     "VOICE",
+    "WEB_PAGE",
+    "WEB_PAGE_LIST",
     "Archetype",
     "Record",
     "analytics",
@@ -91,6 +97,7 @@ __all__ = [
     "movement",
     "owner",
     "pace_of_profile",
+    "page",
     "place",
     "point",
     "post",

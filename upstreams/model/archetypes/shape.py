@@ -90,6 +90,8 @@ class Archetype:
     """Whether its answers say which parts they came by, and how many of them came."""
     beside: Make | None = None
     """The constructor of the fields that stand beside the rows of a list."""
+    stored_as: tuple[bytes, bytes] | None = None
+    """A member that says how an answer was had, as JSON, and its value in an answer that was stored."""
 
     cursor_at: str = ""
     """The field that has the cursor of the next page where it is no list; empty: it has no pages."""
@@ -108,6 +110,10 @@ class Archetype:
     def is_empty(self, record: Record) -> bool:
         """Whether a record tells nothing to know it by: it has no id, which an article may lack that has words."""
         return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
+
+    def as_stored(self, encoded: bytes) -> bytes:
+        """The answer as the cache gives it. No text holds the member: its quotes would be escaped there."""
+        return encoded if self.stored_as is None else encoded.replace(*self.stored_as)
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
         """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""

@@ -1,0 +1,174 @@
+"""What a worker reads of a body: by its kind, in the formats that are wanted, and never a wall for content."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.upstreams.web.pdfs import pdf_of
+from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.web.reading.document import read_document
+
+URL = "https://site.example.org/a/page"
+TEXT = "A sentence that is long enough to be the text of an article, and then some more of it. " * 4
+PAGE = (
+    '<html lang="de-AT"><head><title>The title</title><meta name="description" content="About it."><base href="/b/">'
+    '<meta property="article:published_time" content="2026-05-03T10:00:00+02:00"><meta name="author" content="Ada">'
+    '<script type="application/ld+json">{"@type": "Article"}</script></head><body onload="x()"><nav><a href="/">Home</a></nav>'
+    f'<article class="story"><h1>The title</h1><p id="p1">{TEXT}</p><p class="note">A note <a href="c?d=1#e">there</a>.</p>'
+    '<img src="data:image/png;base64,AAAA" alt="in the page"><img src="/pic.png" alt="apart"><p>The end of it all.</p>'
+    '<ins class="adsbygoogle">Buy this</ins></article>'
+    '<script>alert(1)</script><a href="javascript:x()">x</a><footer>Foot of the page</footer></body></html>'
+)
+
+
+def read(body: str | bytes, content_type: str = "text/html", sent_to: str = URL, **wanted: Any) -> dict[str, Any]:
+    raw = body.encode() if isinstance(body, str) else body
+    return read_document(raw, content_type, URL, sent_to, {"formats": ["markdown"], **wanted})
+
+
+def refusal(body: str | bytes, content_type: str = "text/html", sent_to: str = URL, **wanted: Any) -> str | None:
+    with pytest.raises(NotFound) as caught:
+        read(body, content_type, sent_to, **wanted)
+    return caught.value.reason
+
+
+def test_each_format_is_made_of_the_page_and_the_others_are_null() -> None:
+    formats = ["markdown", "html", "raw_html", "links", "text"]
+    found = read(PAGE, formats=formats)
+    assert found["raw_html"] == PAGE
+    assert found["links"] == ["https://site.example.org/", "https://site.example.org/b/c?d=1"]
+    assert "[there](https://site.example.org/b/c?d=1#e)" in found["markdown"]
+    assert "The end of it all." in found["text"]
+    assert "<p>" in found["html"]
+    for one in ("markdown", "text", "html"):
+        assert "Home" not in found[one]
+        assert "Foot of" not in found[one]
+        assert "alert" not in found[one]
+        assert "Buy this" not in found[one]
+        assert "base64" not in found[one]
+    for name in formats:
+        alone = read(PAGE, formats=[name])
+        assert {one for one in formats if alone[one] is not None} == {name}
+
+
+def test_a_page_says_of_itself_what_it_declares_and_nothing_is_guessed() -> None:
+    assert read(PAGE)["metadata"] == {
+        "title": "The title",
+        "description": "About it.",
+        "language": "de-AT",
+        "author": "Ada",
+        "site_name": None,
+        "image_url": None,
+        "canonical_url": None,
+        "published_at": "2026-05-03T08:00:00Z",
+    }
+    bare = read("<p>Published on 3 May 2026 by Ada</p>")["metadata"]
+    assert set(bare.values()) == {None}
+
+
+def test_the_whole_page_has_what_stands_around_the_text_too() -> None:
+    found = read(PAGE, formats=["markdown", "text"], only_main_content=False)
+    for one in ("markdown", "text"):
+        assert "Home" in found[one]
+        assert "Foot of the page" in found[one]
+        assert "alert" not in found[one]
+
+
+def test_selectors_choose_what_is_read_and_what_is_left_out() -> None:
+    assert read(PAGE, include_tags=[".note"], formats=["text"])["text"] == "A note there."
+    both = read(PAGE, include_tags=["article", "p.note", "footer"], exclude_tags=["#p1", "h1"], formats=["text"])[
+        "text"
+    ]
+    assert both.splitlines()[0] == "A note there."
+    assert both.splitlines()[-1] == "Foot of the page"
+    assert both.count("A note there.") == 1
+
+
+def test_images_in_the_page_and_advertisements_stay_where_that_is_wanted() -> None:
+    found = read(PAGE, formats=["html"], only_main_content=False, remove_base64_images=False, block_ads=False)["html"]
+    assert "data:image/png" in found
+    assert "Buy this" in found
+    assert "onload" not in found
+    assert "javascript:" not in found
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("<p>Grüße aus Köln</p>".encode("latin-1"), "text/html; charset=iso-8859-1"),
+        ("\ufeff<p>Grüße aus Köln</p>".encode("utf-16-le"), "text/html"),
+        (b"\xef\xbb\xbf" + "<p>Grüße aus Köln</p>".encode(), "text/html; charset=iso-8859-1"),
+        ('<meta charset="windows-1252"><p>Grüße aus Köln</p>'.encode("cp1252"), "text/html"),
+        ("<p>Grüße aus Köln</p>".encode("cp1252"), "text/html"),
+    ],
+    ids=["header", "mark", "mark before header", "meta", "detection"],
+)
+def test_the_charset_is_known_by_header_mark_meta_and_detection(body: bytes, content_type: str) -> None:
+    assert read(body, content_type, formats=["text"], only_main_content=False)["text"] == "Grüße aus Köln"
+
+
+def test_a_pdf_is_read_where_that_is_wanted_and_told_where_not() -> None:
+    pdf = pdf_of(["First page.", "Second page."], title="A paper")
+    found = read(pdf, "application/pdf", formats=["text", "markdown"], pdf_parse=True)
+    assert (found["source_type"], found["page_count"], found["text"]) == ("pdf", 2, "First page.\n\nSecond page.")
+    assert found["markdown"] == "First page.\n\n---\n\nSecond page."
+    assert found["metadata"]["title"] == "A paper"
+    assert refusal(pdf, "application/octet-stream") == "pdf"
+    assert refusal(pdf_of([""]), "application/pdf", pdf_parse=True) == "empty"
+    with pytest.raises(UnexpectedBody):
+        read(b"%PDF-1.4 and no more", "application/pdf", pdf_parse=True)
+
+
+def test_a_feed_is_a_list_of_its_items_and_plain_text_is_itself() -> None:
+    feed = (
+        '<?xml version="1.0"?><rss version="2.0"><channel><title>News</title><item><title>One</title>'
+        "<link>https://site.example.org/1</link><description>&lt;p&gt;Of it.&lt;/p&gt;</description></item></channel></rss>"
+    )
+    found = read(feed, "text/xml", formats=["markdown", "links"])
+    assert found["source_type"] == "feed"
+    assert found["markdown"] == "# News\n\n## [One](https://site.example.org/1)\n\nOf it."
+    assert found["links"] == ["https://site.example.org/1"]
+    assert read("Just words.\n", "text/plain", formats=["text"])["text"] == "Just words."
+    assert read('{"a": 1}', "application/json")["source_type"] == "text"
+
+
+def test_something_without_text_is_told_and_not_passed_for_a_page() -> None:
+    assert refusal(b"\x89PNG\r\n\x1a\n\0\0", "image/png") == "unsupported_content"
+    assert refusal(b"PK\x03\x04\0\0\0\0", "application/octet-stream") == "unsupported_content"
+    assert refusal("", "text/plain") == "empty"
+    assert refusal(
+        '<html><head><title>App</title></head><body><div id="root"></div><script src="a.js"></script></body>'
+    ) == ("javascript_required")
+
+
+def test_tests_for_robots_are_told_as_challenges() -> None:
+    cloudflare = "<html><head><title>Just a moment...</title></head><body><p>Enable JavaScript and cookies to continue</p></body>"
+    datadome = (
+        '<html><head><script src="https://geo.captcha-delivery.com/captcha/x"></script></head><body><p>x</p></body>'
+    )
+    anubis = "<html><head><title>Making sure you're not a bot!</title></head><body><p>Loading</p></body></html>"
+    assert [refusal(page) for page in (cloudflare, datadome, anubis)] == ["challenge"] * 3
+    about = f"<html><body><article><h1>Just a moment...</h1>{f'<p>{TEXT}</p>' * 9}</article></body></html>"
+    assert read(about)["markdown"], "an article that speaks of them is none"
+
+
+def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
+    form = '<form><input name="u"><input type="password" name="p"><button>Log in</button></form>'
+    wall = f"<html><head><title>Log in to read on</title></head><body><h1>Log in</h1>{form}</body></html>"
+    assert refusal(wall) == "login_required"
+    assert refusal("<p>Welcome back</p>", sent_to="https://site.example.org/login?next=/a/page") == "login_required"
+    article = f"<html><body>{form}<article><h1>A title</h1>{f'<p>{TEXT}</p>' * 5}</article></body></html>"
+    assert "A title" in read(article, only_main_content=False)["markdown"], (
+        "a page with such a form beside its text is none"
+    )
+
+
+def test_hostile_pages_end_and_say_something() -> None:
+    deep = "<div>" * 20_000 + "the end" + "</div>" * 20_000
+    many = "<table>" * 2_000 + "<tr><td>cell" * 2_000
+    for body in (deep, many, "<p " + " ".join(f"a{place}=1" for place in range(3_000)) + ">x", "\0" * 100 + "<p>x"):
+        with suppress(NotFound, UnexpectedBody):
+            read(body, formats=["markdown", "text", "links"])

@@ -1,0 +1,203 @@
+"""web/scrape over HTTP: a page of any host, its price, its refusals, and what stands in the way of it (decisions 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.upstreams.web.pdfs import pdf_of
+
+HOST = "site.example.org"
+TEXT = "A sentence that is long enough to be the text of an article, and then some more of it. " * 4
+PAGE = f"<html><head><title>A title</title></head><body><article><h1>A title</h1><p>{TEXT}</p></article></body></html>"
+HTML = {"content-type": "text/html; charset=utf-8"}
+ABSENT = Told(404, b"", {"content-type": "text/plain"})
+
+
+def page(html: str = PAGE, status: int = 200, **headers: str) -> Told:
+    return Told(status, html.encode(), {**HTML, **{name.replace("_", "-"): value for name, value in headers.items()}})
+
+
+def serve(node: OpenNode, answers: Mapping[str, Told]) -> None:
+    """Answer these paths of the host; everything else is absent."""
+    node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
+    node.upstream.requests.clear()
+
+
+async def scrape(node: OpenNode, path: str = "/a", headers: Mapping[str, str] | None = None, **values: Any) -> Answered:
+    more = "".join(f"&{name}={quote(str(value))}" for name, value in values.items())
+    return await node.get(f"/v1/web/scrape?url={quote(f'https://{HOST}{path}', safe='')}{more}", headers=headers)
+
+
+async def test_a_page_comes_in_the_formats_that_were_asked_for_and_is_stored(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        serve(node, {"/a": page()})
+        first = await scrape(node, formats="markdown,metadata,links")
+        found = first.json["data"]["page"]
+        assert (first.status, first.json["credits_used"], found["final_url"]) == (200, 1, f"https://{HOST}/a")
+        assert found["content"]["markdown"].startswith("# A title\n\nA sentence")
+        assert (found["metadata"]["title"], found["status_code"], found["source_type"]) == ("A title", 200, "html")
+        assert found["fetch"] == {"cache_state": "miss"}
+        assert node.upstream.requests == [f"{HOST}/robots.txt", f"{HOST}/a"]
+        again = await scrape(node, formats="markdown,metadata,links")
+        assert (again.json["credits_used"], again.headers["x-cache"]) == (0, "HIT")
+        assert again.json["data"]["page"]["fetch"] == {"cache_state": "hit"}
+        assert {**again.json["data"]["page"], "fetch": None} == {**found, "fetch": None}
+        spelled = await node.get(f"/v1/web/scrape?url={HOST.upper()}/b/../%2561%2523x&formats=markdown,metadata,links")
+        assert spelled.status == 404, "a number sign in a path is no fragment"
+        spelled = await node.get(
+            f"/v1/web/scrape?url={HOST.upper()}/b/../%2561&formats=markdown,metadata,links&timeout=9000"
+        )
+        assert spelled.headers["x-cache"] == "HIT", "another spelling and another time are the same page"
+        assert len(node.upstream.requests) == 3
+        await node.assert_sound()
+
+
+async def test_an_answer_that_is_older_than_max_age_is_fetched_anew(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        serve(node, {"/a": page()})
+        seen = [(await scrape(node, max_age=age)).headers["x-cache"] for age in (0, 60_000, 172_800_000, 0)]
+        assert seen == ["MISS", "HIT", "HIT", "MISS"]
+        assert (await scrape(node, headers={"cache-control": "no-cache"})).headers["x-cache"] == "MISS"
+        assert (await scrape(node, max_age=0, dry_run=1)).json["data"]["estimated_credits"] == 1
+        assert (await scrape(node, dry_run=1)).json["data"]["estimated_credits"] == 0
+        assert node.upstream.requests.count(f"{HOST}/a") == 3
+
+
+async def test_a_pdf_costs_five_and_a_page_that_is_none_one(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        pdf = Told(200, pdf_of(["Of the paper."]), {"content-type": "application/pdf"})
+        serve(node, {"/p": pdf, "/a": page()})
+        plain = await scrape(node, "/p")
+        assert (plain.status, plain.json["error"]["details"]["reason"], plain.json["credits_used"]) == (404, "pdf", 0)
+        assert (await scrape(node, "/p", pdf_parse="true", dry_run=1)).json["data"]["estimated_credits"] == 5
+        parsed = await scrape(node, "/p", pdf_parse="true")
+        assert (parsed.json["credits_used"], parsed.json["data"]["page"]["page_count"]) == (5, 1)
+        assert parsed.json["data"]["page"]["content"]["markdown"] == "Of the paper."
+        assert (await scrape(node, "/a", pdf_parse="true")).json["credits_used"] == 1
+        guide = (await node.get("/v1/utility/endpoint?id=web/scrape")).json["data"]
+        assert guide["credits"]["label"] == "1-5 credits, metered"
+        await node.assert_sound()
+
+
+async def test_redirects_are_followed_with_their_cookies_and_never_into_private_space(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        answers = {
+            "/1": page("", 302, location="/2", set_cookie="seen=1; Path=/, other=2; HttpOnly"),
+            "/2": page("", 303, location=f"http://{HOST}:8080/a"),
+            ":8080/a": page(),
+            "/circle": page("", 307, location="/circle"),
+            **{f"/to/{n}": page("", 302, location=to) for n, to in enumerate(INSIDE)},
+        }
+        serve(node, answers)
+        found = await scrape(node, "/1")
+        assert found.json["data"]["page"]["final_url"] == f"http://{HOST}:8080/a"
+        assert (await scrape(node, "/circle")).json["error"]["details"]["reason"] == "redirect_loop"
+        for number, _ in enumerate(INSIDE):
+            refused = await scrape(node, f"/to/{number}")
+            assert (refused.status, refused.json["error"]["type"]) == (502, "UPSTREAM_ERROR"), INSIDE[number]
+            assert refused.json["credits_used"] == 0
+        hosts = {asked.partition("/")[0] for asked in node.upstream.requests}
+        assert hosts == {HOST, f"{HOST}:8080"}
+        await node.assert_sound()
+
+
+INSIDE = (
+    "http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest/meta-data/", "http://localhost/", "//10.0.0.1/",
+    "http://2130706433/", "http://0x7f.1/", "https://[::ffff:10.0.0.1]/", "http://intranet/", "file:///etc/passwd",
+    f"http://{HOST}:22/", f"https://user:word@{HOST}/", "http://127.0.0.1:8080/", "gopher://127.0.0.1/",
+)  # fmt: skip
+
+
+async def test_robots_files_are_respected_and_remembered(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        rules = "User-agent: sluice\nDisallow: /private\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n"
+        robots = Told(200, rules.encode(), {"content-type": "text/plain"})
+        serve(
+            node,
+            {"/robots.txt": robots, "/a": page(), "/private/open": page(), "/r": page("", 302, location="/private/x")},
+        )
+        assert (await scrape(node, "/a")).status == (await scrape(node, "/private/open")).status == 200
+        for path in ("/private/x", "/r"):
+            refused = await scrape(node, path)
+            assert (refused.status, refused.json["error"]["details"]["reason"]) == (404, "robots_disallowed")
+            assert refused.json["credits_used"] == 0
+        assert node.upstream.requests.count(f"{HOST}/robots.txt") == 1
+        assert f"{HOST}/private/x" not in node.upstream.requests
+    async with open_test_node(tmp_path / "b", web={"respect_robots": False}) as node:
+        serve(node, {"/robots.txt": robots, "/private/x": page()})
+        assert (await scrape(node, "/private/x")).status == 200
+        assert node.upstream.requests == [f"{HOST}/private/x"]
+
+
+async def test_a_host_that_fails_to_give_its_robots_file_is_not_read(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        serve(node, {"/robots.txt": Told(503, b"", {}), "/a": page()})
+        refused = await scrape(node)
+        assert (refused.status, refused.json["error"]["type"]) == (502, "UPSTREAM_ERROR")
+        assert f"{HOST}/a" not in node.upstream.requests
+
+
+async def test_walls_and_absent_pages_are_told_and_cost_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        login = '<title>Sign in</title><form><input type="password"></form>'
+        walls = {
+            "/401": (page("", 401), "login_required"),
+            "/form": (page(login), "login_required"),
+            "/to": (page("", 302, location="/login"), "login_required"),
+            "/cf": (page("<title>Just a moment...</title>", 403, cf_mitigated="challenge"), "challenge"),
+            "/503": (page("<script>window._cf_chl_opt={}</script>", 503), "challenge"),
+            "/empty": (page('<div id="root"></div>'), "javascript_required"),
+            "/gone": (page("Gone", 410), None),
+            "/odd": (page("I'm a teapot", 418), None),
+        }
+        serve(node, {"/login": page(login), **{path: told for path, (told, _) in walls.items()}})
+        for path, (_, reason) in walls.items():
+            answer = await scrape(node, path)
+            assert answer.status == 404, path
+            assert (answer.json["error"].get("details") or {}).get("reason") == reason, path
+            assert answer.json["credits_used"] == 0
+        await node.assert_sound()
+
+
+async def test_bad_values_are_refused_by_name_and_for_free(tmp_path: Path) -> None:
+    refused = {
+        "url=": ("url", "invalid_param"),
+        "url=http://127.0.0.1/": ("url", "invalid_param"),
+        "url=https://a.example.org:22/": ("url", "invalid_param"),
+        "url=ftp://a.example.org/": ("url", "invalid_param"),
+        "url=a.example.org&formats=pdf": ("formats", "invalid_param"),
+        "url=a.example.org&formats=markdown,screenshot": ("formats", "capability_missing"),
+        "url=a.example.org&formats=summary": ("formats", "capability_missing"),
+        "url=a.example.org&wait_for=100": ("wait_for", "capability_missing"),
+        "url=a.example.org&mobile=true": ("mobile", "capability_missing"),
+        "url=a.example.org&screenshot_full_page=true": ("screenshot_full_page", "capability_missing"),
+        "url=a.example.org&location_country=de": ("location_country", "capability_missing"),
+        "url=a.example.org&proxy=enhanced": ("proxy", "capability_missing"),
+        "url=a.example.org&include_tags=p%5B": ("include_tags", "invalid_param"),
+        "url=a.example.org&exclude_tags=p,%3A%3A(": ("exclude_tags", "invalid_param"),
+        "url=a.example.org&timeout=30001": ("timeout", "invalid_param"),
+        "url=a.example.org&max_age=-1": ("max_age", "invalid_param"),
+    }
+    async with open_test_node(tmp_path) as node:
+        for query, (param, reason) in refused.items():
+            answer = await node.get(f"/v1/web/scrape?{query}")
+            details = answer.json["error"]["details"]
+            assert (answer.status, details["param"], details["reason"]) == (400, param, reason), query
+            assert answer.json["credits_used"] == 0
+        assert node.upstream.requests == []
+
+
+async def test_a_page_that_takes_too_long_or_is_too_long_is_an_error_in_time(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        slow = Told(200, PAGE.encode(), HTML, delay_s=30)
+        serve(node, {"/slow": slow, "/long": Told(200, b"<p>x</p>" * 1_400_000, HTML), "/a": page()})
+        late = await scrape(node, "/slow", timeout=300)
+        assert (late.status, late.json["error"]["type"], late.json["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
+        assert "10485760 bytes" in (await scrape(node, "/long")).json["error"]["message"]
+        assert (await scrape(node)).status == 200

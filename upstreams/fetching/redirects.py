@@ -1,0 +1,57 @@
+"""Redirects of a source, followed within one call: on its own host, or anywhere through a guard."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin
+
+import httpx
+
+from upstreams.model.errors import TargetRefused, UpstreamFailed
+from upstreams.model.paths import has_dots
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
+
+_REDIRECTS_MAX = 3
+FOLLOWED = frozenset((301, 302, 307, 308))
+
+
+async def follow(
+    answer: HttpAnswer,
+    exchange: Exchange,
+    call: HttpCall,
+    deadline_at: float,
+    *,
+    source: str,
+    goes_anywhere: bool = False,
+) -> HttpAnswer:
+    """The answer at the end of the redirects that begin with `answer`, what came to `call`; only a GET is sent on.
+
+    With `goes_anywhere` they may lead to another host; the exchange is a guard then, and the call has no secret in it.
+
+    Raises:
+        UpstreamFailed: they lead to another host, to nowhere, or too far; `source` is the name that it tells.
+        httpx.RequestError: what the exchange raises.
+    """
+    for hop in range(_REDIRECTS_MAX + 1):
+        if hop:
+            try:
+                answer = await exchange(call, deadline_at)
+            except TargetRefused as exc:
+                raise UpstreamFailed(source, "redirects to an address that is not public") from exc
+        if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
+            return answer
+        call = _redirected(call, answer.headers["location"], source, goes_anywhere=goes_anywhere)
+    raise UpstreamFailed(source, "redirects in a circle")
+
+
+def _redirected(request: HttpCall, location: str, source: str, *, goes_anywhere: bool) -> HttpCall:
+    """Return the call that a redirect leads to; it may be relative to the path that answered (RFC 9110, 10.2.2)."""
+    try:
+        here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
+        origin, target = origin_of(urljoin(here, location))
+    except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
+        raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
+    if origin != request.origin and not goes_anywhere:
+        raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
+    if has_dots(target.partition("?")[0]):
+        raise UpstreamFailed(source, "redirects to a path that servers read differently")
+    return request._replace(origin=origin, target=target)

@@ -1,0 +1,81 @@
+"""The stand-in for pages: a small site at example.com, with a robots file, a sitemap, articles and a wall.
+
+Its paths fail as names do everywhere: `missing`, `throttled` and `broken`.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from upstreams.sandbox.invent import paragraph, person, seeded, sentence
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
+
+HOST = "example.com"
+ARTICLES = 24
+_HTML = {"content-type": "text/html; charset=utf-8"}
+_ROBOTS = f"User-agent: *\nDisallow: /private/\n\nSitemap: https://{HOST}/sitemap.xml\n"
+LEAD = (
+    "This domain is for use in documentation examples without needing permission. Avoid use in operations, since "
+    "nobody answers here but the sandbox of this node."
+)
+
+
+def _page(title: str, inner: str, *, main: bool = True) -> SandboxReply:
+    menu = "".join(f'<li><a href="/articles/{number}">Article {number}</a></li>' for number in range(1, 6))
+    body = f"<main>{inner}</main>" if main else inner
+    html = (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="description" content="{escape(title)}, in the sandbox."></head><body>'
+        f"<nav><ul>{menu}</ul></nav>{body}<footer><p>The sandbox of this node.</p></footer></body></html>"
+    )
+    return SandboxReply(html, headers=_HTML)
+
+
+def _front(_request: SandboxRequest) -> SandboxReply:
+    words = f'<h1>Example Domain</h1><p>{LEAD}</p><p><a href="https://www.iana.org/domains/example">More</a></p>'
+    return _page("Example Domain", words)
+
+
+def _article(request: SandboxRequest) -> SandboxReply:
+    name = request.found["name"]
+    for word, status in (("missing", 404), ("throttled", 429), ("broken", 500)):
+        if word in name:
+            return SandboxReply(f"<html><body><h1>{status}</h1></body></html>", status, _HTML)
+    rng = seeded("web", name)
+    title = sentence(rng).rstrip(".")
+    text = "".join(f"<p>{escape(paragraph(rng))}</p>" for _ in range(4))
+    by = f'<p class="byline">By {escape(person(rng))}</p>'
+    return _page(title, f"<article><h1>{escape(title)}</h1>{by}{text}</article>")
+
+
+def _sign_in(_request: SandboxRequest) -> SandboxReply:
+    form = '<form action="/sign-in" method="post"><input name="user"><input type="password" name="word"></form>'
+    return _page("Sign in", f"<h1>Sign in to read on</h1>{form}")
+
+
+def _moved(request: SandboxRequest) -> SandboxReply:
+    return SandboxReply("", 301, {"location": f"/articles/{request.found['name']}"})
+
+
+def _sitemap(_request: SandboxRequest) -> SandboxReply:
+    places = "".join(
+        f"<url><loc>https://{HOST}/articles/{number}</loc><lastmod>2026-05-{number:02d}</lastmod></url>"
+        for number in range(1, ARTICLES + 1)
+    )
+    xml = f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{places}</urlset>'
+    return SandboxReply(xml, headers={"content-type": "application/xml"})
+
+
+def _robots(_request: SandboxRequest) -> SandboxReply:
+    return SandboxReply(_ROBOTS)
+
+
+ROUTES: tuple[SandboxRoute, ...] = (
+    route(HOST, "/", _front),
+    route(HOST, "/robots.txt", _robots),
+    route(HOST, "/sitemap.xml", _sitemap),
+    route(HOST, "/articles/{name}", _article),
+    route(HOST, "/private/{name}", _article),
+    route(HOST, "/moved/{name}", _moved),
+    route(HOST, "/members", _sign_in),
+)

@@ -1,0 +1,46 @@
+"""Pages of any host: read, mapped and searched (decisions 21)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from upstreams.model.archetypes import WEB_PAGE
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.web.robots import RobotsMemory
+from upstreams.web.scraping import PARAMS, PRICE, scrape
+from upstreams.web.visiting import judge_page
+
+SLUG = "web"
+CACHED_S = 1_800
+_SCRAPE = (
+    "A page as Markdown, HTML or text, its links and what it says of itself. Menus, banners, comments and footers are "
+    "left out. Robots files are respected, redirects are followed, each to a public address only. A page that asks for "
+    "a sign-in or tests for robots is told as such (reason login_required or challenge), never passed for content. "
+    "Feeds and plain text are read too, a PDF with pdf_parse=true."
+)
+
+
+def make_web() -> Platform:
+    """The platform of pages, with its own memory of robots files."""
+    robots = RobotsMemory()
+    return Platform(
+        slug=SLUG,
+        title="Web",
+        sources={"page": "https://{host}", "plain": "http://{host}"},
+        docs_url="https://www.rfc-editor.org/rfc/rfc9309",
+        refusals=judge_page,
+        open_web=True,
+        endpoints=(
+            Endpoint(
+                "scrape",
+                "One page of any host, as Markdown, HTML or text.",
+                WEB_PAGE,
+                partial(scrape, robots),
+                PARAMS,
+                description=_SCRAPE,
+                price=PRICE,
+                cache_ttl_s=CACHED_S,
+                never=("content.summary", "media.screenshot_url"),
+            ),
+        ),
+    )

@@ -1,0 +1,121 @@
+"""Addresses of pages: their one spelling, the calls to them, and what a redirect or a link leads to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urljoin, urlsplit
+
+from upstreams.guard.addresses import OPEN_WEB, Target, check_url
+from upstreams.model.errors import InvalidArgument, TargetRefused
+from upstreams.model.params import Param
+from upstreams.model.paths import AddressCall
+from upstreams.model.steps import Accepts
+
+URL_MAX: Final = 2_048
+SOURCES: Final = {"https": "page", "http": "plain"}
+"""The source of a scheme's pages."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SAFE = "/?%:@!$&'()*+,;=[]~"
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
+_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]")
+_BLANKS = re.compile(r"[\t\r\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class PageParam(Param):
+    """A parameter that takes the address of a page, on whichever host; without a scheme it is one of HTTPS."""
+
+    def canonical(self, text: str) -> str:
+        """The one spelling of an address, without its fragment.
+
+        Raises:
+            InvalidArgument: it is none, or its host is not plainly public.
+        """
+        try:
+            return one_spelling(text)
+        except TargetRefused as exc:
+            problem = str(exc).replace("the URL's", "its").replace("the URL", "it").replace("/hook", "/page")
+            raise InvalidArgument(self.name, f"is no address of a public page: {problem}") from exc
+
+
+def one_spelling(address: str) -> str:
+    """The one spelling of an address.
+
+    Raises:
+        TargetRefused: it may not be called.
+    """
+    text = _BLANKS.sub("", address.strip())
+    scheme = _SCHEME.match(text)
+    rest = text if scheme is None else text[scheme.end() :]
+    place, mark, behind = _parted(rest)
+    path, question, query = behind.partition("?") if mark == "/" else ("", mark, behind)
+    written = f"{_without_dots(_coded(path))}{question}{_coded(query)}"
+    target = check_url(f"{scheme[1] if scheme else 'https'}://{place}/{written}", rules=OPEN_WEB)
+    return _written(target)
+
+
+def _parted(rest: str) -> tuple[str, str, str]:
+    """The authority, the mark behind it, and what follows that, without a fragment."""
+    found = re.match(r"([^/?#]*)([/?]?)([^#]*)", rest)
+    assert found is not None, "every part of it may be empty"
+    return found[1], found[2], found[3]
+
+
+def _written(target: Target) -> str:
+    return f"{target.scheme}://{target.origin_at('').authority}{target.path}"
+
+
+def _coded(piece: str) -> str:
+    """A path or a query with codes where it needs some, in capitals, and none of letters and digits."""
+
+    def one(code: re.Match[str]) -> str:
+        letter = chr(int(code[1], 16)) if code[1] else ""
+        return letter if letter and _UNRESERVED.fullmatch(letter) else code[0].upper() if letter else "%25"
+
+    return _ESCAPE.sub(one, quote(piece, safe=_SAFE, errors="replace"))
+
+
+def _without_dots(path: str) -> str:
+    """A path, without the slash that it begins with, in which `.` and `..` are followed (RFC 3986, 5.2.4)."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for place, segment in enumerate(segments):
+        is_last = place == len(segments) - 1
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+            continue
+        if is_last:
+            kept.append("")
+    return "/".join(kept)
+
+
+def page_call(url: str, *, accepts: Accepts, optional: bool = False, spacing_s: float = 0.0) -> AddressCall:
+    """Return the call to an address in its one spelling."""
+    parts = urlsplit(url)
+    return AddressCall(
+        parts.path or "/",
+        source=SOURCES[parts.scheme],
+        accepts=accepts,
+        optional=optional,
+        host=parts.netloc,
+        spacing_s=spacing_s,
+        written=f"?{parts.query}" if parts.query or url.endswith("?") else "",
+    )
+
+
+def led_to(url: str, reference: str) -> str | None:
+    """The address that a reference at another leads to, in one spelling; None where it may not be called."""
+    try:
+        return one_spelling(urljoin(url, _BLANKS.sub("", reference.strip())))
+    except (TargetRefused, ValueError):
+        return None
+
+
+def origin_of_page(url: str) -> str:
+    """The scheme and the host with its port, which a robots file is for."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,227 @@
+"""The tree of a page, and the removal of what nobody reads: scripts, hidden parts, advertisements, embedded images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urljoin
+
+from cssselect import HTMLTranslator
+from lxml import etree, html
+
+from upstreams.content.markup import Element
+from upstreams.model.errors import UnexpectedBody
+
+_UNREAD: Final = "//script|//style|//noscript|//template|//base|//object|//embed|//iframe|//svg|//canvas"
+_FOR_MACHINES: Final = etree.XPath(
+    "descendant::*[@hidden or contains(translate(@style, ' ', ''), 'display:none')"
+    " or contains(translate(@style, ' ', ''), 'visibility:hidden')]"
+)
+_ADS: Final = etree.XPath(
+    "descendant::ins[contains(@class, 'adsbygoogle')]|descendant::amp-ad|descendant::*[@data-ad-slot or @data-ad-unit"
+    " or @data-google-query-id or starts-with(@id, 'google_ads') or starts-with(@id, 'div-gpt-ad')"
+    " or starts-with(@id, 'taboola-') or starts-with(@id, 'outbrain') or @data-testid='ad-slot']"
+)
+_AD_NAME = re.compile(
+    r"(?:^|[\s_-])(?:ad|ads|advert|adverts|advertisement|advertising|adslot|ad-slot|adunit|ad-unit|sponsored|dfp"
+    r"|taboola|outbrain|adsense|adsbox|ad-container|ad-wrapper|ad-banner|ad-placement|promoted-content)(?:$|[\s_-])",
+    re.IGNORECASE,
+)
+_HAS_NAME: Final = etree.XPath(
+    "descendant::*[self::div or self::aside or self::section or self::figure][@class or @id]"
+)
+_AD_LETTERS_MAX: Final = 400
+"""Something longer is the page itself, whatever it is named."""
+_EVENTS = re.compile(r"on\w+", re.IGNORECASE)
+_ADDRESSES: Final = ("href", "src", "poster", "data-src", "cite")
+_BLOCKS: Final = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "pre",
+        "section",
+        "select",
+        "summary",
+        "table",
+        "tbody",
+        "tfoot",
+        "thead",
+        "tr",
+        "ul",
+    ]
+)
+_CELLS: Final = frozenset(("td", "th"))
+_BLANKS = re.compile(r"[ \t\r\n\f\u00a0\u200b]+")
+_MANY_BREAKS = re.compile(r"\n{3,}")
+
+
+def page_tree(text: str) -> Element:
+    """The root of a page of HTML.
+
+    Raises:
+        UnexpectedBody: it has none.
+    """
+    parser = html.HTMLParser(encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, no_network=True)
+    try:
+        root = etree.fromstring(text.replace("\0", "").encode("utf-8", "replace"), parser)
+    except (etree.LxmlError, ValueError) as exc:
+        raise UnexpectedBody("HTML was due, and it cannot be read") from exc
+    if root is None:
+        raise UnexpectedBody("HTML was due, and it is empty")
+    return root
+
+
+@lru_cache(maxsize=256)
+def selector(css: str) -> etree.XPath:
+    """The search for the elements of a CSS selector. Raises SelectorError: it is none."""
+    return etree.XPath(HTMLTranslator().css_to_xpath(css, prefix="descendant-or-self::"))
+
+
+def drop(elements: Iterable[Element]) -> None:
+    """Take elements out of their tree; the text behind each stays."""
+    for element in elements:
+        parent = element.getparent()
+        if parent is None:
+            continue
+        if element.tail:
+            before = element.getprevious()
+            if before is not None:
+                before.tail = (before.tail or "") + element.tail
+            else:
+                parent.text = (parent.text or "") + element.tail
+        parent.remove(element)
+
+
+def drop_unread(root: Element) -> None:
+    """Take out what browsers show to nobody."""
+    drop(root.xpath(_UNREAD))
+    drop(_FOR_MACHINES(root))
+
+
+def drop_ads(root: Element) -> None:
+    """Take out what is an advertisement by its own markup or name."""
+    drop(_ADS(root))
+    named = (one for one in _HAS_NAME(root) if _AD_NAME.search(f"{one.get('class', '')} {one.get('id', '')}"))
+    drop([one for one in named if letters_in(one) <= _AD_LETTERS_MAX])
+
+
+def drop_embedded_images(root: Element) -> None:
+    """Take out images that are data in the page itself."""
+    for element in root.iter("img", "source", "image"):
+        for name in ("src", "srcset", "data-src"):
+            if (element.get(name) or "").lstrip()[:5].lower() == "data:":
+                del element.attrib[name]
+    drop([one for one in root.iter("img") if not (one.get("src") or one.get("srcset") or one.get("data-src"))])
+
+
+def keep_only(root: Element, selectors: Iterable[str]) -> Element:
+    """Return a body with the elements that these select, in the page's order, none inside of another."""
+    chosen = {one for css in selectors for one in selector(css)(root)}
+    body = html.Element("body")
+    ordered = [one for one in root.iter() if one in chosen]
+    for element in [one for one in ordered if not any(above in chosen for above in one.iterancestors())]:
+        element.tail = None
+        body.append(element)
+    return body
+
+
+def drop_selected(root: Element, selectors: Iterable[str]) -> None:
+    """Take out the elements that these select."""
+    for css in selectors:
+        drop(selector(css)(root))
+
+
+def make_absolute(root: Element, url: str) -> None:
+    """Write every address of the page in full; drop those that are scripts, and what else would run."""
+    for element in root.iter(etree.Element):
+        for name in list(element.attrib):
+            if _EVENTS.fullmatch(name):
+                del element.attrib[name]
+            elif name in _ADDRESSES:
+                _write_in_full(element, name, url)
+
+
+def _write_in_full(element: Element, name: str, url: str) -> None:
+    written = element.get(name).strip()
+    if written[:11].lower() == "javascript:" or written[:9].lower() == "vbscript:":
+        del element.attrib[name]
+        return
+    try:
+        element.set(name, urljoin(url, written))
+    except ValueError:
+        del element.attrib[name]
+
+
+def letters_in(element: Element) -> int:
+    """The letters of an element's text, blanks aside."""
+    return sum(len(piece.strip()) for piece in element.itertext())
+
+
+def as_html(element: Element) -> str:
+    """The HTML of an element; of a body what is in it."""
+    if element.tag != "body":
+        written: str = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
+        return written.strip()
+    inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
+    return f"{element.text or ''}{inner}".strip()
+
+
+def as_text(root: Element) -> str:
+    """The text as people see it: a line for each block, cells beside each other; code as it is written."""
+    pieces: list[str] = []
+    _write(root, pieces, in_code=False)
+    lines = (_BLANKS.sub(" ", line).strip() if "\0" not in line else line for line in "".join(pieces).split("\n"))
+    text = "\n".join(line.replace("\0", "") for line in lines)
+    return _MANY_BREAKS.sub("\n\n", text).strip()
+
+
+def _write(root: Element, pieces: list[str], *, in_code: bool) -> None:
+    """Append the pieces of a text; a NUL marks a line whose blanks count."""
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if not isinstance(element.tag, str):
+            continue
+        if element.tag == "pre":
+            in_code = event == "start"
+        breaks = "\n" if element.tag in _BLOCKS else "\t" if element.tag in _CELLS else ""
+        pieces.append(breaks)
+        behind = element.text if event == "start" else None if element is root else element.tail
+        if behind:
+            inside_code = in_code and (event == "start" or element.tag != "pre")
+            pieces.append("\0" + behind.replace("\n", "\n\0") if inside_code else _BLANKS.sub(" ", behind))

@@ -1,0 +1,207 @@
+"""A body in the formats that a caller wants: by its kind, HTML, PDF, a feed or text.
+
+`read_document` is a task of the worker processes: its arguments and its result are plain values.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import msgspec
+
+from upstreams.content.charset import text_of
+from upstreams.content.feeds import read_feed
+from upstreams.content.markup import Element
+from upstreams.model import fields
+from upstreams.model.errors import NotFound
+from upstreams.web.reading import cleaning
+from upstreams.web.reading.main_content import main_text, main_tree
+from upstreams.web.reading.metadata import metadata_of
+from upstreams.web.reading.pdf import read_pdf
+from upstreams.web.reading.walls import wall_of_page
+
+LINKS_MAX: Final = 10_000
+_SNIFFED: Final = 4_096
+_WALL_LETTERS_MAX: Final = 20_000
+"""A page with more letters is no wall."""
+_FEED_START = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<\?.*?\?>\s*)*<(?:rss|feed|rdf:RDF)\b", re.DOTALL)
+_HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
+_TEXT_TYPES: Final = (
+    "text/", "application/json", "application/xml", "application/javascript", "application/x-yaml", "application/yaml",
+    "application/toml", "application/ld+json", "application/x-ndjson", "application/sql", "application/rtf",
+)  # fmt: skip
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The formats and the parts of a page that a caller wants."""
+
+    formats: tuple[str, ...] = ("markdown",)
+    only_main_content: bool = True
+    include_tags: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+    block_ads: bool = True
+    remove_base64_images: bool = True
+    pdf_parse: bool = False
+
+
+@dataclass(slots=True)
+class PageReading:
+    """A body that was read."""
+
+    source_type: str
+    title: str | None = None
+    text: str | None = None
+    markdown: str | None = None
+    html: str | None = None
+    raw_html: str | None = None
+    links: list[str] | None = None
+    page_count: int | None = None
+    metadata: dict[str, str | None] = field(default_factory=dict)
+
+
+def read_document(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The formats that are wanted of a body; `url` is the address that was asked for, `sent_to` that of the body.
+
+    Raises:
+        NotFound: it is a wall, or has no text.
+        UnexpectedBody: it cannot be read.
+    """
+    document = _read(raw, content_type, url, sent_to, msgspec.convert(wanted, Wanted))
+    return msgspec.to_builtins(document)  # type: ignore[no-any-return]
+
+
+def _read(raw: bytes, content_type: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if raw[:1024].lstrip()[:5] == b"%PDF-" or media_type == "application/pdf":
+        return _pdf(raw, wanted)
+    if not _may_be_text(media_type, raw):
+        raise NotFound(f"The address leads to {media_type[:60]}, which has no text.", reason="unsupported_content")
+    text = text_of(raw, content_type)
+    if _FEED_START.match(text[:_SNIFFED]) or media_type == "application/feed+json":
+        return _feed(raw, content_type, text, wanted)
+    if media_type in _HTML_TYPES or (media_type in ("", "application/octet-stream") and text.lstrip()[:1] == "<"):
+        return _html(text, url, sent_to, wanted)
+    return _text(text, wanted)
+
+
+def _may_be_text(media_type: str, raw: bytes) -> bool:
+    if media_type in ("", "application/octet-stream"):
+        return b"\0" not in raw[:_SNIFFED]
+    return media_type.startswith(_TEXT_TYPES) or media_type in _HTML_TYPES or media_type.endswith(("+xml", "+json"))
+
+
+def _pdf(raw: bytes, wanted: Wanted) -> PageReading:
+    if not wanted.pdf_parse:
+        raise NotFound("The address leads to a PDF: send pdf_parse=true to have its text.", reason="pdf")
+    read = read_pdf(raw)
+    document = PageReading("pdf", page_count=read.page_count, metadata={"title": read.title, "author": read.author})
+    document.text = "\n\n".join(read.pages) if "text" in wanted.formats else None
+    document.markdown = "\n\n---\n\n".join(read.pages) if "markdown" in wanted.formats else None
+    return document
+
+
+def _feed(raw: bytes, content_type: str, text: str, wanted: Wanted) -> PageReading:
+    feed = read_feed(raw, content_type)
+    document = PageReading("feed", metadata={"title": feed["title"], "language": feed["language"]})
+    document.metadata["description"] = fields.plain(feed["description"])
+    parts = [f"# {feed['title']}"] if feed["title"] else []
+    for item in feed["items"]:
+        heading = f"[{item['title'] or item['url']}]({item['url']})" if item["url"] else item["title"]
+        summary = fields.plain(item["html"] or item["summary"])
+        parts += [f"## {heading}" if heading else "", item["published_at"] or "", summary or ""]
+    markdown = "\n\n".join(filter(None, parts))
+    document.markdown = markdown if "markdown" in wanted.formats else None
+    document.text = re.sub(r"^#+ ", "", markdown, flags=re.MULTILINE) if "text" in wanted.formats else None
+    document.raw_html = text if "raw_html" in wanted.formats else None
+    links = dict.fromkeys(item["url"] for item in feed["items"] if item["url"])
+    document.links = list(links)[:LINKS_MAX] if "links" in wanted.formats else None
+    return document
+
+
+def _text(text: str, wanted: Wanted) -> PageReading:
+    if not text.strip():
+        raise NotFound("The page has no text.", reason="empty")
+    document = PageReading("text")
+    document.text = text.strip() if "text" in wanted.formats else None
+    document.markdown = text.strip() if "markdown" in wanted.formats else None
+    document.raw_html = text if "raw_html" in wanted.formats else None
+    return document
+
+
+def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
+    root = cleaning.page_tree(text)
+    base = urljoin(sent_to, next(iter(root.xpath("//base/@href")), ""))
+    document = PageReading("html", metadata=metadata_of(root))
+    document.raw_html = text if "raw_html" in wanted.formats else None
+    cleaning.drop_unread(root)
+    letters = cleaning.letters_in(root.find("body") if root.find("body") is not None else root)
+    title = document.metadata["title"] or ""
+    if letters < _WALL_LETTERS_MAX and (wall := wall_of_page(text, _core(root), title, url=url, sent_to=sent_to)):
+        raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
+    if not letters:
+        raise NotFound("The page has no text without JavaScript.", reason="javascript_required")
+    document.links = _links(root, base) if "links" in wanted.formats else None
+    _shape(document, root, base, wanted)
+    return document
+
+
+def _core(root: Element) -> str:
+    """The text of a page without its menus and forms."""
+    tree = deepcopy(root)
+    cleaning.drop(tree.xpath("//nav|//header|//footer|//form//label|//form//button"))
+    return cleaning.as_text(tree)
+
+
+def _shape(document: PageReading, root: Element, base: str, wanted: Wanted) -> None:
+    """Fill the formats that are made of the page's tree."""
+    if wanted.block_ads:
+        cleaning.drop_ads(root)
+    if wanted.remove_base64_images:
+        cleaning.drop_embedded_images(root)
+    cleaning.drop_selected(root, wanted.exclude_tags)
+    cleaning.make_absolute(root, base)
+    body = root.find("body") if root.tag != "body" else root
+    whole = root if body is None else body
+    is_main = wanted.only_main_content and not wanted.include_tags
+    if wanted.include_tags:
+        whole = cleaning.keep_only(root, wanted.include_tags)
+    if "text" in wanted.formats:
+        document.text = main_text(root) if is_main else cleaning.as_text(whole)
+    if "html" in wanted.formats or "markdown" in wanted.formats:
+        html = cleaning.as_html(main_tree(root) if is_main else whole)
+        document.html = html if "html" in wanted.formats else None
+        document.markdown = _markdown(html) if "markdown" in wanted.formats else None
+
+
+def _markdown(html: str) -> str:
+    import html_to_markdown as writer  # noqa: PLC0415 - only those who read pages load it
+
+    options = writer.ConversionOptions(
+        extract_metadata=False,
+        bullets="-",
+        highlight_style="none",
+        infer_dimensions=False,
+        preprocessing=writer.PreprocessingOptions(enabled=False),
+    )
+    result = writer.convert(html, options)
+    return (result.content or "").strip()
+
+
+def _links(root: Element, base: str) -> list[str]:
+    """The addresses that a page links to, each once, in its order."""
+    found: dict[str, None] = {}
+    for href in root.xpath("//a/@href|//area/@href"):
+        try:
+            address = urldefrag(urljoin(base, str(href).strip())).url
+            is_page = urlsplit(address).scheme in ("http", "https") and bool(urlsplit(address).netloc)
+        except ValueError:
+            continue
+        if is_page:
+            found.setdefault(address)
+        if len(found) >= LINKS_MAX:
+            break
+    return list(found)

@@ -1,0 +1,151 @@
+"""The main content of a page: the article, the posts of a thread, a product's description; without all around it.
+
+Trafilatura finds it. It is given a page that was cleaned of what names itself a box beside the text, since its own
+precision is where it loses most; and threads and products, whose text stands in several places, are found by the marks
+that their software writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, Final
+
+from lxml import etree, html
+
+from upstreams.content.markup import Element
+from upstreams.web.reading.cleaning import as_text, drop, letters_in, page_tree
+
+_POSTS: Final = etree.XPath(
+    "//*[@itemprop='text' or @itemprop='articleBody'][ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
+    " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]]"
+    "|//*[contains(concat(' ', @class, ' '), ' js-post-body ')]"
+    "|//article[contains(concat(' ', @class, ' '), ' message ')]"
+    "//*[contains(concat(' ', @class, ' '), ' message-body ')]//*[contains(concat(' ', @class, ' '), ' bbWrapper ')]"
+    "|//*[contains(concat(' ', @class, ' '), ' postbody ')]//*[contains(concat(' ', @class, ' '), ' content ')]"
+)
+_IS_PRODUCT: Final = etree.XPath(
+    "boolean(//meta[@property='og:type'][starts-with(@content, 'product') or @content='og:product']"
+    "|//*[contains(@itemtype, 'schema.org/Product')])"
+)
+_PRODUCT: Final = etree.XPath(
+    "//*[@itemprop='description'][not(self::meta)]"
+    "|//*[@class or @id][contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'description')]"
+)
+_PRODUCT_LETTERS_MIN: Final = 150
+_NAMED: Final = etree.XPath(
+    "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::p or self::span"
+    " or self::form or self::table or self::figure or self::details or self::a][@class or @id or @role]"
+)
+_BOX = re.compile(
+    r"""(?:^|[\s_-])(?:related|recommend(?:ed|ations?)?|recirc(?:ulation)?|more-(?:stories|from|topics|news|on)|read-?more
+    |most-(?:read|viewed|popular|recent)|popular-?(?:posts|stories|articles)|trending|newsletter|subscri(?:be|ption)s?
+    |sign-?up|promos?|share|sharing|share-?(?:bar|buttons?|tools|links?)|sharedaddy|addthis|social|socials|social-?(?:share|media|links|bar)
+    |cookies?|consent|gdpr|breadcrumbs?|pagination|pager|pagination-nav|announcement-bar|skip-?link|reflist|references|navbox
+    |mw-editsection|headerlink|toc|table-?of-?contents|tableofcontents|catlinks|author-?(?:bio|box|card|info)|about-?author
+    |post-?tags|tag-?list|tags-?links|entry-meta|post-meta|comments?-?(?:area|section|list|form)?|disqus(?:_thread)?
+    |respond|paywall|print-?only|screen-reader-text|sr-only|visually-hidden|visuallyhidden|back-to-top|site-?(?:footer|header)
+    |donate|donation|feedback-?form|rating-?widget|jp-relatedposts|wp-block-latest-posts|post-?navigation|nav-?links
+    )(?:$|[\s_-])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
+_BOX_SHARE_MAX: Final = 0.3
+"""The share of the page's letters beyond which something with such a name is the text after all."""
+_LINES: Final = etree.XPath(
+    "descendant::*[self::p or self::h2 or self::h3 or self::h4 or self::h5 or self::h6 or self::li or self::span or self::div"
+    " or self::strong or self::em or self::small or self::figcaption][not(descendant::p or descendant::div or descendant::li)]"
+)
+_LINE_LETTERS_MAX: Final = 160
+_LINE = re.compile(
+    r"""(?:advertisements?|anzeige|publicit[eé]|реклама|publicidad|pubblicità|広告|广告|sponsored(?:\scontent)?
+    |(?:story|article)\scontinues\sbelow.{0,40}|continue\sreading(?:\sbelow)?.{0,40}|scroll\s(?:down\s)?to\scontinue.{0,40}
+    |(?:also\sread|read\salso|read\smore|see\salso|lire\saussi|lesen\ssie\sauch|más\sinformación|читайте\sтакже|related(?:\s\w+)?)\s?[:：].{0,140}
+    |(?:read\snext|up\snext|read\smore|related(?:\s(?:articles?|stories|posts|coverage|topics|content))?|more\son\sthis(?:\sstory)?)
+    |share(?:\s(?:this(?:\s\w+)?|on\s\w+|via\s.{1,20}|article))?|teilen|partager|compartir|tweet|pin\sit|print(?:\sthis)?|e-?mail(?:\sthis)?
+    |follow\s(?:us|me|him|her|them|@?\w+(?:\s\w+)?)\son\s.{2,60}|like\sus\son\s.{2,40}|join\sus\son\s.{2,40}
+    |sign\sup\s(?:for|to|here).{0,140}|subscribe(?:\s(?:to|now|here|for).{0,140})?|get\sour\s.{0,80}newsletter.{0,60}
+    |click\shere\s(?:to|for).{0,100}|leave\sa\s(?:comment|reply)|\d+\scomments?|no\scomments?(?:\syet)?|comments?
+    |view\sgallery|\d+\simages?|view\simage|image\s(?:credit|source|copyright|caption).{0,100}|photo(?:\scredit)?\s?[:：].{0,80}
+    |(?:last\s)?updated\s?[:：]?\s.{0,40}\d{4}.{0,20}|(?:©|\(c\)|copyright)\s.{0,120}|all\srights\sreserved\.?
+    |(?:tags|topics|filed\sunder|categories|category|posted\sin|labels)\s?[:：].{0,140}|\d+\smin(?:ute)?s?\sread
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Whole lines that pages of news put between and behind their paragraphs."""
+_NESTED: Final = etree.XPath(
+    "descendant::*[self::li or self::ul or self::ol]/*[self::ul or self::ol][not(descendant::ul or descendant::ol)]"
+)
+_LIST_DEPTH_MAX: Final = 12
+
+
+def main_tree(root: Element) -> Element:
+    """The main content of a page as a tree of HTML; the page itself stays as it is."""
+    parts = _parts(root)
+    if parts:
+        body = html.Element("body")
+        for part in parts:
+            kept = deepcopy(part)
+            kept.tail = None
+            body.append(kept)
+        return body
+    written = _extracted(root, output_format="html", include_links=True, include_images=True, include_formatting=True)
+    found = page_tree(written).find("body") if written else None
+    return html.Element("body") if found is None else found
+
+
+def main_text(root: Element) -> str:
+    """The text of the main content."""
+    return as_text(main_tree(root)) if _parts(root) else _extracted(root, output_format="txt")
+
+
+def _parts(root: Element) -> list[Element]:
+    """The elements that hold the main content, where their markup says so: a thread's posts, a product's words."""
+    posts = _outermost(_POSTS(root))
+    if len(posts) > 1:
+        return posts
+    if _IS_PRODUCT(root):
+        return [one for one in _outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
+    return []
+
+
+def _outermost(elements: Iterable[Element]) -> list[Element]:
+    chosen = dict.fromkeys(elements)
+    return [one for one in chosen if not any(above in chosen for above in one.iterancestors())]
+
+
+def _extracted(root: Element, **form: Any) -> str:
+    from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
+
+    tree = deepcopy(root)
+    _drop_boxes(tree)
+    _flatten_lists(tree)
+    return extract(tree, include_comments=False, with_metadata=False, **form) or ""
+
+
+def _drop_boxes(tree: Element) -> None:
+    """Take out what names itself a box beside the text, and lines that are of no text."""
+    most = _BOX_SHARE_MAX * letters_in(tree)
+    boxes = (one for one in _NAMED(tree) if _is_box(one))
+    drop([one for one in boxes if letters_in(one) <= most and one.find(".//h1") is None])
+    lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX)
+    drop([one for one in lines if _LINE.fullmatch(" ".join("".join(one.itertext()).split()))])
+
+
+def _flatten_lists(tree: Element) -> None:
+    """Put the items of a list inside of an item behind it: Trafilatura would lose them."""
+    for _ in range(_LIST_DEPTH_MAX):
+        nested = _NESTED(tree)
+        if not nested:
+            break
+        for inner in nested:
+            parent = inner.getparent()
+            before = parent if parent.tag == "li" else inner
+            for one in reversed(inner.findall("li")):
+                before.addnext(one)
+            drop([inner])
+
+
+def _is_box(element: Element) -> bool:
+    return element.get("role") in _BOX_ROLES or bool(_BOX.search(f"{element.get('class', '')} {element.get('id', '')}"))

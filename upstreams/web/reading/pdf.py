@@ -1,0 +1,67 @@
+"""The text of a PDF, page by page, by PDFium."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from upstreams.model.errors import NotFound, UnexpectedBody
+
+PAGES_MAX: Final = 2_000
+LETTERS_MAX: Final = 5_000_000
+_HYPHEN = re.compile(r"(?<=\w)[\ufffe\u00ad]\n?")
+_BLANKS = re.compile(r"[ \t\f\v]+")
+
+
+@dataclass(frozen=True, slots=True)
+class PdfText:
+    """The texts of a PDF's pages, and what it says of itself."""
+
+    pages: list[str]
+    page_count: int
+    title: str | None
+    author: str | None
+
+
+def read_pdf(raw: bytes) -> PdfText:
+    """The text of a PDF.
+
+    Raises:
+        NotFound: it is locked by a password, or has no text.
+        UnexpectedBody: it is none.
+    """
+    import pypdfium2 as pdfium  # noqa: PLC0415 - only those who read PDFs load it
+
+    try:
+        document = pdfium.PdfDocument(raw)
+    except pdfium.PdfiumError as exc:
+        if "password" in str(exc).lower():
+            raise NotFound("The PDF is locked by a password.", reason="login_required") from exc
+        raise UnexpectedBody("a PDF was due, and it cannot be read") from exc
+    try:
+        count = len(document)
+        said = document.get_metadata_dict(skip_empty=True)
+        pages: list[str] = []
+        letters = 0
+        for place in range(min(count, PAGES_MAX)):
+            pages.append(_page_text(document[place]))
+            letters += len(pages[-1])
+            if letters > LETTERS_MAX:
+                break
+    finally:
+        document.close()
+    if not letters:
+        raise NotFound("The PDF has no text, only images.", reason="empty")
+    return PdfText(list(filter(None, pages)), count, said.get("Title"), said.get("Author"))
+
+
+def _page_text(page: object) -> str:
+    reader = page.get_textpage()  # type: ignore[attr-defined]
+    try:
+        text = reader.get_text_bounded()
+    finally:
+        reader.close()
+        page.close()  # type: ignore[attr-defined]
+    text = _HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return "\n".join(_BLANKS.sub(" ", line).strip() for line in text.split("\n")).strip()

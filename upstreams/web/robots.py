@@ -1,0 +1,121 @@
+"""The robots file of a host: whether it lets us read a page, how often, and where its sitemaps are (RFC 9309).
+
+A host without one allows everything; one that fails to give it allows nothing until it does. Files are remembered for
+an hour, by their length together.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from upstreams.content.charset import text_of
+from upstreams.model.errors import NotFound
+from upstreams.model.params import Args
+from upstreams.model.steps import Form, Missing, Wanted
+from upstreams.web.addresses import origin_of_page, page_call
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+AGENT: Final = "sluice"
+"""The name by which a robots file speaks of us."""
+REMEMBERED_S: Final = 3_600.0
+TEXTS_MAX: Final = 4_000_000
+"""Letters of all files that are remembered."""
+FILE_BYTES_MAX: Final = 512 * 1024
+"""Bytes of a file that are read, as many as the standard asks for."""
+DELAY_MAX_S: Final = 30.0
+_SITEMAPS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsFile:
+    """A host's rules for us. `rules` is None where everything is allowed."""
+
+    rules: Protego | None
+    letters: int = 0
+    sitemaps: tuple[str, ...] = ()
+    spacing_s: float = 0.0
+
+    def allows(self, url: str) -> bool:
+        """Whether we may read a page."""
+        return self.rules is None or self.rules.can_fetch(url, AGENT)
+
+
+ALLOWS_ALL: Final = RobotsFile(None)
+
+
+def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
+    """The rules in a robots file; of a page of HTML in its place none."""
+    from protego import Protego  # noqa: PLC0415 - a node starts without it
+
+    text = text_of(raw[:FILE_BYTES_MAX], content_type)
+    if text.lstrip()[:1] == "<":
+        return ALLOWS_ALL
+    rules = Protego.parse(text)
+    delay_s = rules.crawl_delay(AGENT) or 0.0
+    rate = rules.request_rate(AGENT)
+    if rate is not None and rate.requests:
+        delay_s = max(delay_s, rate.seconds / rate.requests)
+    sitemaps = tuple(one for one, _ in zip(rules.sitemaps, range(_SITEMAPS_MAX), strict=False))
+    return RobotsFile(rules, len(text), sitemaps, min(max(delay_s, 0.0), DELAY_MAX_S))
+
+
+_ROBOTS: Final = Form("text/plain, */*;q=0.5", _read_robots)
+
+
+@dataclass(slots=True)
+class RobotsMemory:
+    """The robots files that a node remembers, by their origins; reads change it between two of their calls."""
+
+    _files: OrderedDict[str, tuple[RobotsFile, float]] = field(default_factory=OrderedDict)
+    _letters: int = 0
+
+    def check(self, url: str, args: Args) -> Generator[Wanted, Any, float]:
+        """Return the seconds that the host wants between two calls.
+
+        Raises:
+            NotFound: its robots file forbids the page.
+            UpstreamError, LimitError: it could not be had.
+        """
+        if args.credentials.get("robots") == "ignored":
+            return 0.0
+        found = yield from self.file_of(url, args)
+        if not found.allows(url):
+            raise NotFound(
+                "The robots file of this host forbids to read the page; this node respects it.",
+                reason="robots_disallowed",
+            )
+        return found.spacing_s
+
+    def file_of(self, url: str, args: Args) -> Generator[Wanted, Any, RobotsFile]:
+        """The robots file of a page's host.
+
+        Raises:
+            UpstreamError, LimitError: it could not be had.
+        """
+        origin = origin_of_page(url)
+        known = self._files.get(origin)
+        if known is not None and known[1] > args.now_at:
+            return known[0]
+        answer = yield page_call(f"{origin}/robots.txt", accepts=_ROBOTS, optional=True)
+        if isinstance(answer, Missing):
+            if not isinstance(answer.failure, NotFound):
+                assert answer.failure is not None, "a call that failed says why"
+                raise answer.failure
+            found = ALLOWS_ALL
+        else:
+            found = answer.body
+        self._remember(origin, found, args.now_at + REMEMBERED_S)
+        return found
+
+    def _remember(self, origin: str, found: RobotsFile, until: float) -> None:
+        before = self._files.pop(origin, None)
+        self._letters += found.letters + len(origin) - (0 if before is None else before[0].letters + len(origin))
+        self._files[origin] = found, until
+        while self._letters > TEXTS_MAX:
+            host, (gone, _) = self._files.popitem(last=False)
+            self._letters -= gone.letters + len(host)

@@ -1,0 +1,270 @@
+"""web/scrape: one page of any host, in the formats that its caller wants (decisions 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cssselect import SelectorError
+
+from upstreams.model.archetypes import page
+from upstreams.model.endpoint import PriceRange
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args, Param, Value
+from upstreams.model.steps import Single, Steps, Task
+from upstreams.web.addresses import URL_MAX, PageParam
+from upstreams.web.robots import RobotsMemory
+from upstreams.web.visiting import Visited, visit
+
+PRICE: Final = PriceRange(
+    1,
+    5,
+    "1 for a page; 5 where pdf_parse=true reads a PDF. With it a page that is none costs 1 all the same.",
+    lambda values: (5, 5) if values.get("pdf_parse") else (1, 1),
+)
+READ_PAGE: Final = "upstreams.web.reading.document:read_document"
+FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text")
+_NO_FORMATS: Final = {
+    "screenshot": "a picture of the page",
+    "summary": "a language model",
+}
+_SELECTORS_MAX: Final = 50
+
+SAMPLE: Final[Mapping[str, Any]] = {
+    "source_type": "html",
+    "text": None,
+    "markdown": "# Example Domain\n\nThis domain is for use in documentation examples without needing permission.",
+    "html": None,
+    "raw_html": None,
+    "links": None,
+    "page_count": None,
+    "metadata": {"title": "Example Domain", "language": "en"},
+}
+"""A reading of the example's page, shortened."""
+URL: Final = PageParam(
+    "url",
+    "The address of the page, under http or https, on any public host.",
+    "https://example.com/",
+    type="url",
+    required=True,
+    length_max=URL_MAX,
+)
+TIMEOUT: Final = Param(
+    "timeout",
+    "Milliseconds for all of it.",
+    "10000",
+    type="integer",
+    default=30_000,
+    minimum=1,
+    maximum=30_000,
+)
+MAX_AGE: Final = Param(
+    "max_age",
+    "Milliseconds: a stored answer that is older is fetched anew, with 0 any; none is stored for over 30 minutes.",
+    "600000",
+    type="integer",
+    minimum=0,
+    maximum=172_800_000,
+)
+ONLY_MAIN: Final = Param(
+    "only_main_content",
+    "Whether menus, banners, comments and footers are left out of markdown, html and text.",
+    "true",
+    type="boolean",
+    default=True,
+)
+PARAMS: Final = (
+    URL,
+    Param(
+        "formats",
+        f"The formats to have, with commas between them: {', '.join(FORMATS)}.",
+        "markdown,links",
+        default="markdown",
+    ),
+    ONLY_MAIN,
+    Param(
+        "include_tags",
+        "CSS selectors with commas between them: only what they match is read, whatever only_main_content says.",
+        "article,.post",
+    ),
+    Param("exclude_tags", "CSS selectors with commas between them: what they match is left out.", "nav,.ads"),
+    MAX_AGE,
+    TIMEOUT,
+    Param(
+        "pdf_parse",
+        "Whether to read the text of a PDF; then the price is 5.",
+        "false",
+        type="boolean",
+        default=False,
+    ),
+    Param(
+        "block_ads", "Whether to leave out what is marked as an advertisement.", "true", type="boolean", default=True
+    ),
+    Param(
+        "remove_base64_images",
+        "Whether to leave out images that stand in the page as data.",
+        "true",
+        type="boolean",
+        default=True,
+    ),
+    Param(
+        "wait_for",
+        "Milliseconds to wait for the page's JavaScript; above 0 it needs a browser.",
+        "0",
+        type="integer",
+        default=0,
+        minimum=0,
+        maximum=30_000,
+    ),
+    Param("mobile", "Whether to be a telephone; needs a browser.", "false", type="boolean", default=False),
+    Param(
+        "screenshot_full_page",
+        "Whether a screenshot shows the whole page; needs a browser.",
+        "false",
+        type="boolean",
+        default=False,
+    ),
+    Param(
+        "location_country",
+        "The country to read it from, by its two letters; needs a proxy there.",
+        "de",
+        length_max=2,
+        fold=True,
+        pattern="[a-z]{2}",
+        problem="must be the two letters of a country, such as de",
+    ),
+    Param(
+        "proxy",
+        "How it is read: basic and auto are this node's own address; enhanced needs a paid proxy.",
+        "basic",
+        default="basic",
+        choices=("basic", "auto", "enhanced"),
+    ),
+)
+
+
+def scrape(robots: RobotsMemory, args: Args) -> Steps:
+    """One page."""
+    wanted = wanted_of(args.values)
+    visited = yield from visit(args.text("url"), args, robots)
+    done = yield Task(READ_PAGE, document_args(args.text("url"), visited, wanted), SAMPLE)
+    record = page_record(args, visited, done.body, keeps_metadata="metadata" in wanted["formats"])
+    return Single(record, credits_used=5 if done.body["source_type"] == "pdf" else 1)
+
+
+def document_args(url: str, visited: Visited, wanted: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments of the task that reads a page."""
+    return visited.answer.raw, visited.content_type, url, visited.url, wanted
+
+
+def wanted_of(values: Mapping[str, Value]) -> dict[str, Any]:
+    """The formats and parts that a request wants.
+
+    Raises:
+        InvalidArgument: there is no such format or selector, or this node lacks the means.
+    """
+    _check_means(values)
+    formats = _formats(str(values.get("formats", "markdown")))
+    return {
+        "formats": formats,
+        "only_main_content": bool(values.get("only_main_content", True)),
+        "include_tags": _selectors("include_tags", values),
+        "exclude_tags": _selectors("exclude_tags", values),
+        "block_ads": bool(values.get("block_ads", True)),
+        "remove_base64_images": bool(values.get("remove_base64_images", True)),
+        "pdf_parse": bool(values.get("pdf_parse", False)),
+    }
+
+
+def _check_means(values: Mapping[str, Value]) -> None:
+    """Refuse by name what needs a browser or a proxy, which this node does not have."""
+    for name in ("wait_for", "mobile", "screenshot_full_page"):
+        if values.get(name):
+            raise _lacks(name, "needs a browser, which this node does not have")
+    if "location_country" in values:
+        raise _lacks("location_country", "needs a proxy in that country, which this node does not have")
+    if values.get("proxy") == "enhanced":
+        raise _lacks("proxy", "can be basic or auto: this node has no enhanced proxy")
+
+
+def _lacks(param: str, problem: str) -> InvalidArgument:
+    return InvalidArgument(param, problem, reason="capability_missing")
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name in _NO_FORMATS:
+            raise _lacks("formats", f"cannot have {name}: it needs {_NO_FORMATS[name]}, which this node does not make")
+        if name not in FORMATS:
+            raise InvalidArgument("formats", f"must be of {', '.join(FORMATS)}; {name[:40]} is none of them")
+    return names
+
+
+def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The selectors of a parameter, each of which can be read."""
+    from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - few requests have some
+
+    text = values.get(name)
+    if not isinstance(text, str):
+        return ()
+    found = _parted(text)
+    if len(found) > _SELECTORS_MAX:
+        raise InvalidArgument(name, f"may have {_SELECTORS_MAX} selectors")
+    for css in found:
+        try:
+            selector(css)
+        except (SelectorError, ValueError) as exc:
+            raise InvalidArgument(name, f"has {css[:60]}, which is no CSS selector: {exc}") from exc
+    return found
+
+
+def _parted(text: str) -> tuple[str, ...]:
+    """The selectors between commas; a comma in brackets or quotes parts none."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        if letter == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return tuple(filter(None, map(str.strip, parts)))
+
+
+def page_record(
+    args: Args, visited: Visited, read: Mapping[str, Any], *, keeps_metadata: bool = True
+) -> dict[str, Any]:
+    """The record of a page that was read."""
+    metadata = read["metadata"] if keeps_metadata else {}
+    return page(
+        url=args.text("url"),
+        final_url=visited.url,
+        status_code=visited.answer.status,
+        fetched_at=instant_text(args.now_at),
+        text=read["text"],
+        markdown=read["markdown"],
+        html=read["html"],
+        raw_html=read["raw_html"],
+        links=read["links"],
+        source_type=read["source_type"],
+        page_count=read["page_count"],
+        **{name: metadata.get(name) for name in METADATA},
+    )
+
+
+METADATA: Final = (
+    "title", "description", "language", "published_at", "author", "site_name", "image_url", "canonical_url",
+)  # fmt: skip
+
+
+def instant_text(at: float) -> str:
+    """An instant as ISO 8601."""
+    return datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,81 @@
+"""Visits to pages: robots first, then the page, and each redirect as a visit of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Form, Wanted
+from upstreams.web.addresses import led_to, page_call
+from upstreams.web.reading.walls import wall_of_answer
+from upstreams.web.robots import RobotsMemory
+
+REDIRECTS_MAX: Final = 10
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_COOKIES_MAX: Final = 30
+_COOKIE = re.compile(r"(?:^|, )([^=;,\s]{1,100})=([^;,\s]{0,4000})(?=;|,|$)")
+
+
+def _as_bytes(raw: bytes, content_type: str) -> None:
+    """Nothing is read of a page here: a worker does that."""
+
+
+PAGE: Final = Form(
+    "text/html,application/xhtml+xml,application/xml;q=0.9,application/pdf;q=0.9,*/*;q=0.5", _as_bytes, follows=False
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """A page as it came: the address at the end of all redirects, and the answer there."""
+
+    url: str
+    answer: Answer
+
+    @property
+    def content_type(self) -> str:
+        """The type that its host says it has."""
+        return self.answer.headers.get("content-type", "")
+
+
+def visit(url: str, args: Args, robots: RobotsMemory) -> Generator[Wanted, Any, Visited]:
+    """The page at an address in its one spelling.
+
+    Raises:
+        NotFound: robots may not read it, or it leads round in a circle.
+        UpstreamFailed: it leads to an address that is not called.
+    """
+    cookies: dict[str, str] = {}
+    for _ in range(REDIRECTS_MAX + 1):
+        spacing_s = yield from robots.check(url, args)
+        call = page_call(url, accepts=PAGE, spacing_s=spacing_s)
+        if cookies:
+            call = replace(call, headers=(("cookie", "; ".join(f"{name}={value}" for name, value in cookies.items())),))
+        answer = yield call
+        location = answer.headers.get("location")
+        if answer.status not in _REDIRECTS or not location:
+            return Visited(url, answer)
+        following = led_to(url, location)
+        if following is None:
+            raise UpstreamFailed(answer.source, "redirects to an address that is not public or cannot be called")
+        if urlsplit(following).netloc != urlsplit(url).netloc:
+            cookies = {}
+        else:
+            cookies |= dict(_COOKIE.findall(answer.headers.get("set-cookie", ""))[:_COOKIES_MAX])
+        url = following
+    raise NotFound(f"The page redirects more than {REDIRECTS_MAX} times.", reason="redirect_loop")
+
+
+def judge_page(answer: Answer) -> UpstreamError | None:
+    """The meaning of an error status: a wall, or that there is no page; of 429 and 5xx that it failed."""
+    text = answer.body if isinstance(answer.body, str) else ""
+    if (reason := wall_of_answer(answer.status, answer.headers, text)) is not None:
+        return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)
+    if answer.status in (408, 425, 429) or answer.status >= 500:
+        return None
+    return NotFound(f"The page's host answers with status {answer.status}.", by_status=True)

@@ -1,0 +1,149 @@
+"""Worker processes for work that takes long: reading a page of megabytes holds up nobody else, and can be ended.
+
+Processes rather than threads, measured (docs/web-pages.md): this work is mostly Python, so that a thread of it takes the
+loop's own time, and nobody can end a thread, nor bound its memory, when a page was made to take for ever. A process is
+started when it is first needed, works with low priority, and is replaced after some hundred tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import trio
+
+from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamFailed, unreadable
+from upstreams.model.steps import Answer, Task
+from upstreams.workers.process import LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROCESSES_MAX: Final = 2
+TASKS_EACH: Final = 300
+RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
+_READ_BYTES: Final = 256 * 1024
+_COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One process; whoever has it may write to it."""
+
+    process: subprocess.Popen[bytes]
+    into: trio.lowlevel.FdStream
+    out_of: trio.lowlevel.FdStream
+    tasks: int = 0
+
+    def kill(self) -> None:
+        """Send it no more, and end it."""
+        self.process.kill()
+        for end in (self.into, self.out_of):
+            end.close()
+
+
+class ProcessPool:
+    """The worker processes of a node, at most so many at a time; the others wait in order."""
+
+    def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
+        self._turn = trio.CapacityLimiter(max(1, min(processes_max, os.cpu_count() or 1)))
+        self._idle: list[_Worker] = []
+        self.started_total = 0
+
+    async def run(self, task: Task, deadline_at: float, *, source: str) -> Answer:
+        """The result of a task, as an answer's body, by `deadline_at` on Trio's clock; what takes longer is ended.
+
+        Raises:
+            NotFound: the task found nothing.
+            UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
+        """
+        with trio.move_on_at(deadline_at):
+            async with self._turn:
+                return Answer(200, {}, await self._run(task, source), source)
+        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
+
+    def close(self) -> None:
+        """End every process that has nothing to do."""
+        while self._idle:
+            worker = self._idle.pop()
+            worker.kill()
+            worker.process.wait()
+
+    async def _run(self, task: Task, source: str) -> Any:
+        worker = self._idle.pop() if self._idle else await self._start()
+        with self._ended_unless_answered(worker):
+            try:
+                reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
+            except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
+                raise UpstreamFailed(source, "its answer takes more than may be had to read it") from exc
+        kind, *told = msgspec.msgpack.decode(reply)
+        if kind == "done":
+            return told[0]
+        if kind == "not_found":
+            raise NotFound(told[0], reason=told[1])
+        raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
+
+    @contextmanager
+    def _ended_unless_answered(self, worker: _Worker) -> Iterator[None]:
+        """Take the process back when the block ends well and it is not worn out; else end it."""
+        try:
+            yield
+        except BaseException:
+            _end(worker)
+            raise
+        worker.tasks += 1
+        if worker.tasks < TASKS_EACH:
+            self._idle.append(worker)
+        else:
+            _end(worker)
+
+    async def _start(self) -> _Worker:
+        self.started_total += 1
+        process = await trio.to_thread.run_sync(_started)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        into, out_of = (trio.lowlevel.FdStream(os.dup(pipe.fileno())) for pipe in (process.stdin, process.stdout))
+        process.stdin.close()
+        process.stdout.close()
+        return _Worker(process, into, out_of)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - this program itself
+        _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+
+async def _exchange(worker: _Worker, request: bytes) -> bytes:
+    """Send one request, and return its reply.
+
+    Raises:
+        EOFError: the process ended, or says more than any result has.
+    """
+    await worker.into.send_all(LENGTH.pack(len(request)) + request)
+    reply = bytearray()
+    length = None
+    while length is None or len(reply) < length:
+        piece = await worker.out_of.receive_some(_READ_BYTES)
+        reply += piece
+        if length is None and len(reply) >= LENGTH.size:
+            (length,) = LENGTH.unpack(reply[: LENGTH.size])
+            del reply[: LENGTH.size]
+        if not piece or (length or 0) > RESULT_BYTES_MAX:
+            raise EOFError
+    return bytes(reply)
+
+
+def _end(worker: _Worker) -> None:
+    """End a process for certain; a thread waits until nothing of it is left, which takes long where that was much."""
+    worker.kill()
+    trio.lowlevel.spawn_system_task(_reap, worker.process)
+
+
+async def _reap(process: subprocess.Popen[bytes]) -> None:
+    await trio.to_thread.run_sync(process.wait)

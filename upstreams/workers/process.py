@@ -1,0 +1,73 @@
+"""The worker process: reads tasks from its input, and answers each on its output, until its input ends.
+
+A message is its length in four bytes and MessagePack behind it: `(function, args)` comes; `("done", value)`,
+`("not_found", message, reason)`, `("unexpected", message)` or `("failed", message)` goes. Nothing of a page is pickled:
+a process that reads hostile pages is not believed either.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import resource
+import sys
+import warnings
+from contextlib import suppress
+from importlib import import_module
+from struct import Struct
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from upstreams.model.errors import NotFound, UnexpectedBody
+
+LENGTH: Final = Struct(">I")
+MEMORY_BYTES_MAX: Final = 3 * 1024**3
+"""The most of its addresses: a page that needs more ends its process."""
+_NICE: Final = 10
+
+
+def main() -> None:
+    """Work until nobody has anything more to do."""
+    _live_modestly()
+    sink, source = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
+    os.dup2(2, 1)  # whatever a library prints is no reply
+    while (request := _read(source)) is not None:
+        reply = msgspec.msgpack.encode(answer(request))
+        sink.write(LENGTH.pack(len(reply)) + reply)
+        sink.flush()
+        gc.collect(0)
+
+
+def answer(request: bytes) -> tuple[Any, ...]:
+    """The reply to a request, whatever comes of it."""
+    function, args = msgspec.msgpack.decode(request)
+    module, _, name = function.partition(":")
+    work = getattr(import_module(module), name)
+    try:
+        return "done", work(*args)
+    except NotFound as exc:
+        return "not_found", str(exc), exc.reason
+    except UnexpectedBody as exc:
+        return "unexpected", str(exc)
+    except Exception as exc:  # noqa: BLE001 - a library that stumbles over a page must not end the process
+        return "failed", f"{type(exc).__name__}: {exc}"[:300]
+
+
+def _live_modestly() -> None:
+    """Let everybody else go first, and bound the memory."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    with suppress(OSError):
+        os.nice(_NICE)
+    with suppress(OSError, ValueError):  # macOS bounds no addresses
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+
+
+def _read(source: BinaryIO) -> bytes | None:
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    return source.read(length)
