@@ -1,6 +1,6 @@
 """Worker processes for work that takes long: reading a page of megabytes holds up nobody else, and can be ended.
 
-Processes rather than threads, measured (docs/web-pages.md): this work is mostly Python, so that a thread of it takes the
+Processes rather than threads, measured (docs/web-pages.md): this work is mostly Python, so that a thread takes the
 loop's own time, and nobody can end a thread, nor bound its memory, when a page was made to take for ever. A process is
 started when it is first needed, works with low priority, and is replaced after some hundred tasks.
 """
