@@ -240,7 +240,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
     ConcurrencyReached: _concurrency,
     InvalidArgument: _argument,
-    InvalidCursor: lambda exc: InvalidParam("cursor", f"cannot be used: cursor {exc.problem}"),
+    InvalidCursor: lambda exc: InvalidParam("cursor", f"cannot be used: it {exc.problem}"),
     NotFound: _not_found,
     PartUnavailable: lambda exc: Refused("SERVICE_UNAVAILABLE", f"A part of it cannot be called here: {exc}."),
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),

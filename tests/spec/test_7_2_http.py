@@ -51,6 +51,7 @@ SENT = {
     "the same on no path": Sent("ENDPOINT_NOT_FOUND", 404, ("BREW /v1/nowhere HTTP/1.1",)),
     "a proxy's method": Sent("NOT_IMPLEMENTED", 501, ("CONNECT a.example:443 HTTP/1.1",)),
     "a method in lower case": wrong("request", f"get {PROFILE} HTTP/1.1"),
+    "letters that are not percent-encoded": wrong("request", "GET /v1/github/profile?handle=\u00fc HTTP/1.1"),
     "a long target": Sent("URI_TOO_LONG", 414, (f"GET /v1/github/profile?handle={'a' * 17_000} HTTP/1.1",)),
     "many headers": Sent("HEADERS_TOO_LARGE", 431, (GET, *[f"x-{number}: a" for number in range(101)])),
     "another expectation": Sent("EXPECTATION_FAILED", 417, (GET, "expect: 200-ok")),

@@ -26,6 +26,7 @@ _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.
 _PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
 _METHOD = re.compile(rb"([A-Z][A-Z-]{0,39}) /")
 _PART_OF_METHOD = re.compile(rb"[A-Z][A-Z-]{0,39} ?")
+_RAW_TARGET = "The request target holds a character that must be percent-encoded there, as %C3%BC stands for \u00fc."
 _VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
 
 
@@ -191,6 +192,8 @@ class RequestHeadReader:
             self._check_sizes()
             if "Invalid HTTP version" in str(exc):
                 raise RequestRefused(505, _VERSIONS) from exc
+            if "Invalid char in url" in str(exc):
+                raise RequestRefused(400, _RAW_TARGET) from exc
             raise RequestRefused(400, "The request is malformed.") from exc
         return False
 

@@ -116,7 +116,10 @@ def _op(param: str, sent: object) -> Op:
         return cast(Op, sent)
     what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
     meant = nearest(sent.lower(), OPS) if isinstance(sent, str) else None
-    raise RulesInvalid(f"{param}.op", f"is {what}", f"Send one of {', '.join(OPS)}.", did_you_mean=meant)
+    wanted = ", ".join(OPS)
+    raise RulesInvalid(
+        f"{param}.op", f"must be one of {wanted}, not {what}", f"Send one of {wanted}.", did_you_mean=meant
+    )
 
 
 def _value(param: str, op: Op, sent: object) -> Number | None:

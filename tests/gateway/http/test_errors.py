@@ -98,7 +98,7 @@ ROWS = {
     ),
     "a value of no use": Row(InvalidArgument("url", "leads elsewhere"), "INVALID_REQUEST", "url leads", wrong("url")),
     "a cursor of another list": Row(
-        InvalidCursor("was changed"), "INVALID_REQUEST", "cursor cannot be used: cursor was changed", wrong("cursor")
+        InvalidCursor("was changed"), "INVALID_REQUEST", "cursor cannot be used: it was changed", wrong("cursor")
     ),
     "no such thing": Row(NotFound("There is none."), "RESOURCE_NOT_FOUND", "There is none."),
     "no such account": Row(
