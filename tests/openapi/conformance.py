@@ -97,8 +97,8 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
 
     `limit` has no maximum: a larger one is no fault, but counts as the maximum. Only what an operation needs has an
     example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist. An
-    empty parameter counts as not sent, which the document says in words alone. And `default` is the statuses that it
-    stands for, since it would allow any.
+    empty parameter, as which null is sent, counts as not sent, which the document says in words alone. And `default` is
+    the statuses that it stands for, since it would allow any.
     """
     anywhere = {CODES[name].status for name in document["components"]["responses"]["AnyError"]["x-error-codes"]}
     for operation in operations(document):
@@ -113,7 +113,7 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
                 parameter.pop("example", None)
                 parameter["schema"].pop("examples", None)
             if parameter["in"] == "query" and not parameter.get("required"):
-                parameter["allowEmptyValue"] = True
+                parameter["schema"] = {"anyOf": [parameter["schema"], {"enum": ["", None]}]}
     return document
 
 
