@@ -117,7 +117,7 @@ class Library:
     def _platforms(self) -> Iterator[DocPage]:
         for slug, site in self.reference.catalog.sites.items():
             listed = [one for one in self.reference.operations if one.platform == slug]
-            summary = f"{len(listed)} endpoints of {site.platform.title}."
+            summary = f"{len(listed)} endpoint{'s' * (len(listed) != 1)} of {site.platform.title}."
             make = partial(platform_markdown, site, listed)
             yield DocPage(f"/docs/{slug}", site.platform.title, summary, "platforms", make, platform=slug)
 
