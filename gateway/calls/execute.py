@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -20,6 +21,7 @@ from billing.charges.charges import Charges
 from billing.charges.refunds import NOTHING_USED, pages_held
 from gateway.calls.idempotency import Claims
 from gateway.calls.lookup import Lookup
+from gateway.calls.parts import KeyParts, SharedParts
 from gateway.calls.planning import Quote, above_max, quote
 from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
 from gateway.calls.reservations import SETTLE_S, Reservations, charge_request
@@ -115,6 +117,8 @@ class BilledCalls:
         self.refusal: str | None = None
         """Says why nothing that costs is begun now; None: it is."""
         self._lookup = Lookup(balances, claims, cache, shared)
+        put = cache.put if shared is None else shared.put
+        self._parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())
         self.would_hit = self._lookup.would_hit
 
     def change(self, *, timeout_s: float) -> None:
@@ -216,6 +220,7 @@ class BilledCalls:
                 deadline_at,
                 go_on=request.go_on,
                 stopping=self._stopping,
+                parts=self._parts_of(request),
                 on_leg=request.on_leg,
             )
             if fetched.body_bytes <= LONG_BYTES:
@@ -239,6 +244,12 @@ class BilledCalls:
             self.reservations.settle_nowait(charge)
             return result
         return await self._settle(request, charge, result)
+
+    def _parts_of(self, request: CallRequest) -> KeyParts | None:
+        """The reader of a composite's parts; None for an endpoint that has none."""
+        if not request.listing.endpoint.archetype.has_legs:
+            return None
+        return self._parts.of_key(request.key.id, refresh=request.refresh)
 
     def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
         """The shaped answer, how much it used of the charge, and its encoded fragment."""

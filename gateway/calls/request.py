@@ -94,6 +94,11 @@ def cache_key(listing: Listing, values: Mapping[str, Value]) -> bytes:
     return bound if cursor is None else b"%b#%b" % (bound, str(cursor).encode())
 
 
+def page_key(key: bytes) -> bytes:
+    """The cache's key of one page of a list that is walked for direct calls."""
+    return b"page " + key
+
+
 def claim_of(request: CallRequest, key: str) -> Claim:
     """The claim of an idempotency key: the account's, for this endpoint with these parameters and no body."""
     place, digest = _fingerprinted(request.listing.path, request.cache_key)

@@ -25,8 +25,8 @@ OnLeg = Callable[[Leg, Part], Awaitable[None]]
 class PartReader(Protocol):
     """Reads the parts of composites where that is more than a fetch: from a cache, or with others who want the same."""
 
-    def read(self, planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
-        """As `fetch`."""
+    def read(self, planned: Plan, args: Args, deadline_at: float) -> Awaitable[Fetched]:
+        """As `fetch`; `args` are the part's own, as they were before its plan."""
         ...
 
 
@@ -91,7 +91,8 @@ async def answer_part(
         there, endpoint, args = _of(part, site, composite.args)
         planned = planning(there, endpoint, args)
         planned.conduct, source = conduct.of_parts, there.source_name(getattr(planned.first, "source", ""))
-        answer = await (fetch if conduct.parts is None else conduct.parts.read)(planned, end_at)
+        reading = fetch(planned, end_at) if conduct.parts is None else conduct.parts.read(planned, args, end_at)
+        answer = await reading
     except (UpstreamError, LimitError) as failure:
         if not part.optional:
             if isinstance(failure, InvalidArgument):

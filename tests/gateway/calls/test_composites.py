@@ -1,0 +1,312 @@
+"""Composites: legs with their own fates, one charge that follows from them, a stream that tells each (decisions 14)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.calls.pricing import cost_of
+from gateway.calls.request import CallRequest, cache_key
+from gateway.http.params import declared_by
+from tests.fakes.calling import Answered
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.patient_clock import BRISKLY
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from upstreams.model.steps import CACHE
+
+HOSTS: Mapping[str, str] = {
+    "discourse": "meta.discourse.org",
+    "github": "api.github.com",
+    "lemmy": "lemmy.world",
+    "mastodon": "mastodon.social",
+}
+SLUGS = ",".join(HOSTS)
+FATES: Mapping[str, Told | None] = {
+    "ok": None,
+    "gone": told({"error": "x"}, 404),
+    "broken": told({"error": "x"}, 500),
+    "cut": Told(200, b'{"x": 1}' * 9, ending="cut"),
+    "slow": Told(delay_s=30.0),
+}
+STATUSES: Mapping[str, tuple[str, ...]] = {
+    "ok": ("ok",),
+    "gone": ("not_found",),
+    "slow": ("deferred",),
+}
+"""The status of a leg by its fate; else it has failed."""
+CALLS: Mapping[str, tuple[str, int]] = {
+    "creator-card": (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada{{}}", 5),
+    "handle-audit": (f"/v1/prism/handle-audit?platforms={SLUGS}&handle=ada{{}}", 5),
+    "voice": ("/v1/prism/voice?platforms=discourse,lemmy,mastodon&handle=ada{}", 5),
+    "everywhere": (f"/v1/search/everywhere?platforms={SLUGS}&query=trio{{}}", 20),
+}
+"""Requests over these hosts by their endpoints, with their fixed prices."""
+
+
+@asynccontextmanager
+async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
+    limits = {"requests_per_minute": 1_000_000}
+    async with open_test_node(
+        folder,
+        upstreams={"defaults": {"retries": 0}},
+        server={"request_timeout_s": 2},
+        breaker={"failures": 10_000},
+        limits=limits,
+    ) as node:
+        yield node
+
+
+def fated(fates: Mapping[str, str]) -> Any:
+    """A script in which each platform's host has its fate."""
+    by_host = {HOSTS[slug]: FATES[fate] for slug, fate in fates.items()}
+    return lambda asked: by_host.get(asked.partition("/")[0])
+
+
+async def assert_billed(node: OpenNode, answer: Answered) -> list[dict[str, Any]]:
+    """The ledger has charged what the answer says, the rest of what was taken is back, and the legs add up to it."""
+    body = answer.json
+    entries = await node.entries(body["request_id"])
+    taken = -sum(one["amount"] for one in entries if one["type"] == "deduction")
+    refunded = sum(one["amount"] for one in entries if one["type"] == "refund")
+    assert taken - refunded == body["credits_used"] == await node.net(body["request_id"])
+    assert (await node.money())[1] == 0, "nothing is held"
+    if answer.status != 200:
+        assert body["credits_used"] == 0
+        return []
+    legs: list[dict[str, Any]] = body["data"]["legs"]
+    assert sum(leg["credits_used"] for leg in legs) == body["credits_used"]
+    assert all(leg["credits_used"] == 0 for leg in legs if leg["status"] != "ok" or leg["source"] == CACHE)
+    return legs
+
+
+def due(price: int, statuses: list[str]) -> int:
+    """The price by decisions 14, of the statuses of all legs."""
+    counted = [one for one in statuses if one != "unsupported"]
+    answered = sum(one in ("ok", "not_found") for one in counted)
+    return price if 2 * answered >= len(counted) else price - price // 2
+
+
+def _mixes() -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+
+    @settings(max_examples=14, deadline=None)
+    @given(st.tuples(*(st.sampled_from(sorted(FATES)) for _ in HOSTS)))
+    def gather(fates: tuple[str, ...]) -> None:
+        found.append(dict(zip(HOSTS, fates, strict=True)))
+
+    gather()
+    return found
+
+
+@BRISKLY
+@pytest.mark.parametrize("name", CALLS)
+async def test_whatever_becomes_of_its_legs_a_composite_conserves_its_credits(name: str, tmp_path: Path) -> None:
+    """Goal: actual + refunded = reserved, and the legs add up to it. Method: any mix of fates of four hosts."""
+    target, price = CALLS[name]
+    async with open_hurried(tmp_path) as node:
+        for round_, fates in enumerate(_mixes()):
+            node.upstream.script = fated(fates)
+            answer = await node.get(target.format(round_))
+            legs = await assert_billed(node, answer)
+            statuses = [leg["status"] for leg in legs]
+            if answer.status != 200:
+                assert all(fate != "ok" or slug not in target for slug, fate in fates.items()), "nothing came"
+                continue
+            for leg in legs:
+                fate = fates[leg["endpoint"].partition("/")[0]]
+                assert leg["status"] in STATUSES.get(fate, ("failed",)), fates
+            counted = [one for one in statuses if one != "unsupported"]
+            answered = sum(one in ("ok", "not_found") for one in counted)
+            assert answer.json["data"]["coverage"] == answered / len(counted)
+            assert answer.json["data"]["partial_failure"] is (answered < len(counted))
+            assert answer.json["credits_used"] == due(price, statuses), fates
+        await node.assert_sound()
+
+
+async def test_where_no_leg_came_the_failure_that_tells_most_is_the_answer_and_free(tmp_path: Path) -> None:
+    async with open_hurried(tmp_path) as node:
+        for fates, status in (
+            (("gone", "gone", "gone", "gone"), 404),
+            (("gone", "broken", "gone", "gone"), 502),
+            (("broken", "slow", "broken", "gone"), 502),
+        ):
+            node.upstream.script = fated(dict(zip(HOSTS, fates, strict=True)))
+            answer = await node.get(CALLS["creator-card"][0].format("x"))
+            assert (answer.status, answer.json["credits_used"]) == (status, 0), fates
+        await node.assert_sound()
+
+
+async def test_a_leg_that_is_cached_costs_nothing_and_says_so_and_serves_direct_calls(tmp_path: Path) -> None:
+    """Goal: parts and direct calls share the cache, in both directions, pages by their cursor too."""
+    async with open_hurried(tmp_path) as node:
+        assert (await node.get("/v1/mastodon/profile?handle=ada")).json["credits_used"] == 1
+        answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon")
+        legs = await assert_billed(node, answer)
+        assert [(leg["source"] == CACHE, leg["credits_used"]) for leg in legs] == [(False, 5), (True, 0)]
+        direct = await node.get("/v1/lemmy/profile?handle=ada")
+        assert (direct.headers["x-cache"], direct.json["credits_used"]) == ("HIT", 0)
+        assert direct.json["data"]["author"] == answer.json["data"]["cards"]["lemmy"]
+        made = len(node.upstream.requests)
+        again = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon&include=totals")
+        legs = await assert_billed(node, again)
+        assert {leg["source"] for leg in legs} == {CACHE}
+        assert (again.json["credits_used"], len(node.upstream.requests)) == (0, made)
+        voice = (await node.get("/v1/prism/voice?handle=ada&platforms=mastodon")).json["data"]
+        page = await node.get("/v1/mastodon/profile/posts?handle=ada&limit=25")
+        assert page.headers["x-cache"] == "HIT"
+        assert page.json["data"]["items"] == sorted(
+            voice["posts_by_platform"]["mastodon"], key=page.json["data"]["items"].index
+        )
+        cursor = page.json["pagination"]["next_cursor"]
+        older = await node.get(f"/v1/mastodon/profile/posts?handle=ada&limit=25&cursor={cursor}")
+        assert older.headers["x-cache"] == "MISS"
+        heard = await node.get(f"/v1/prism/voice?handle=ada&platforms=mastodon&cursor={voice['next_cursor']}")
+        assert [leg["source"] for leg in heard.json["data"]["legs"]] == [CACHE]
+        fresh = await node.get(
+            "/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon", headers={"cache-control": "no-cache"}
+        )
+        assert CACHE not in {leg["source"] for leg in await assert_billed(node, fresh)}
+        assert fresh.json["credits_used"] == 5
+        await node.assert_sound()
+
+
+async def test_parts_follow_a_call_that_is_under_way_and_no_key_has_more_than_fifty_at_a_time(tmp_path: Path) -> None:
+    """Goal: one upstream call for the same, and a bound for all. Method: 30 cards of other names, held upstream."""
+    async with open_test_node(tmp_path, limits={"requests_per_minute": 1_000_000}) as node:
+        running = 0
+        most = 0
+
+        def script(asked: str) -> Told | None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            return None
+
+        node.upstream.script = script
+        with node.upstream.holding():
+            async with trio.open_nursery() as nursery:
+                for number in range(30):
+                    nursery.start_soon(node.get, f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada{number}")
+                nursery.start_soon(node.get, "/v1/mastodon/profile?handle=ada7")
+                await until(lambda: len(node.upstream.requests) >= 50)
+                await trio.sleep(0.2)
+                assert len(node.upstream.requests) in (50, 51), "the direct call follows, or leads"
+                node.upstream.hold_no_more()
+        asked = [one for one in node.upstream.requests if "ada7" in one]
+        assert len(asked) == len(set(asked)), "nobody asked twice for the same"
+        await node.assert_sound()
+
+
+def events_in(text: bytes) -> list[tuple[str, Any]]:
+    """The events of a stream: their names and data."""
+    found = []
+    for block in text.decode().strip().split("\n\n"):
+        name, data = block.split("\n", 1)
+        found.append((name.removeprefix("event: "), orjson.loads(data.removeprefix("data: "))))
+    return found
+
+
+async def test_a_stream_tells_each_leg_with_its_data_as_it_settles_and_then_the_answer(tmp_path: Path) -> None:
+    """Goal: the first source is told within 50 ms of its answer, while another has not answered yet."""
+    async with open_hurried(tmp_path) as node:
+        node.upstream.script = fated({"lemmy": "slow"})
+        request = node.client.build_request(
+            "GET",
+            f"{node.url}/v1/search/everywhere?query=trio&platforms=lemmy,mastodon",
+            headers={"x-api-key": node.key, "accept": "text/event-stream"},
+        )
+        began, pieces, first_s = trio.current_time(), [], 0.0
+        answer = await node.client.send(request, stream=True)
+        async for piece in answer.aiter_raw():
+            if not pieces:
+                first_s = trio.current_time() - began
+            pieces.append(piece)
+        events = events_in(b"".join(pieces))
+        assert [name for name, _ in events] == ["leg", "leg", "result"]
+        first, last, result = (data for _, data in events)
+        assert first["leg"]["endpoint"] == "mastodon/search"
+        assert first_s * 1000 < first["leg"]["latency_ms"] + 500, "it did not wait for the other"
+        assert first["data"]["items"] == result["data"]["items_by_source"]["mastodon"]
+        assert (last["leg"]["status"], last["data"]) == ("deferred", None)
+        assert [leg["status"] for leg in result["data"]["legs"]] == ["deferred", "ok"]
+        assert (result["credits_used"], result["data"]["coverage"]) == (20, 0.5)
+        await node.assert_sound()
+
+
+async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_settled(tmp_path: Path) -> None:
+    async with open_hurried(tmp_path) as node:
+        before = (await node.money())[0]
+        node.upstream.script = fated({"lemmy": "slow"})
+        address = urlsplit(node.url)
+        stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
+        async with stream:
+            path = "/v1/search/everywhere?query=trio&platforms=lemmy,mastodon"
+            head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
+            await stream.send_all(head.encode())
+            with trio.fail_after(30):
+                while b"event: leg" not in await stream.receive_some():
+                    pass
+        with trio.fail_after(60):
+            while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
+                await trio.sleep(0.01)
+        assert await node.money() == (before - 20, 0), "half of its legs came, and were paid for"
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("target", "cost"),
+    [
+        (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada", 5),
+        ("/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1", 2),
+        ("/v1/lemmy/omni-search?query=trio&threads=2", 5),
+    ],
+)
+async def test_a_composite_cancelled_at_any_wait_is_whole_or_did_not_happen(
+    target: str, cost: int, tmp_path: Path
+) -> None:
+    """Goal: conservation. Method: cancel the request at each of its waits, and look at the books each time."""
+    roomy: Any = {"limits": {"requests_per_minute": 1_000_000}, "cache": {"max_bytes": 0}}
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
+
+        async def check(got_through: bool) -> None:
+            with trio.fail_after(30):
+                while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
+                    await trio.sleep(0.001)
+            balance = (await node.money())[0]
+            assert before[0] - balance in ({cost} if got_through else {0, cost})
+            assert node.node.stores.charges.unfinished() == 0
+            before[0] = balance
+
+        before = [(await node.money())[0]]
+        request = _calling(node, target)
+        assert await cancel_everywhere(request, check) >= 3
+        await node.assert_sound()
+
+
+def _calling(node: OpenNode, target: str) -> Any:
+    """A call of the node's inside, without a socket: its waits are those of the billed call."""
+    path, _, query = target.partition("?")
+    inner = node.node
+    listing = inner.catalog.at(path)
+    assert listing is not None
+    values = declared_by(listing.endpoint).read(parse_qsl(query))
+
+    async def run() -> None:
+        key = await inner.stores.keys.find(node.key)
+        assert key is not None
+        cost = cost_of(listing.endpoint)
+        request_id = inner.runtime.make_id("req_")
+        await inner.calls.call(CallRequest(key, listing, cost, values, cache_key(listing, values), request_id))
+
+    return run
