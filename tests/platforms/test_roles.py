@@ -11,18 +11,20 @@ from upstreams.model.roles import CONTRACTS, Role
 from upstreams.platforms import load_platforms
 
 PLAYED = """
-app_store      app=app-info app_reviews=app-reviews
+app_store      app=app-info app_reviews=app-reviews app_search=app-search
 bluesky        profile profile_posts=user/posts post comments=post/comments comment search
 discourse      profile profile_posts=profile/posts post comments=post/comments comment search
 github         profile post=issue comments=issue/comments comment search repository=repo
-gitlab         profile post=issue comments=issue/comments comment repository=repo
+               repositories=profile/repos repository_search=search/repos dossier=repo/dossier
+gitlab         profile post=issue comments=issue/comments comment repository=repo repositories=profile/repos
+               repository_search=search
 hackernews     profile post=story comments=story/comments comment search
 lemmy          profile profile_posts=profile/posts post comments=post/comments comment search
 mastodon       profile profile_posts=profile/posts post comments=post/comments comment search
 peertube       profile profile_posts=profile/posts post=video comments=video/comments comment=video/comment search
                transcript=video/transcript
 stackexchange  profile profile_posts=profile/posts post=question comments=question/answers comment=answer search
-steam          app app_reviews=app/reviews
+steam          app app_reviews=app/reviews app_search=search
 telegram       profile profile_posts=profile/posts post
 youtube        profile=channel profile_posts=channel/videos post=video comments=video/comments comment=video/comment
                search
@@ -90,3 +92,11 @@ def test_a_role_that_any_resource_plays_has_one_candidate_on_each_platform(role:
     for platform in PLATFORMS:
         fitting = [one.resource for one in platform.endpoints if one.archetype.name == CONTRACTS[role].archetype]
         assert len(fitting) <= 1 or any(one.role == role for one in platform.endpoints), (platform.slug, fitting)
+
+
+def test_a_list_that_says_how_it_comes_newest_first_takes_these_values() -> None:
+    found = [(platform.slug, one) for platform in PLATFORMS for one in platform.endpoints if one.newest is not None]
+    assert {slug for slug, _ in found} >= {"bluesky", "github", "hackernews", "stackexchange"}
+    for _, one in found:
+        params = {param.name: param for param in one.params}
+        assert all(value in params[name].choices for name, value in (one.newest or {}).items())

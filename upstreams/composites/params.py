@@ -42,3 +42,16 @@ def chosen(args: Args, name: str, among: Iterable[str]) -> tuple[str, ...]:
     """The names that a request chose; all of them when it chose none."""
     text = args.text_or_none(name)
     return tuple(among) if text is None else tuple(text.split(","))
+
+
+def number(name: str, description: str, default: int, *, least: int, most: int) -> Param:
+    """A parameter that is a number of something."""
+    return Param(
+        name,
+        f"{description}, {least} to {most}.",
+        str(default),
+        type="integer",
+        default=default,
+        minimum=least,
+        maximum=most,
+    )

@@ -21,7 +21,7 @@ walks page after page until it has as many items as `limit` asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
 
@@ -122,6 +122,8 @@ class Endpoint:
     """The map of its records, where one reads them."""
     role: Role | None = None
     """The role that it plays, where its archetype and its resource do not say it (`upstreams.model.roles`)."""
+    newest: Mapping[str, Value] | None = None
+    """The values with which it lists the newest first; None: it cannot."""
     many: Many | None = None
     """The upstream's own way to give many of its records with one call."""
     preview: Callable[[Mapping[str, Value]], Record] | None = None
@@ -194,6 +196,7 @@ class Options(TypedDict, total=False):
     fallbacks: tuple[Fallback, ...]
     never: tuple[str, ...]
     role: Role | None
+    newest: Mapping[str, Value]
     many: Many
 
 
@@ -288,10 +291,8 @@ class Platform:
         return rest.wait_s(answer.headers) if isinstance(rest, Remaining) and not rest.left_of(answer.headers) else None
 
 
-def _needs(endpoint: Endpoint) -> Iterator[tuple[str, ...]]:
-    yield endpoint.needs
-    for fallback in endpoint.fallbacks:
-        yield fallback.needs
+def _needs(endpoint: Endpoint) -> tuple[tuple[str, ...], ...]:
+    return (endpoint.needs, *(fallback.needs for fallback in endpoint.fallbacks))
 
 
 def _with_common(params: tuple[Param, ...], common: tuple[Param, ...]) -> tuple[Param, ...]:

@@ -27,8 +27,12 @@ Role = Literal[
     "comment",
     "search",
     "repository",
+    "repositories",
+    "repository_search",
+    "dossier",
     "app",
     "app_reviews",
+    "app_search",
     "transcript",
 ]
 
@@ -55,8 +59,12 @@ CONTRACTS: Final[Mapping[Role, Contract]] = {
     "comment": Contract("Comment"),
     "search": Contract("PostList", "search", takes=("query",)),
     "repository": Contract("Repository"),
+    "repositories": Contract("RepositoryList", "profile/repos", of="profile"),
+    "repository_search": Contract("RepositoryList", "search/repos", takes=("query",)),
+    "dossier": Contract("RepositoryDossier", of="repository"),
     "app": Contract("App"),
     "app_reviews": Contract("ReviewList", of="app"),
+    "app_search": Contract("AppList", "search", takes=("query",)),
     "transcript": Contract("Transcript", of="post"),
 }
 """All roles; one stands behind the one that it is of."""

@@ -11,9 +11,11 @@ from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.http.codes import CODES, OF_THE_EDGE
 
-_ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *OF_THE_EDGE.values())
-"""The codes that stand for no operation in particular: the wrong method, HTTP's own rules, a fault of the server."""
-_DEFAULT: Final = {CODES[name].status for name in ("METHOD_NOT_ALLOWED", "INTERNAL_ERROR")}
+_OF_KEYS: Final = ("MISSING_API_KEY", "INVALID_API_KEY", "RATE_LIMITED", "CONCURRENCY_LIMIT")
+_ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *_OF_KEYS, *OF_THE_EDGE.values())
+"""The codes that stand for no operation in particular: of the key, the method, HTTP's own rules, a server's faults."""
+_ELSEWHERE: Final = ("METHOD_NOT_ALLOWED", "INVALID_REQUEST", *_OF_KEYS, "INTERNAL_ERROR")
+_DEFAULT: Final = {CODES[name].status for name in _ELSEWHERE}
 """Statuses that an operation does not name beside its `default`."""
 BALANCE: Final = {
     "type": ["integer", "null"],
@@ -60,7 +62,7 @@ def error_responses(base_url: str) -> dict[str, Schema]:
         by_status[code.status].append(code.name)
     found = {f"E{status}": _error_response(status, names, base_url) for status, names in by_status.items()}
     anywhere = _error_response(405, _ANYWHERE, base_url)
-    told = "What any request may be refused with, whatever it asks for: a wrong method, or HTTP's own rules."
+    told = "What any request may be refused with: its values, its key, a wrong method, or HTTP's own rules."
     return {**found, "AnyError": {**anywhere, "description": told}}
 
 

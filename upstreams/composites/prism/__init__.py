@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from upstreams.composites.addresses import Addresses
+from upstreams.composites.prism import insight
 from upstreams.composites.prism.comments import DESCRIPTION as COMMENTS
 from upstreams.composites.prism.comments import price_span as span
 from upstreams.composites.prism.comments import read_comments
@@ -77,5 +78,6 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 kind="comments",
                 description=COMMENTS,
             ),
+            *insight.endpoints(platforms),
         ),
     )

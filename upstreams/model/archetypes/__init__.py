@@ -19,6 +19,7 @@ from upstreams.model.archetypes.composites import (
     pace_of_profile,
     resolved,
 )
+from upstreams.model.archetypes.insight import INSIGHTS
 from upstreams.model.archetypes.knowledge import (
     ARTICLE,
     ARTICLE_LIST,
@@ -46,6 +47,7 @@ ARCHETYPES = {
         *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
         *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE, GATHERED, OMNI, HANDLE_AUDIT),
         *(WEB_PAGE, WEB_PAGE_LIST),
+        *INSIGHTS,
     )
 }
 """All of them by name."""

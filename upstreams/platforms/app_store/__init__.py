@@ -48,6 +48,7 @@ PLATFORM = Platform(
             Get("/search", term=QUERY, country=COUNTRY, media="software", entity="software"),
             Pages(app_of, Once(size_max=200), "results"),
             kind="search",
+            role="app_search",
         ),
         Endpoint("app-info", "One app.", APP, reads.app_info, (reads.APP, COUNTRY), kind="profile", record=app_of),
         Endpoint(

@@ -192,6 +192,7 @@ PLATFORM = Platform(
             POST_LIST,
             _SEARCH,
             Pages(post_of, ByToken("cursor", total="hitsTotal"), "posts"),
+            newest={"sort": "latest"},
             description="Bluesky searches posts for signed-in accounts only: it needs a handle and an app password.",
             needs=("identifier", "password"),
         ),

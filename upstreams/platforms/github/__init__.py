@@ -146,7 +146,14 @@ PLATFORM = Platform(
         ),
         listing("issue/comments", "An issue's comments.", COMMENT_LIST, reads.ISSUE_COMMENTS, reads.COMMENTS),
         single("comment", "One comment on an issue.", COMMENT, reads.ONE_COMMENT, lone_comment_of),
-        listing("search", "Issues by query.", POST_LIST, reads.SEARCH_ISSUES, reads.FOUND_ISSUES),
+        listing(
+            "search",
+            "Issues by query.",
+            POST_LIST,
+            reads.SEARCH_ISSUES,
+            reads.FOUND_ISSUES,
+            newest={"sort": "created"},
+        ),
         listing(
             "search/repos",
             "Repositories.",

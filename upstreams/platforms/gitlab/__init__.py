@@ -124,6 +124,7 @@ PLATFORM = Platform(
             REPOSITORY_LIST,
             Get("/projects", search=QUERY, order_by=ORDER_BY),
             _REPOSITORIES,
+            role="repository_search",
         ),
         listing(
             "group/repos",

@@ -48,6 +48,7 @@ PLATFORM = Platform(
             reads.SEARCH,
             reads.HITS,
             collect=500,
+            newest={"sort": "recent"},
             never=("flags.deleted",),
             description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
         ),

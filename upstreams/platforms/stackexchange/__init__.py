@@ -131,6 +131,7 @@ PLATFORM = Platform(
             POST_LIST,
             _get("/search/advanced", q=QUERY, sort=SEARCH_SORT, order="desc"),
             _QUESTIONS,
+            newest={"sort": "creation"},
         ),
         listing(
             "questions",

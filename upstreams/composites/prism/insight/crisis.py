@@ -1,0 +1,118 @@
+"""Whether a brand is spoken of more, or worse, than usual: a rolling z-score (decisions 18).
+
+    z_volume         = (today's mentions - mean) / max(deviation, 1)
+    z_negative_share = (today's share - mean) / max(deviation, 0.05)
+
+Mean and sample deviation are those of the days before. The floors keep one mention more about a brand that nobody
+speaks of from being a crisis. Days without a tone have no share; with less than three that have one there is no second
+score. Only complete sources are counted, since days that were not read would make the last one stand out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from statistics import fmean, stdev
+from typing import Final
+
+from upstreams.composites.legs import legs_of
+from upstreams.composites.prism.insight import days, sweep
+from upstreams.composites.prism.insight.days import DaySpan
+from upstreams.composites.prism.insight.sweep import Mention, legs_in, named_in, phrase_of
+from upstreams.composites.prism.insight.tone import negative_share
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import words
+from upstreams.model.endpoint import Platform
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args
+from upstreams.model.steps import Single, Steps
+
+ROUNDS: Final = 4
+VOLUME_FLOOR, SHARE_FLOOR = 1.0, 0.05
+_SHARES_MIN: Final = 3
+METHOD: Final = (
+    "z = (today - mean of the days before) / their sample standard deviation, which counts as at least 1 mention or "
+    "0.05 of share. watch: one of the two reaches half of the sensitivity; alert: one reaches it; crisis: both do. "
+    "Only complete sources are counted. Tone: word list 1, no model."
+)
+
+
+def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The deviation of a day from the days before it."""
+    sensitivity, judged = _sensitivity(args), days.day_of(args, "date_to") or days.today(args)
+    if judged > days.today(args):
+        raise InvalidArgument("date_to", "must not lie ahead")
+    window = DaySpan(judged - timedelta(days=args.number("baseline_days")), judged)
+    phrase = phrase_of(args.text("brand"))
+    found = yield from sweep.sweep(named_in(platforms, args), phrase, window, rounds=ROUNDS)
+    counted = [one for one in found if one.is_complete and any(leg.answer for leg in one.legs)]
+    record = judge([mention for one in counted for mention in one.mentions], window, sensitivity)
+    if not counted:
+        record |= {"alert_level": None, "breached": None, "z_volume": None, "z_negative_share": None}
+        record |= {"baseline_window": None, "daily_series": []}
+    told = words.crisis_radar(
+        brand=phrase,
+        **record,
+        sensitivity=sensitivity,
+        is_partial_day=judged == days.today(args),
+        sources=[one.record() for one in found],
+        method=METHOD,
+    )
+    return Single(told, legs=legs_of(legs_in(found)))
+
+
+def _sensitivity(args: Args) -> float:
+    try:
+        sensitivity = float(args.text("sensitivity"))
+    except ValueError:
+        sensitivity = 0.0
+    if not 0.5 <= sensitivity <= 6:
+        raise InvalidArgument("sensitivity", "must be a number from 0.5 to 6, such as 2.0")
+    return sensitivity
+
+
+def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> Record:
+    """The scores of the last day of a window, and the series that they are made of."""
+    by_day: dict[date, list[Mention]] = {day: [] for day in window.each()}
+    for one in mentions:
+        by_day[one.day].append(one)
+    volumes = [len(of_day) for of_day in by_day.values()]
+    shares = [negative_share(one.tone for one in of_day) for of_day in by_day.values()]
+    z_volume = _deviation(volumes[-1], volumes[:-1], VOLUME_FLOOR)
+    usual = [share for share in shares[:-1] if share is not None]
+    is_judged = len(usual) >= _SHARES_MIN and shares[-1] is not None
+    z_share = _deviation(shares[-1] or 0.0, usual, SHARE_FLOOR) if is_judged else None
+    return {
+        "alert_level": alert_level(z_volume, z_share, sensitivity),
+        "breached": max(z_volume, z_volume if z_share is None else z_share) >= sensitivity,
+        "z_volume": z_volume,
+        "z_negative_share": z_share,
+        "baseline_window": words.baseline(
+            date_from=window.first.isoformat(),
+            date_to=(window.last - timedelta(days=1)).isoformat(),
+            days=window.days - 1,
+            rolling_mean_volume=round(fmean(volumes[:-1]), 4),
+            rolling_std_volume=round(stdev(volumes[:-1]), 4),
+            today_volume=volumes[-1],
+            rolling_mean_negative_share=round(fmean(usual), 4) if usual else None,
+            rolling_std_negative_share=round(stdev(usual), 4) if len(usual) >= _SHARES_MIN else None,
+            today_negative_share=shares[-1],
+        ),
+        "daily_series": [
+            words.volume(date=day.isoformat(), volume=count, negative_share=share)
+            for day, count, share in zip(by_day, volumes, shares, strict=True)
+        ],
+    }
+
+
+def _deviation(value: float, usual: Sequence[float], floor: float) -> float:
+    return round((value - fmean(usual)) / max(stdev(usual), floor), 4)
+
+
+def alert_level(z_volume: float, z_share: float | None, sensitivity: float) -> str:
+    """The level of two scores."""
+    scores = [z_volume] if z_share is None else [z_volume, z_share]
+    reached = sum(score >= sensitivity for score in scores)
+    if reached == 2:
+        return "crisis"
+    return "alert" if reached else "watch" if max(scores) >= sensitivity / 2 else "calm"

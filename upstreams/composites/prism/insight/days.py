@@ -1,0 +1,107 @@
+"""Whole days in UTC: windows of them, and series over them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import words
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args, Param
+
+GROUPS: Final = ("day", "week", "month")
+DAYS_MAX: Final = 3_700
+"""Ten years."""
+_ONE = timedelta(days=1)
+
+
+class DaySpan(NamedTuple):
+    """Days from the first to the last, both of it."""
+
+    first: date
+    last: date
+
+    @property
+    def days(self) -> int:
+        """How many they are."""
+        return (self.last - self.first).days + 1
+
+    def holds(self, day: date) -> bool:
+        """Whether a day is one of them."""
+        return self.first <= day <= self.last
+
+    def each(self) -> Iterator[date]:
+        """All days in their order."""
+        return (self.first + place * _ONE for place in range(self.days))
+
+    def record(self) -> Record:
+        """The window as answers tell it."""
+        return words.window(date_from=self.first.isoformat(), date_to=self.last.isoformat(), days=self.days)
+
+
+def day_param(name: str, description: str, *, required: bool = False) -> Param:
+    """A parameter that is a day."""
+    return Param(
+        name,
+        f"{description}, as 2024-06-01.",
+        "2024-06-01",
+        required=required,
+        pattern=r"\d{4}-\d{2}-\d{2}",
+        problem="must be a day, such as 2024-06-01",
+    )
+
+
+def today(args: Args) -> date:
+    """The day of the request in UTC."""
+    return datetime.fromtimestamp(args.now_at, UTC).date()
+
+
+def day_of(args: Args, name: str) -> date | None:
+    """The day in a parameter; None where none was sent.
+
+    Raises:
+        InvalidArgument: there is no such day.
+    """
+    text = args.text_or_none(name)
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError as exc:
+        raise InvalidArgument(name, "must be a day that there is, such as 2024-06-01") from exc
+
+
+def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
+    """The window of two parameters: to the last day or today, from the first or so many days before.
+
+    Raises:
+        InvalidArgument: it ends before it begins, lies ahead, or is longer than ten years.
+    """
+    until = day_of(args, last) or today(args)
+    since = day_of(args, first) or until - back_days * _ONE
+    if since > until:
+        raise InvalidArgument(first, f"must not be after {last}")
+    if since > today(args):
+        raise InvalidArgument(first, "must not lie ahead")
+    if (until - since).days >= DAYS_MAX:
+        raise InvalidArgument(first, f"must be less than {DAYS_MAX} days before {last}")
+    return DaySpan(since, until)
+
+
+def instant_day(instant: str | None) -> date | None:
+    """The day of an instant as records tell it."""
+    return None if instant is None else date.fromisoformat(instant[:10])
+
+
+def group_of(day: date, group: str) -> date:
+    """The first day of the week, which begins on Monday, or of the month of a day."""
+    if group == "week":
+        return day - day.weekday() * _ONE
+    return day.replace(day=1) if group == "month" else day
+
+
+def counted(days: Iterable[date], window: DaySpan) -> dict[date, int]:
+    """How many there are of each day of a window; days without any have 0."""
+    found = Counter(days)
+    return {day: found[day] for day in window.each()}

@@ -1,0 +1,144 @@
+"""Posts of people who look for something else than a product, scored in code (decisions 18)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final
+
+from upstreams.composites.legs import legs_of
+from upstreams.composites.prism.insight import days, sweep
+from upstreams.composites.prism.insight.days import DaySpan
+from upstreams.composites.prism.insight.sweep import (
+    Mention,
+    SearchSweep,
+    finder,
+    legs_in,
+    mentions_of,
+    named_in,
+    phrase_of,
+)
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import threads, words
+from upstreams.model.endpoint import Platform
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args
+from upstreams.model.steps import Single, Steps
+
+PHRASES: Final = {
+    "switching from {}": 45,
+    "alternative to {}": 40,
+    "alternatives to {}": 40,
+    "replacement for {}": 40,
+    "instead of {}": 25,
+    "{} vs": 20,
+    "vs {}": 20,
+}
+"""A phrase, and the points that it gives."""
+SEARCHED: Final = ("alternative to {}", "switching from {}", "{} vs")
+METHOD: Final = (
+    "Points: the phrase (switching from 45, alternative to or replacement for 40, instead of 25, vs 20), a question "
+    "mark 15, words of looking for something 20, words of discontent 10, a post of the last 7 days 10, and the "
+    "category 10; 100 at most. No account is named."
+)
+_LOOKING = re.compile(
+    r"\b(?:looking for|recommend(?:ation|ations)?|suggest(?:ion|ions)?|what do you use"
+    r"|any(?:one|body) (?:use|using|know)|should i|which (?:one|is better)|considering|migrat(?:e|ing))\b",
+    re.IGNORECASE,
+)
+_DISCONTENT = re.compile(
+    r"\b(?:expensive|pric(?:ey|ing)|too (?:slow|much|complex|complicated)|frustrat(?:ed|ing)|leaving"
+    r"|cancel(?:l?ed|ling)?|tired of|broken|bugs?|no longer|fed up|hate)\b",
+    re.IGNORECASE,
+)
+_FRESH = re.compile(r"(\d{1,4})([dwm])")
+_DAYS: Final = {"d": 1, "w": 7, "m": 30}
+
+
+def leads(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The posts of people who look for something else."""
+    competitor, window = phrase_of(args.text("competitor")), _window(args)
+    finders = {phrase: finder(phrase.format(competitor)) for phrase in PHRASES}
+    found: list[SearchSweep] = []
+    for phrase in SEARCHED:
+        found += yield from sweep.sweep(
+            named_in(platforms, args),
+            phrase.format(competitor),
+            window,
+            rounds=1,
+            finds=lambda text: any(has(text) for has in finders.values()),
+        )
+    category = args.text_or_none("product_category")
+    listed = {(one.platform, str(one.row["post"]["id"])): one for one in mentions_of(found)}
+    scored = [scored_of(one, finders, category, window.last) for one in listed.values()]
+    ranked = sorted(scored, key=lambda one: -one["intent_score"])  # those of one score are the newest first already
+    counts = dict.fromkeys(PHRASES, 0)
+    for one in ranked:
+        counts[one["phrase_matched"]] += 1
+    record = threads.leads(
+        competitor=competitor,
+        leads=ranked[: args.number("limit")],
+        counts_by_phrase={phrase.format(competitor): count for phrase, count in counts.items()},
+        sources=[_joined(one, found) for one in named_in(platforms, args)],
+        method=METHOD,
+    )
+    return Single(record, legs=legs_of(legs_in(found)))
+
+
+def _window(args: Args) -> DaySpan:
+    """The days that `freshness` reaches back: so many days, weeks or months, or to a day.
+
+    Raises:
+        InvalidArgument: it is neither, or more than a year.
+    """
+    text, until = args.text("freshness"), days.today(args)
+    span = _FRESH.fullmatch(text)
+    try:
+        since = until - timedelta(days=int(span[1]) * _DAYS[span[2]] - 1) if span else date.fromisoformat(text[:10])
+    except ValueError as exc:
+        raise InvalidArgument("freshness", "must be such as 30d, 4w or 2m, or a day") from exc
+    if not 0 <= (until - since).days < days.DAYS_MAX:
+        raise InvalidArgument("freshness", "must reach back at least to today, and a year at most")
+    return DaySpan(since, until)
+
+
+def scored_of(
+    mention: Mention, finders: Mapping[str, Callable[[str], bool]], category: str | None, today: date
+) -> Record:
+    """The post as a lead, with the points that it has and their reasons."""
+    post = mention.row["post"]
+    text = post["content"]["text"] or ""
+    phrase = max((one for one, has in finders.items() if has(text)), key=PHRASES.__getitem__)
+    points = {
+        f"phrase: {phrase.format('X')}": PHRASES[phrase],
+        "asks": 15 if "?" in text else 0,
+        "looks for something": 20 if _LOOKING.search(text) else 0,
+        "is discontent": 10 if _DISCONTENT.search(text) else 0,
+        "of this week": 10 if (today - mention.day).days < 7 else 0,
+        "category": 10 if category is not None and finder(category)(text) else 0,
+    }
+    return threads.lead(
+        platform=mention.platform,
+        url=post["url"],
+        text=text or None,
+        published_at=post["published_at"],
+        likes=post["engagement"]["likes"],
+        comments=post["engagement"]["comments"],
+        phrase_matched=phrase,
+        intent_score=min(100, sum(points.values())),
+        reasons=[reason for reason, count in points.items() if count],
+    )
+
+
+def _joined(platform: Platform, found: Sequence[SearchSweep]) -> Record:
+    """A platform's searches for all phrases as one source."""
+    told = [one.record() for one in found if one.platform is platform]
+    known = [one["mentions"] for one in told if one["mentions"] is not None]
+    return words.source(
+        platform=platform.slug,
+        mentions=sum(known) if known else None,
+        is_complete=all(one["is_complete"] for one in told),
+        oldest_seen_at=min((one["oldest_seen_at"] for one in told if one["oldest_seen_at"]), default=None),
+        dropped=sum(one["dropped"] for one in told),
+    )

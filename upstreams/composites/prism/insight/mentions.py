@@ -1,0 +1,125 @@
+"""Mentions of a phrase page by page, and of a brand in numbers (decisions 18)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Final
+from urllib.parse import urlsplit
+
+from upstreams.composites.legs import joined_states, legs_of, states_of
+from upstreams.composites.prism.insight import days, sweep
+from upstreams.composites.prism.insight.days import DaySpan
+from upstreams.composites.prism.insight.sweep import Mention, SearchSweep, legs_in, mentions_of, named_in, phrase_of
+from upstreams.composites.prism.insight.tone import negative_share, summed
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import words
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Args, State
+from upstreams.model.steps import Page, Single, Steps
+
+BRAND_ROUNDS: Final = 4
+"""Pages of each platform that the mentions of a brand are counted over."""
+_RECENT, _TOP = 20, 10
+_LINEAR: Final = "1.0.0"
+_STEADY: Final = 0.05
+"""The share of the mean by which a series moves from one value to the next, at least, that does not go steadily."""
+
+
+def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
+    """A page of mentions: one of each search."""
+    window = days.span(args, "date_from", "date_to", back_days=0) if "date_from" in args.values else None
+    states = states_of(args.cursor)
+    found = yield from sweep.sweep(
+        named_in(platforms, args),
+        phrase_of(args.text("phrase")),
+        window,
+        rounds=1,
+        rows=args.number("limit"),
+        states=states,
+    )
+    listed = mentions_of(found)
+    return Page(
+        [one.record() for one in listed],
+        _following(found),
+        legs=legs_of(legs_in(found)),
+        beside=words.around_mentions(
+            window=None if window is None else window.record(),
+            daily_series=series(listed, window, "day"),
+            sources=[one.record() for one in found],
+            dropped=sum(one.dropped for one in found),
+            method=sweep.METHOD,
+        ),
+    )
+
+
+def _following(found: Sequence[SearchSweep]) -> State | None:
+    going = [leg for one in found for leg in one.legs if one.goes_on or not leg.answer]
+    return joined_states(going)
+
+
+def brand_mentions(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The mentions of a brand in a window."""
+    window, phrase = days.span(args, "date_from", "date_to", back_days=30), phrase_of(args.text("keyword"))
+    found = yield from sweep.sweep(named_in(platforms, args), phrase, window, rounds=BRAND_ROUNDS)
+    listed, group = mentions_of(found), args.text("date_group")
+    grouped = series(listed, window, group)
+    record = words.brand_mentions(
+        keyword=phrase,
+        window=window.record(),
+        date_group=group,
+        mentions=len(listed),
+        volume_series=grouped,
+        sentiment=summed(one.tone for one in listed),
+        top_sources=shares(one.platform for one in listed),
+        top_sites=shares(site for one in listed if (site := site_of(one)) is not None),
+        recent_mentions=[one.record() for one in listed[:_RECENT]],
+        trend=trend_of([one["mentions"] for one in grouped]),
+        sources=[one.record() for one in found],
+        method=sweep.METHOD,
+    )
+    return Single(record, legs=legs_of(legs_in(found)))
+
+
+def series(listed: Iterable[Mention], window: DaySpan | None, group: str) -> list[Record]:
+    """Mentions by day, week or month; those without any are there too, where a window says which there are."""
+    found: dict[date, list[Mention]] = {}
+    if window is not None:
+        found = {days.group_of(day, group): [] for day in window.each()}
+    for one in listed:
+        found.setdefault(days.group_of(one.day, group), []).append(one)
+    return [
+        words.day(
+            date=day.isoformat(),
+            mentions=len(found[day]),
+            negative_share=negative_share(one.tone for one in found[day]),
+        )
+        for day in sorted(found)
+    ]
+
+
+def shares(names: Iterable[str]) -> list[Record]:
+    """The names with the most mentions, and their share of all that have one."""
+    counts = Counter(names)
+    total = counts.total()
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_TOP]
+    return [words.share(name=name, mentions=count, share=round(count / total, 4)) for name, count in ranked]
+
+
+def site_of(mention: Mention) -> str | None:
+    """The host that a post links to."""
+    link = mention.row["post"]["ext"].get("link")
+    return (urlsplit(link).hostname or "").removeprefix("www.") or None if isinstance(link, str) else None
+
+
+def trend_of(values: Sequence[int]) -> Record:
+    """The slope of a series by least squares, and its direction."""
+    count = len(values)
+    if count < 3:
+        return words.trend(slope=None, direction=None, methodology_version=_LINEAR)
+    middle, mean = (count - 1) / 2, sum(values) / count
+    slope = sum((place - middle) * value for place, value in enumerate(values)) / (count * (count * count - 1) / 12)
+    is_steady = abs(slope) <= _STEADY * mean
+    direction = "steady" if is_steady else "rising" if slope > 0 else "falling"
+    return words.trend(slope=round(slope, 4), direction=direction, methodology_version=_LINEAR)

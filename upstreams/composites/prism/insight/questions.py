@@ -1,0 +1,134 @@
+"""The questions that an audience asks about a topic, found and ranked in code (decisions 18)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from math import log1p
+from typing import Any, Final, NamedTuple
+
+from upstreams.composites.legs import Settled, attempt, legs_of, playing
+from upstreams.composites.prism.insight import days, sweep
+from upstreams.composites.prism.insight.days import DaySpan
+from upstreams.composites.prism.insight.devtools import comments_part
+from upstreams.composites.prism.insight.sweep import Mention, legs_in, mentions_of, named_in, phrase_of
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import threads
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Args
+from upstreams.model.steps import Part, Single, Steps
+
+TIMEFRAMES: Final = ("all", "day", "week", "month", "year")
+_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+METHOD: Final = (
+    "Sentences with a question mark, of 3 to 40 words, in titles, posts and comments. Two are the same question when "
+    "they share at least half of their words, without the commonest ones. Score: count x 2 + ln(1 + likes)."
+)
+_LIKENESS: Final = 0.5
+_QUOTES: Final = 5
+_SENTENCE = re.compile(r"[^.!?\n]+\?")
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
+_LEAST, _MOST = 3, 40
+_COMMON: Final = frozenset(
+    """
+    a about am an and any anyone are as at be been but by can could did do does for from get has have how i if in is it
+    its just me my of on or out so some someone somebody than that the their there they this to up us was we were what
+    when where which who why will with would you your
+    """.split()  # noqa: SIM905 - a list would take a line for each
+)
+
+
+class QuestionPlace(NamedTuple):
+    """One place where a question stands."""
+
+    text: str
+    platform: str
+    url: str | None
+    likes: int | None
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Its words, without the commonest."""
+        found = frozenset(word.lower() for word in _WORD.findall(self.text))
+        return found - _COMMON or found
+
+
+def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The questions about a topic."""
+    topic, timeframe = phrase_of(args.text("topic")), args.text("timeframe")
+    until = days.today(args)
+    window = None if timeframe == "all" else DaySpan(until.fromordinal(until.toordinal() - _DAYS[timeframe] + 1), until)
+    found = yield from sweep.sweep(named_in(platforms, args), topic, window, rounds=1)
+    read = [one for each in found for one in each.mentions[: args.number("threads_per_source")]]
+    comments = yield from _comments(platforms, read)
+    places = [one for mention in mentions_of(found) for one in _of_post(mention)]
+    places += [one for leg in comments for one in _of_comments(leg.platform, leg.records)]
+    record = threads.audience_questions(
+        topic=topic,
+        questions=ranked(places)[: args.number("max_questions")],
+        threads_read=sum(bool(leg.answer) for leg in comments),
+        sentences_read=len(places),
+        method=METHOD,
+    )
+    return Single(record, legs=legs_of([*legs_in(found), *comments]))
+
+
+def _comments(
+    platforms: Sequence[Platform], read: Sequence[Mention]
+) -> Generator[tuple[Part, ...], Any, list[Settled]]:
+    by_slug = {one.slug: one for one in playing(platforms, "comments")}
+    return (yield from attempt([comments_part(by_slug[one.platform], one) for one in read if one.platform in by_slug]))
+
+
+def _of_post(mention: Mention) -> list[QuestionPlace]:
+    post = mention.row["post"]
+    return [
+        QuestionPlace(text, mention.platform, post["url"], post["engagement"]["likes"])
+        for text in sentences(post["content"]["text"])
+    ]
+
+
+def _of_comments(platform: str, rows: Sequence[Record]) -> list[QuestionPlace]:
+    found, waiting = [], list(rows)
+    while waiting:
+        one = waiting.pop(0)
+        waiting += one["replies"]
+        found += [
+            QuestionPlace(text, platform, one["url"], one["engagement"]["likes"]) for text in sentences(one["text"])
+        ]
+    return found
+
+
+def sentences(text: str | None) -> list[str]:
+    """The questions in a text."""
+    told = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(text or ""))
+    return [one for one in told if _LEAST <= len(one.split()) <= _MOST and "://" not in one]
+
+
+def ranked(found: Sequence[QuestionPlace]) -> list[Record]:
+    """The questions with like ones put together, the highest score ahead."""
+    groups: list[tuple[frozenset[str], list[QuestionPlace]]] = []
+    for one in sorted(found, key=lambda each: -(each.likes or 0)):
+        words = one.words
+        group = next((held for known, held in groups if _likeness(known, words) >= _LIKENESS), None)
+        if group is None:
+            groups.append((words, [one]))
+        else:
+            group.append(one)
+    return sorted((_question(held) for _, held in groups), key=lambda one: (-one["score"], one["question"]))
+
+
+def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other)
+
+
+def _question(held: Sequence[QuestionPlace]) -> Record:
+    likes = sum(one.likes or 0 for one in held)
+    return threads.question(
+        question=held[0].text,
+        count=len(held),
+        platforms=sorted({one.platform for one in held}),
+        likes=likes,
+        score=round(len(held) * 2 + log1p(max(0, likes)), 4),
+        quotes=[threads.quote(**one._asdict()) for one in held[:_QUOTES]],
+    )

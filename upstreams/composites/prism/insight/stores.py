@@ -1,0 +1,279 @@
+"""An app over all stores that have reviews: what reviewers say, and the listings side by side (decisions 18)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any, Final
+from unicodedata import normalize
+
+from upstreams.composites.legs import Settled, attempt, check_any, failure_of, legs_of, part_of
+from upstreams.composites.params import chosen, number, several
+from upstreams.composites.prism.insight import reviews as verdicts
+from upstreams.composites.prism.insight.reviews import share_of
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import stores as records
+from upstreams.model.endpoint import Endpoint, Platform, PriceRange, fixed
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args, Param, Value
+from upstreams.model.steps import Part, Single, Steps
+
+PARTS: Final = ("topics", "sentiment_timeline", "feature_requests", "responses")
+DEPTH_MAX: Final = 600
+_ROUNDS: Final = 12
+LOOKUP_METHOD: Final = (
+    "Titles and developers' names in small letters without punctuation and company forms, compared as difflib's ratio; "
+    "confidence is (2 x title + developer) / 3, or the title's alone where a developer is not told."
+)
+_FORMS = re.compile(r"\b(?:inc|llc|ltd|gmbh|corp|co|limited|sa|ab|bv|games?|studios?|the)\b")
+
+
+def id_param(platform: Platform) -> str:
+    """The name of the parameter that is an app's id in a store."""
+    return f"{platform.slug}_id"
+
+
+def app_reviews(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The reviews of an app in numbers."""
+    legs: list[Settled] = []
+    apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "query", legs)), args, legs)
+    reviews = yield from _reviews([one for one in platforms if one.slug in apps], apps, args, legs)
+    if not any(leg.answer for leg in legs if leg.part.resource in _resources(platforms)):
+        raise failure_of(legs)
+    included = chosen(args, "include", PARTS)
+    listed = [(slug, one) for slug, rows in reviews.items() for one in rows]
+    known = {slug: app for slug, app in apps.items() if app.get("title") is not None}
+    record = records.app_reviews(
+        reviews=reviews,
+        apps=list(known.values()),
+        ratings=[verdicts.rated(slug, rows, known.get(slug)) for slug, rows in reviews.items()],
+        topics=verdicts.topics([one for _, one in listed]) if "topics" in included else None,
+        sentiment_timeline=verdicts.timeline([one for _, one in listed]) if "sentiment_timeline" in included else None,
+        feature_requests=verdicts.wishes(listed) if "feature_requests" in included else None,
+        response_rate=None,
+        method=verdicts.METHOD,
+    )
+    return Single(record, legs=legs_of(legs), credits_used=15 if len(reviews) > 1 else 10)
+
+
+def _resources(platforms: Sequence[Platform]) -> set[str]:
+    return {endpoint.resource for one in platforms if (endpoint := one.playing("app_reviews")) is not None}
+
+
+def _resolved(
+    platforms: Sequence[Platform], args: Args, name: str, legs: list[Settled]
+) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
+    """The app in each store: by its id where one was sent, by the first that a search finds for the others."""
+    ids = {one.slug: args.text(id_param(one)) for one in platforms if id_param(one) in args.values}
+    words = args.text_or_none(name)
+    wanted = chosen(args, "stores", (one.slug for one in platforms))
+    found: dict[str, Record] = {slug: {"id": app_id} for slug, app_id in ids.items() if slug in wanted}
+    searched = [one for one in platforms if one.slug in wanted and one.slug not in ids] if words is not None else []
+    values: dict[str, Value] = {"query": words or ""}
+    settled = yield from attempt(
+        [part_of(one, "app_search", {**values, **_shared(one, "app_search", args)}, rows=5) for one in searched]
+    )
+    legs += settled
+    found |= {leg.platform: nearest(leg.records, words or "") for leg in settled if leg.records}
+    if not found:
+        check_any(settled)
+        raise failure_of(settled)
+    return found
+
+
+def _listed(
+    platforms: Sequence[Platform], apps: dict[str, Record], args: Args, legs: list[Settled]
+) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
+    """The apps with their listings, of which a search tells a part."""
+    named = [one for one in platforms if one.slug in apps]
+    settled = yield from attempt([_listing_part(one, apps[one.slug], args) for one in named])
+    legs += settled
+    return apps | {leg.platform: leg.record for leg in settled if leg.record is not None}
+
+
+def _shared(platform: Platform, role: Any, args: Args) -> dict[str, Value]:
+    """The country and language of a request, where a store's endpoint takes them."""
+    endpoint = platform.playing(role)
+    names = {param.name for param in endpoint.params} if endpoint is not None else set()
+    return {name: args.values[name] for name in ("country", "language") if name in args.values and name in names}
+
+
+def _reviews(
+    platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
+) -> Generator[tuple[Part, ...], Any, dict[str, list[Record]]]:
+    """The reviews of each store, page after page until there are as many as `depth`."""
+    depth = args.number("depth")
+    found: dict[str, list[Record]] = {}
+    parts = {one.slug: _first(one, apps[one.slug], args, depth) for one in platforms}
+    for _ in range(_ROUNDS):
+        settled = yield from attempt(list(parts.values()))
+        legs += settled
+        parts = {}
+        for leg in settled:
+            if leg.answer:
+                rows = found.setdefault(leg.platform, [])
+                rows += leg.records[: depth - len(rows)]
+                if leg.next is not None and leg.records and len(rows) < depth:
+                    parts[leg.platform] = replace(leg.part, cursor=leg.next)
+        if not parts:
+            break
+    return found
+
+
+def _first(platform: Platform, app: Record, args: Args, depth: int) -> Part:
+    endpoint = platform.playing("app_reviews")
+    assert endpoint is not None, "only stores with reviews are read"
+    values = {endpoint.named_by[0]: str(app["id"]), **_shared(platform, "app_reviews", args)}
+    return part_of(platform, "app_reviews", values, rows=depth)
+
+
+def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
+    """The listing of an app in each store, and whether they are the same app."""
+    threshold = _threshold(args)
+    legs: list[Settled] = []
+    apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "title", legs)), args, legs)
+    titles = [str(app["title"]) for app in apps.values() if app.get("title")]
+    missing = [one for one in platforms if one.slug not in apps and one.slug in _wanted(platforms, args)]
+    if titles and missing:
+        values: dict[str, Value] = {"query": titles[0]}
+        others = yield from attempt([part_of(one, "app_search", values, rows=5) for one in missing])
+        legs += others
+        apps |= {leg.platform: nearest(leg.records, titles[0]) for leg in others if leg.records}
+    found = {slug: app for slug, app in apps.items() if app.get("title") is not None}
+    if not found:
+        raise failure_of(legs)
+    record = records.apps_lookup(
+        listings=[_listing(one.slug, found.get(one.slug)) for one in platforms if one.slug in _wanted(platforms, args)],
+        match=matched(list(found.values()), threshold),
+        rating_gap=_gap(list(found.values())),
+        method=LOOKUP_METHOD,
+    )
+    return Single(record, legs=legs_of(legs))
+
+
+def _wanted(platforms: Sequence[Platform], args: Args) -> tuple[str, ...]:
+    return chosen(args, "stores", (one.slug for one in platforms))
+
+
+def _threshold(args: Args) -> float:
+    try:
+        threshold = float(args.text("match_threshold"))
+    except ValueError:
+        threshold = -1.0
+    if not 0 <= threshold <= 1:
+        raise InvalidArgument("match_threshold", "must be a number from 0 to 1, such as 0.6")
+    return threshold
+
+
+def _listing_part(platform: Platform, app: Record, args: Args) -> Part:
+    endpoint = platform.playing("app")
+    assert endpoint is not None, "a store tells of its apps"
+    return part_of(platform, "app", {endpoint.named_by[0]: str(app["id"]), **_shared(platform, "app", args)})
+
+
+def _listing(store: str, app: Record | None) -> Record:
+    return records.listing(
+        store=store, found=app is not None, app=app, rating=None if app is None else share_of(app["rating"])
+    )
+
+
+def _gap(apps: Sequence[Record]) -> float | None:
+    known = [share for one in apps if (share := share_of(one["rating"])) is not None]
+    return round(max(known) - min(known), 4) if len(known) > 1 else None
+
+
+def matched(apps: Sequence[Record], threshold: float) -> Record:
+    """How alike the first two listings are."""
+    if len(apps) < 2:
+        return records.match(
+            is_match=False, confidence=None, title_similarity=None, developer_similarity=None, threshold=threshold
+        )
+    title = likeness(apps[0]["title"], apps[1]["title"])
+    names = [one["developer"]["name"] for one in apps[:2]]
+    developer = None if None in names else likeness(*names)
+    confidence = round(title if developer is None else (2 * title + developer) / 3, 4)
+    return records.match(
+        is_match=confidence >= threshold,
+        confidence=confidence,
+        title_similarity=title,
+        developer_similarity=developer,
+        threshold=threshold,
+    )
+
+
+def nearest(apps: Sequence[Record], title: str) -> Record:
+    """The app whose title is the most alike; the first of several."""
+    return max(apps, key=lambda app: likeness(title, app["title"]))
+
+
+def likeness(one: str | None, other: str | None) -> float:
+    """How alike two names are, 0 to 1."""
+    return round(SequenceMatcher(None, _plain(one), _plain(other), autojunk=False).ratio(), 4)
+
+
+def _plain(name: str | None) -> str:
+    text = re.sub(r"[^\w\s]", " ", normalize("NFKC", name or "").casefold())
+    return " ".join(_FORMS.sub(" ", text).split())
+
+
+def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
+    """The endpoints over these stores."""
+    ids = tuple(
+        Param(id_param(one), f"The app's id in {one.title}.", _example_of(one), length_max=100) for one in listed
+    )
+    where = several(
+        "stores", "Slugs of the stores, with commas between; all when absent.", (one.slug for one in listed)
+    )
+    country = Param("country", "The country of the store, by its two letters.", "de", fold=True, pattern="[a-z]{2}")
+    language = Param("language", "The language, where a store has reviews by it.", "english")
+    return (
+        Endpoint(
+            "app-reviews",
+            "The reviews of an app in one or more stores, in numbers and words.",
+            records.APP_REVIEWS,
+            partial(app_reviews, listed),
+            (
+                Param("query", "The app's name.", "podcast player"),
+                *ids,
+                where,
+                country,
+                language,
+                number("depth", "Reviews of each store", 50, least=1, most=DEPTH_MAX),
+                several("include", "The parts, with commas between; all when absent.", PARTS),
+            ),
+            one_of=(("query", *(one.name for one in ids)),),
+            price=PriceRange(10, 15, "10 with the reviews of one store, 15 with those of several."),
+            kind="comments",
+        ),
+        Endpoint(
+            "apps-lookup",
+            "An app in all stores side by side, and whether it is the same one.",
+            records.APPS_LOOKUP,
+            partial(apps_lookup, listed),
+            (
+                Param("title", "The app's name.", "podcast player"),
+                *ids,
+                where,
+                country,
+                Param(
+                    "match_threshold",
+                    "The likeness from which on they are the same, 0 to 1.",
+                    "0.8",
+                    default="0.6",
+                    length_max=10,
+                ),
+            ),
+            one_of=(("title", *(one.name for one in ids)),),
+            price=fixed(30),
+            kind="analytics",
+        ),
+    )
+
+
+def _example_of(platform: Platform) -> str:
+    endpoint = platform.playing("app_reviews")
+    assert endpoint is not None, "only stores with reviews are asked for them"
+    return str(next(one for one in endpoint.params if one.name == endpoint.named_by[0]).example_value)

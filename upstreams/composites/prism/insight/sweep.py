@@ -1,0 +1,184 @@
+"""Dated mentions of a phrase, gathered from the searches of many platforms, page after page (decisions 18).
+
+A post is a mention when its words have the phrase as whole words, in any case and width: `acme` is in `#Acme`, and
+not in `acmecorp`. Searches give the newest first where they can. A platform is complete when it was read back to
+the first day of the span, or to the end of its search; of the others it is said how far back they were read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final, NamedTuple
+from unicodedata import normalize
+
+from upstreams.composites.legs import Settled, attempt, check_any, part_of
+from upstreams.composites.params import chosen
+from upstreams.composites.prism.insight.days import DaySpan, instant_day
+from upstreams.composites.prism.insight.tone import Tone, tone_of
+from upstreams.model.archetypes import POST_LIST, Record
+from upstreams.model.archetypes.insight import words
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Args, State, Value
+from upstreams.model.steps import Part
+
+ROWS: Final = 100
+"""Rows that each search is asked for at once; it may give fewer."""
+METHOD: Final = (
+    "Posts whose words have the phrase as whole words (NFKC, any case), each once, by the UTC day of their "
+    "publication, from the searches of these platforms, the newest first where they can."
+)
+
+
+class Mention(NamedTuple):
+    """A post that has the phrase."""
+
+    platform: str
+    day: date
+    row: Record
+    """The post, and what is computed of it."""
+    tone: Tone | None
+
+    def record(self) -> Record:
+        """The mention as answers tell it."""
+        return words.mention(**self.row, platform=self.platform, date=self.day.isoformat(), tone=self.tone)
+
+
+@dataclass(slots=True)
+class SearchSweep:
+    """One platform's part of a sweep; `take` changes it."""
+
+    platform: Platform
+    window: DaySpan | None
+    mentions: list[Mention] = field(default_factory=list)
+    legs: list[Settled] = field(default_factory=list)
+    state: State | None = None
+    goes_on: bool = True
+    is_complete: bool = False
+    oldest_at: str | None = None
+    dropped: int = 0
+    _known: set[str] = field(default_factory=set)
+
+    def take(self, leg: Settled, has_phrase: Callable[[str], bool]) -> None:
+        """Take a page of its search."""
+        self.legs.append(leg)
+        self.state, self.goes_on = leg.next, leg.next is not None
+        if not leg.answer:
+            self.goes_on = False
+            return
+        for row in POST_LIST.rows(leg.records, []):
+            self._take_row(row, has_phrase)
+        endpoint = self.platform.playing("search")
+        is_ordered = endpoint is not None and endpoint.newest is not None
+        reached = self.window is not None and (instant_day(self.oldest_at) or date.max) < self.window.first
+        self.is_complete = (is_ordered and reached) or (not self.goes_on and self._has_ended(leg))
+        self.goes_on = self.goes_on and not self.is_complete
+
+    def _has_ended(self, leg: Settled) -> bool:
+        """Whether a search without a next page has no more: one that is a single full page may have."""
+        asked = leg.part.values.get("limit")
+        return len(self.legs) > 1 or not isinstance(asked, int) or len(leg.records) < asked
+
+    def _take_row(self, row: Record, has_phrase: Callable[[str], bool]) -> None:
+        post = row["post"]
+        day, text = instant_day(post["published_at"]), post["content"]["text"] or ""
+        if post["published_at"] is not None:
+            self.oldest_at = min(self.oldest_at or post["published_at"], post["published_at"])
+        is_due = day is not None and (self.window is None or self.window.holds(day)) and has_phrase(text)
+        key = str(post["id"] or post["url"])
+        if day is None or not is_due or key in self._known:
+            self.dropped += 1
+            return
+        self._known.add(key)
+        self.mentions.append(Mention(self.platform.slug, day, row, tone_of(text, row["computed"]["language"])))
+
+    def record(self) -> Record:
+        """The platform as a source."""
+        has_answered = any(leg.answer for leg in self.legs)
+        return words.source(
+            platform=self.platform.slug,
+            mentions=len(self.mentions) if has_answered else None,
+            is_complete=self.is_complete,
+            oldest_seen_at=self.oldest_at,
+            dropped=self.dropped,
+        )
+
+
+def named_in(platforms: Sequence[Platform], args: Args) -> list[Platform]:
+    """The platforms that a request names; all of them where it names none."""
+    names = chosen(args, "platforms", (one.slug for one in platforms))
+    return [one for one in platforms if one.slug in names]
+
+
+def phrase_of(text: str) -> str:
+    """The phrase without the quotes around it, its blanks as one."""
+    return " ".join(text.strip().strip('"\u201c\u201d').split())
+
+
+def finder(phrase: str) -> Callable[[str], bool]:
+    """Whether a text has a phrase as whole words."""
+    pattern = re.compile(rf"(?<!\w){re.escape(_folded(phrase))}(?!\w)")
+    return lambda text: pattern.search(_folded(text)) is not None
+
+
+def _folded(text: str) -> str:
+    return " ".join(normalize("NFKC", text).casefold().split())
+
+
+def sweep(
+    platforms: Sequence[Platform],
+    phrase: str,
+    window: DaySpan | None,
+    *,
+    rounds: int,
+    rows: int = ROWS,
+    states: dict[str, State | None] | None = None,
+    finds: Callable[[str], bool] | None = None,
+) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
+    """Read the searches of these platforms, in so many rounds at most.
+
+    `states` tell where those go on that do; `finds` says which texts count, where that is not the phrase alone.
+
+    Raises:
+        UpstreamError, LimitError: none of them answered.
+    """
+    asked = [one for one in platforms if states is None or one.slug in states]
+    found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in asked]
+    has_phrase = finds or finder(phrase)
+    for _ in range(rounds):
+        going = [one for one in found if one.goes_on]
+        settled = yield from attempt([_part(one, phrase, rows) for one in going])
+        for one, leg in zip(going, settled, strict=True):
+            one.take(leg, has_phrase)
+        if not any(one.goes_on for one in found):
+            break
+    check_any([leg for one in found for leg in one.legs])
+    return found
+
+
+def _part(one: SearchSweep, phrase: str, rows: int) -> Part:
+    endpoint = one.platform.playing("search")
+    assert endpoint is not None, "only platforms with a search are swept"
+    values: dict[str, Value] = {"query": phrase, **(endpoint.newest or {})}
+    names = {param.name for param in endpoint.params}
+    if one.window is not None and {"since", "until"} <= names:
+        values |= {"since": one.window.first.isoformat(), "until": _after(one.window.last)}
+    return part_of(one.platform, "search", values, rows=rows, cursor=one.state)
+
+
+def _after(day: date) -> str:
+    return date.fromordinal(day.toordinal() + 1).isoformat()
+
+
+def mentions_of(found: Sequence[SearchSweep]) -> list[Mention]:
+    """All mentions, the newest first."""
+    listed = [one for sweep_ in found for one in sweep_.mentions]
+    return sorted(listed, key=lambda one: (one.row["post"]["published_at"], one.platform), reverse=True)
+
+
+def legs_in(found: Sequence[SearchSweep]) -> list[Settled]:
+    """The legs of a sweep, round by round."""
+    turns = max(len(one.legs) for one in found)
+    return [one.legs[turn] for turn in range(turns) for one in found if turn < len(one.legs)]

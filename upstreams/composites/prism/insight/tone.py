@@ -1,0 +1,103 @@
+"""The tone of a text by a list of words: no model, and None in a language without a list (decisions 18).
+
+A text is positive where it has more words of the one list than of the other, negative where it has fewer. A word behind
+a negation counts for the other side. The lists stand in the docs as they stand here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from upstreams.model.archetypes import Record
+from upstreams.model.archetypes.insight import words
+
+Tone = Literal["positive", "neutral", "negative"]
+METHOD: Final = "word list 1: more positive than negative words, or fewer; no model; null in other languages"
+_REACH: Final = 3
+"""Words before one that may negate it."""
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+
+
+class WordList(NamedTuple):
+    """The words of one language."""
+
+    positive: frozenset[str]
+    negative: frozenset[str]
+    negations: frozenset[str]
+
+
+def _list(positive: str, negative: str, negations: str) -> WordList:
+    return WordList(*(frozenset(text.split()) for text in (positive, negative, negations)))
+
+
+LISTS: Final[Mapping[str, WordList]] = {
+    "en": _list(
+        """
+        amazing awesome beautiful best better brilliant clean clear delightful easy elegant enjoy enjoyed excellent
+        excited exciting fantastic fast fine flawless fun glad good great happy helpful impressed impressive improved
+        intuitive like liked love loved lovely nice perfect pleasant pleased polished powerful recommend recommended
+        reliable satisfied simple smooth solid stable superb thank thanks trust useful win wonderful works worth
+        """,
+        """
+        angry annoyed annoying avoid awful bad broken bug bugs buggy complaint complaints confusing crap crash crashed
+        crashes crashing dead disappointed disappointing disappointment disaster expensive fail failed fails failure
+        fraud frustrated frustrating garbage hate hated horrible hurt lawsuit leak lied lose loss lost mess misleading
+        outage outages overpriced pain painful poor problem problems refund regret ripoff rude sad scam scandal slow
+        sucks terrible trash ugly unacceptable unreliable unsafe unstable unusable useless vulnerable waste worse worst
+        wrong
+        """,
+        "no not never none neither nor cannot can't don't doesn't didn't won't isn't wasn't aren't without hardly",
+    ),
+    "de": _list(
+        """
+        angenehm begeistert beste besser danke einfach elegant empfehle empfehlenswert erfreut erfreulich fantastisch
+        fein froh genial gerne gut gute guten gutes grossartig großartig hervorragend hilfreich klasse lieben liebe
+        nett perfekt praktisch prima schnell schön sicher stabil stark super toll wunderbar zufrieden zuverlässig
+        """,
+        """
+        absturz abstürze ärgerlich ausfall beschwerde betrug betrogen defekt enttäuscht enttäuschend enttäuschung
+        fehler fehlerhaft furchtbar gefährlich hasse kaputt katastrophe langsam leider lüge miserabel mist mangelhaft
+        nervig peinlich probleme problem schlecht schlechte schlechter schlimm schrecklich skandal störung teuer
+        unbrauchbar unsicher unverschämt unzuverlässig verärgert verloren wütend
+        """,
+        "nicht nie niemals kein keine keinen keiner keines ohne kaum weder",
+    ),
+}
+"""By language."""
+
+
+def tone_of(text: str | None, language: str | None) -> Tone | None:
+    """The tone of a text in a language; None where there is no list for it, or no text."""
+    listed = LISTS.get((language or "").partition("-")[0].lower())
+    if listed is None or not text:
+        return None
+    score, tokens = 0, [found.replace("\u2019", "'") for found in _WORD.findall(text.lower())]
+    for place, token in enumerate(tokens):
+        side = (token in listed.positive) - (token in listed.negative)
+        if side:
+            is_negated = not listed.negations.isdisjoint(tokens[max(0, place - _REACH) : place])
+            score += -side if is_negated else side
+    return "positive" if score > 0 else "negative" if score < 0 else "neutral"
+
+
+def negative_share(tones: Iterable[Tone | None]) -> float | None:
+    """The share of negative ones among those that are known; None where none is."""
+    known = [tone for tone in tones if tone is not None]
+    return round(known.count("negative") / len(known), 4) if known else None
+
+
+def summed(tones: Iterable[Tone | None]) -> Record:
+    """The tones of many in numbers."""
+    listed = list(tones)
+    known = len(listed) - listed.count(None)
+    return words.tones(
+        positive=listed.count("positive"),
+        neutral=listed.count("neutral"),
+        negative=listed.count("negative"),
+        uncovered=listed.count(None),
+        positive_share=round(listed.count("positive") / known, 4) if known else None,
+        negative_share=negative_share(listed),
+        method=METHOD,
+    )
