@@ -19,7 +19,7 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """The file can not be used: `problems` holds all that is wrong with it, `str` the first of it in one line."""
+    """The file cannot be used: `problems` holds all that is wrong with it, `str` the first of it in one line."""
 
     def __init__(self, file: str, problems: tuple[Problem, ...]) -> None:
         more = len(problems) - 1

@@ -28,7 +28,7 @@ def load_config(
     With `to_serve` the files that only a node reads are looked at too: the certificate and its key.
 
     Raises:
-        ConfigError: no file, no TOML, or settings that can not be used; all of its problems at once.
+        ConfigError: no file, no TOML, or settings that cannot be used; all of its problems at once.
     """
     file = Path(path or environ.get("SLUICE_CONFIG") or "config.toml")
     is_named = bool(path or environ.get("SLUICE_CONFIG"))
@@ -45,7 +45,7 @@ def _read_bytes(file: Path, *, is_named: bool) -> bytes:
     except (OSError, ValueError) as exc:
         reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
         hint = "" if is_named else "; name the file with --config or SLUICE_CONFIG"
-        raise ConfigError(str(file), (Problem("", f"can not be read: {reason}{hint}"),)) from exc
+        raise ConfigError(str(file), (Problem("", f"cannot be read: {reason}{hint}"),)) from exc
 
 
 def _parse(file: Path, content: bytes) -> dict[str, object]:

@@ -21,7 +21,7 @@ _ADVICE = "make one with: openssl rand -base64 32"
 
 
 class SecretUnusable(Exception):
-    """The master secret can not be used; the text says why and what to do, never the secret."""
+    """The master secret cannot be used; the text says why and what to do, never the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
     """Derive the keys from SLUICE_SECRET, or from `<data_dir>/secret`, which is made when it is missing.
 
     Raises:
-        SecretUnusable: the secret is too short, or its file can not be made, read or trusted.
+        SecretUnusable: the secret is too short, or its file cannot be made, read or trusted.
     """
     master, file = _of_environment(environ), data_dir / "secret"
     if master is None:

@@ -1,4 +1,4 @@
-"""Rules that a type can not say about the settings, on settings as they are in memory."""
+"""Rules that a type cannot say about the settings, on settings as they are in memory."""
 
 from __future__ import annotations
 

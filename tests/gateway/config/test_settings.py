@@ -498,10 +498,10 @@ def test_a_named_file_that_is_not_there_is_told_by_name(tmp_path):
     missing = tmp_path / "missing.toml"
     with pytest.raises(ConfigError) as caught:
         load_config(missing, {}, PLATFORMS)
-    assert str(caught.value) == f"{missing}: can not be read: No such file or directory"
-    with pytest.raises(ConfigError, match="can not be read: Is a directory"):
+    assert str(caught.value) == f"{missing}: cannot be read: No such file or directory"
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path, {}, PLATFORMS)
-    with pytest.raises(ConfigError, match="can not be read: not a path"):
+    with pytest.raises(ConfigError, match="cannot be read: not a path"):
         load_config("a\0b", {}, PLATFORMS)
 
 
