@@ -222,7 +222,7 @@ def _shown(item: Any) -> str:
 
 
 def complain(*lines: str) -> None:
-    """Print lines on stderr; where it cannot be written, only the exit code tells."""
+    """Print lines on stderr, whatever they quote; where it cannot be written, only the exit code tells."""
     if sys.stderr is not None:
         with suppress(OSError):
-            sys.stderr.write("".join(f"sluice: {line}\n" for line in lines))
+            sys.stderr.write("".join(f"sluice: {' '.join(line.splitlines())}\n" for line in lines))

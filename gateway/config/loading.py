@@ -50,7 +50,7 @@ def _read_bytes(file: Path, *, is_named: bool) -> bytes:
 
 def _parse(file: Path, content: bytes) -> dict[str, object]:
     try:
-        return tomllib.loads(content.decode())
+        return tomllib.loads(content.decode("utf-8-sig"))  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as exc:
         line = content.count(b"\n", 0, exc.start) + 1
         raise ConfigError(str(file), (Problem("", f"line {line}: not UTF-8 text"),)) from exc

@@ -39,6 +39,11 @@ def test_a_file_that_is_no_toml_or_not_there_is_refused(place: Place) -> None:
     assert "No such file" in place.run("check", "--config", "absent.toml").refused(2)
 
 
+def test_what_an_error_quotes_does_not_end_its_line(place: Place) -> None:
+    refused = place.run("check", "--config", "no\nsuch.toml").refused(2)
+    assert refused == "no such.toml: cannot be read: No such file or directory"
+
+
 def test_without_an_option_sluice_config_names_the_file_and_else_it_is_here(place: Place) -> None:
     elsewhere = place.folder / "elsewhere.toml"
     elsewhere.write_text("[sever]\n")

@@ -195,6 +195,12 @@ def test_the_place_of_the_platforms_is_no_key_of_its_own(tmp_path):
     assert first_line(tmp_path, "[upstreams.platforms.github]").startswith("upstreams.platforms: unknown platform")
 
 
+def test_a_file_may_be_as_editors_of_windows_leave_it(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_bytes(b"\xef\xbb\xbf[server]\r\nport = 8099\r\n")
+    assert load_config(file, {}, PLATFORMS).server.port == 8099
+
+
 WRONG_VALUES = [
     ("[server]\nport = 70000", "server.port: must be a port number from 0 to 65535, not 70000"),
     ("[server]\nport = -1", "server.port: must be a port number from 0 to 65535, not -1"),
