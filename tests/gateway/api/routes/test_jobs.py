@@ -1,0 +1,160 @@
+"""Jobs of the web over HTTP, on a whole node with a site behind its egress (decisions 17 and 21)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+
+HOST = "site.example.com"
+HOME = f"https://{HOST}/"
+PAGES = {"": ("a", "b", "gone"), "a": ("a/1", "a/2"), "b": (), "a/1": (), "a/2": ()}
+HTML = {"content-type": "text/html"}
+
+
+def site(asked: str) -> Told:
+    """A small site; whatever else is asked for is not there."""
+    path = asked.removeprefix(f"{HOST}/")
+    if path not in PAGES:
+        return Told(404, b"", HTML)
+    links = "".join(f'<a href="/{one}">{one}</a> ' for one in PAGES[path])
+    text = f"<p>The page {path or 'of all pages'} has a text that is long enough to be one, and says little.</p>"
+    return Told(200, f"<html><title>{path}</title><body><main>{text}{links}</main></body></html>".encode(), HTML)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
+    async with open_test_node(tmp_path, credits=500) as opened:
+        opened.upstream.script = site
+        yield opened
+        await opened.assert_sound()
+
+
+async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
+    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    sent = {} if body is None else {"content": orjson.dumps(body)}
+    answer = await node.client.request(method, node.url + target, headers=named, **sent)
+    return answer.status_code, answer.json()
+
+
+async def ended(node: OpenNode, job_id: str) -> Any:
+    """The job once it has ended."""
+    while True:
+        _, answer = await ask(node, "GET", f"/v1/web/jobs/{job_id}")
+        if answer["data"]["finished_at"] is not None:
+            return answer["data"]
+        await trio.sleep(0.05)
+
+
+async def test_a_crawl_from_its_begin_to_its_last_page(node: OpenNode) -> None:
+    status, priced = await ask(node, "POST", "/v1/web/crawl?dry_run=1", {"url": HOME, "limit": 20})
+    assert (status, priced["data"]["estimated_credits"], priced["credits_used"]) == (200, 20, 0)
+    status, refused = await ask(node, "POST", "/v1/web/crawl?max_credits=19", {"url": HOME, "limit": 20})
+    assert (status, refused["error"]["details"]["reason"]) == (402, "above_max_credits")
+    status, begun = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, "limit": 20})
+    job = begun["data"]
+    assert (status, begun["platform"], job["kind"], job["credits"]["reserved"]) == (202, "web", "crawl", 20)
+    assert job["links"]["job"] == f"{node.url}/v1/web/jobs/{job['job_id']}"
+    done = await ended(node, job["job_id"])
+    assert (done["status"], done["progress"]) == (
+        "completed",
+        {"planned": 6, "done": 5, "empty": 1, "failed": 0, "pending": 0, "skipped": 0},
+    )
+    assert done["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
+    _, first = await ask(node, "GET", f"/v1/web/jobs/{job['job_id']}/results?limit=3")
+    _, rest = await ask(
+        node, "GET", f"/v1/web/jobs/{job['job_id']}/results?limit=3&cursor={first['pagination']['next_cursor']}"
+    )
+    rows = first["data"]["items"] + rest["data"]["items"]
+    assert [(row["depth"], row["url"].removeprefix(HOME)) for row in rows] == [
+        (0, ""), (1, "a"), (1, "b"), (2, "a/1"), (2, "a/2"),
+    ]  # fmt: skip
+    assert (first["pagination"]["has_more"], rest["pagination"]["has_more"]) == (True, False)
+    assert "long enough to be one" in rows[1]["page"]["content"]["markdown"]
+    lines = (await node.get(f"/v1/web/jobs/{job['job_id']}/results.jsonl")).body.splitlines()
+    assert [orjson.loads(line) for line in lines] == rows
+    _, errors = await ask(node, "GET", f"/v1/web/jobs/{job['job_id']}/errors")
+    (error,) = errors["data"]["items"]
+    assert (error["url"], error["status"], error["error"]) == (f"{HOME}gone", "empty", "RESOURCE_NOT_FOUND")
+    _, listed = await ask(node, "GET", "/v1/web/jobs")
+    assert [one["job_id"] for one in listed["data"]["items"]] == [job["job_id"]]
+    _, moved = await ask(node, "GET", "/v1/credits/transactions")
+    assert [(one["type"], one["amount"], one["endpoint"]) for one in moved["data"]["items"][:2]] == [
+        ("refund", 15, "/v1/web/crawl"),
+        ("deduction", -20, "/v1/web/crawl"),
+    ]
+
+
+async def test_a_batch_reads_each_page_once_and_a_key_begins_it_once(node: OpenNode) -> None:
+    body = {"urls": [HOME, f"{HOME}a#top", f"{HOME}a", f"{HOME}gone", "no address"], "ignore_invalid_urls": True}
+    first = await ask(node, "POST", "/v1/web/batch-scrape", body, idempotency_key="batch-1")
+    again = await ask(node, "POST", "/v1/web/batch-scrape", body, idempotency_key="batch-1")
+    assert (first[0], again[0], again[1]["replayed"]) == (202, 202, True)
+    assert first[1]["data"]["job_id"] == again[1]["data"]["job_id"]
+    done = await ended(node, first[1]["data"]["job_id"])
+    assert (done["status"], done["credits"]) == ("completed", {"reserved": 3, "used": 2, "refunded": 1})
+    other = await ask(node, "POST", "/v1/web/batch-scrape", {**body, "urls": [HOME]}, idempotency_key="batch-1")
+    assert (other[0], other[1]["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
+
+
+async def test_a_job_is_paused_resumed_cancelled_and_unknown_to_other_accounts(node: OpenNode) -> None:
+    with node.upstream.holding():
+        _, begun = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, "limit": 20})
+        place = f"/v1/web/jobs/{begun['data']['job_id']}"
+        _, paused = await ask(node, "PATCH", place, {"status": "paused"})
+        assert (paused["data"]["status"], paused["data"]["stopped_because"]) == ("paused", "owner")
+        _, going = await ask(node, "PATCH", place, {"status": "running"})
+        assert going["data"]["status"] in ("queued", "running")
+        stranger, _ = await node.new_key(await node.new_account())
+        for method, target in (
+            ("GET", place),
+            ("DELETE", place),
+            ("GET", f"{place}/results"),
+            ("GET", f"{place}/errors"),
+        ):
+            status, answer = await ask(node, method, target, x_api_key=stranger)
+            assert (status, answer["error"]["details"]["reason"]) == (404, "unknown_job")
+        status, cancelled = await ask(node, "DELETE", place)
+        assert (status, cancelled["data"]["status"], cancelled["data"]["credits"]["refunded"]) == (200, "cancelled", 20)
+        status, over = await ask(node, "PATCH", place, {"status": "paused"})
+        assert (status, over["error"]["details"]["reason"]) == (400, "job_over")
+    assert await node.money() == (500, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("crawl", {}, "url"),
+        ("crawl", {"url": "ftp://site.example.com/"}, "url"),
+        ("crawl", {"url": "http://127.0.0.1/"}, "url"),
+        ("crawl", {"url": HOME, "limit": 0}, "limit"),
+        ("crawl", {"url": HOME, "limit": 10_001}, "limit"),
+        ("crawl", {"url": HOME, "limit": "ten"}, "limit"),
+        ("crawl", {"url": HOME, "max_depth": 51}, "max_depth"),
+        ("crawl", {"url": HOME, "include_paths": []}, "include_paths"),
+        ("crawl", {"url": HOME, "exclude_paths": [""]}, "exclude_paths[0]"),
+        ("crawl", {"url": HOME, "formats": ["pictures"]}, "formats"),
+        ("crawl", {"url": HOME, "limits": 5}, "limits"),
+        ("batch-scrape", {"urls": []}, "urls"),
+        ("batch-scrape", {"urls": ["no address"]}, "urls[0]"),
+        ("batch-scrape", {"urls": [HOME] * 1_001}, "urls"),
+        ("jobs/job_1", {"status": "stopped"}, "status"),
+    ],
+)
+async def test_what_is_wrong_is_named_and_free(node: OpenNode, path: str, body: object, param: str) -> None:
+    method = "PATCH" if path.startswith("jobs") else "POST"
+    status, answer = await ask(node, method, f"/v1/web/{path}", body)
+    assert (status, answer["error"]["details"]["param"], answer["credits_used"]) == (400, param, 0)
+
+
+async def test_a_job_that_nobody_can_pay_is_refused_whole(node: OpenNode) -> None:
+    status, answer = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, "limit": 501})
+    assert (status, answer["error"]["type"], answer["credits_remaining"]) == (402, "INSUFFICIENT_CREDITS", 500)
+    assert (await ask(node, "GET", "/v1/web/jobs"))[1]["data"]["items"] == []

@@ -1,0 +1,200 @@
+"""Crawls of a site on loopback, by a node that is killed every so often; and the proof of what they kept and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+import trio
+
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
+from tests.processes.place import Place
+
+HOST = "site.example.com"
+HOME = f"https://{HOST}/"
+WIDTH = 12
+"""Links of a page to pages below it."""
+PATIENCE_S = 600.0
+ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
+HTML = {"content-type": "text/html; charset=utf-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of a storm."""
+
+    pages: int = 2_000
+    crawls: int = 1
+    kill_every_s: float = 5.0
+    kills_max: int = 10_000
+    """After so many the node is left alone."""
+    page_s: float = 0.02
+    seed: int = 1
+
+
+@dataclass(slots=True)
+class Site:
+    """A site of so many pages: page n leads to pages `WIDTH * n + 1` and on. Counts who reads it at the same time."""
+
+    pages: int
+    page_s: float
+    reads: Counter[int] = field(default_factory=Counter)
+    under_way: int = 0
+    most_at_once: int = 0
+
+    def answer(self, asked: str) -> Told:
+        """The page at an address, or that there is none."""
+        path = asked.removeprefix(f"{HOST}/").partition("?")[0]
+        number = 0 if not path else int(path[1:]) if path[:1] == "p" and path[1:].isdigit() else -1
+        if not 0 <= number < self.pages:
+            return Told(404, b"", HTML)
+        self.reads[number] += 1
+        links = "".join(f'<li><a href="/p{below}">Page {below}</a></li>' for below in self.below(number))
+        text = f"<p>This is page {number} of a site that is read while its reader is killed.</p>" * 3
+        body = f"<html><head><title>Page {number}</title></head><body><main>{text}<ul>{links}</ul></main></body></html>"
+        return Told(200, body.encode(), HTML, self.page_s)
+
+    def below(self, number: int) -> range:
+        """The pages that a page leads to."""
+        return range(WIDTH * number + 1, min(self.pages, WIDTH * number + WIDTH + 1))
+
+    def in_order(self) -> list[tuple[int, str]]:
+        """The depth and the address of every page, breadth first: by their numbers."""
+        depths = {0: 0}
+        for number in range(self.pages):
+            depths |= dict.fromkeys(self.below(number), depths[number] + 1)
+        return [(depths[number], f"{HOME}p{number}" if number else HOME) for number in range(self.pages)]
+
+
+class WatchedUpstream(Upstream):
+    """As `Upstream`, and counts the pages that are under way at the same time."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.script = site.answer
+        self._site = site
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        site = self._site
+        site.under_way += 1
+        site.most_at_once = max(site.most_at_once, site.under_way)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            site.under_way -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The end of a storm."""
+
+    kills: int
+    pages_read: int
+    """Pages that the site was asked for; those that a kill cut short were asked for again."""
+    most_at_once: int
+    resumed_s: float
+    """The longest time from a node's start to the next page that it kept."""
+
+
+async def storm(folder: Path, size: Size, commands: Commands) -> Report:
+    """Crawl, and kill the node every so often until all crawls have ended; then look at what they kept and cost."""
+    site = Site(size.pages, size.page_s)
+    async with open_upstream(WatchedUpstream(site)) as address:
+        place = Place(folder, commands, ENVIRON)
+        place.configure(
+            upstreams={"egress": address},
+            limits={"requests_per_minute": 1_000_000, "concurrent_requests": 1_000},
+            log={"access": False},
+        )
+        account = place.told("account", "create", "--name", "storm", "--credits", "1000000")["id"]
+        key = place.told("key", "create", "--account", account)["key"]
+        with open_fleet(commands) as fleet:
+            return await _Storm(place, fleet, site, size, key, account).blow()
+
+
+class _Look(NamedTuple):
+    """A look at all crawls."""
+
+    done: int
+    is_over: bool
+
+
+@dataclass(slots=True)
+class _Storm:
+    place: Place
+    fleet: Fleet
+    site: Site
+    size: Size
+    key: str
+    account: str
+    kills: int = 0
+    resumed_s: float = 0.0
+
+    async def blow(self) -> Report:
+        jobs, rng = list[str](), Random(self.size.seed)
+        while True:
+            self.place.bury()
+            node = self.fleet.start(self.place.config, ENVIRON)
+            url = (await node.listening())["url"]
+            if not jobs:
+                jobs = [await self._begin(url) for _ in range(self.size.crawls)]
+            life_s = self.size.kill_every_s * rng.uniform(0.5, 1.5) if self.kills < self.size.kills_max else PATIENCE_S
+            if await self._ended(url, jobs, life_s):
+                for job in jobs:
+                    await self._check(url, job)
+                break
+            self.fleet.kill(node)
+            self.kills += 1
+        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        assert verified == {"ok": True, "violations": []}
+        return Report(self.kills, sum(self.site.reads.values()), self.site.most_at_once, self.resumed_s)
+
+    async def _begin(self, url: str) -> str:
+        body = {"url": HOME, "limit": self.size.pages}
+        answer = await self._ask("POST", f"{url}/v1/web/crawl", json=body)
+        assert answer.status_code == 202, answer.text
+        job_id: str = answer.json()["data"]["job_id"]
+        return job_id
+
+    async def _ended(self, url: str, jobs: list[str], within_s: float) -> bool:
+        """Whether all crawls end within this time, which begins with the first page that this life keeps."""
+        done, began = (await self._look(url, jobs)).done, trio.current_time()
+        while (look := await self._look(url, jobs)).done == done and not look.is_over:  # noqa: ASYNC110 - the node's
+            await trio.sleep(0.02)
+        self.resumed_s = max(self.resumed_s, trio.current_time() - began)
+        with trio.move_on_after(within_s):
+            while not (await self._look(url, jobs)).is_over:  # noqa: ASYNC110 - as above
+                await trio.sleep(0.1)
+            return True
+        return False
+
+    async def _look(self, url: str, jobs: list[str]) -> _Look:
+        """The pages that are kept of all crawls, and whether they have ended."""
+        found = [(await self._ask("GET", f"{url}/v1/web/jobs/{job}")).json()["data"] for job in jobs]
+        return _Look(sum(one["progress"]["done"] for one in found), all(one["finished_at"] for one in found))
+
+    async def _check(self, url: str, job: str) -> None:
+        """Each page once, in its order and at its depth, and each paid once."""
+        data = (await self._ask("GET", f"{url}/v1/web/jobs/{job}")).json()["data"]
+        assert data["status"] == "completed", data
+        credits_ = data["credits"]
+        assert (credits_["reserved"], credits_["used"], credits_["refunded"]) == (self.size.pages, self.size.pages, 0)
+        lines = (await self._ask("GET", f"{url}/v1/web/jobs/{job}/results.jsonl")).text.splitlines()
+        rows = [orjson.loads(line) for line in lines]
+        assert [(row["depth"], row["url"]) for row in rows] == self.site.in_order()
+        assert sum(row["credits_used"] for row in rows) == self.size.pages
+        moved = (await self._ask("GET", f"{url}/v1/credits/transactions?limit=100")).json()["data"]["items"]
+        assert sum(one["amount"] for one in moved if one["type"] in ("deduction", "refund")) == -(
+            self.size.pages * self.size.crawls
+        )
+
+    async def _ask(self, method: str, url: str, **terms: Any) -> httpx.Response:
+        async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as client:
+            return await client.request(method, url, headers={"x-api-key": self.key}, **terms)
