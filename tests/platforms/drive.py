@@ -200,6 +200,10 @@ def sandbox_of(routes: Routes) -> Upstream:
         query = query_of(urlsplit(call.target("")).query)
         request = SandboxRequest(host, f"/{path}", query, json=sent_by(call), method=call.method)
         reply = answered(routes, request)
+        if reply.status == 404 and "The sandbox has no" in str(reply.body) and not call.optional:
+            raise AssertionError(
+                f"no stand-in answers {host_and_path}; python -m tests.platforms.stand_in SLUG makes it"
+            )
         return told_as_sent(reply.status, reply.headers, reply.body)
 
     return answer
