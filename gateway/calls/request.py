@@ -17,7 +17,7 @@ from upstreams.fetching.planned import GoOn
 from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200
-_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout"))
+_NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout", "fresh"))
 
 
 @dataclass(slots=True)

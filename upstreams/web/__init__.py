@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from upstreams.model.archetypes import WEB_PAGE
+from upstreams.model.archetypes import WEB_PAGE, WEB_PAGE_LIST
 from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.web import mapping
+from upstreams.web.mapping import map_site
 from upstreams.web.robots import RobotsMemory
-from upstreams.web.scraping import PARAMS, PRICE, scrape
+from upstreams.web.scraping import METADATA, PARAMS, PRICE, scrape
 from upstreams.web.visiting import judge_page
 
 SLUG = "web"
@@ -18,6 +20,16 @@ _SCRAPE = (
     "a sign-in or tests for robots is told as such (reason login_required or challenge), never passed for content. "
     "Feeds and plain text are read too, a PDF with pdf_parse=true."
 )
+
+_MAP = (
+    "The addresses of a site's pages: of the sitemaps that its robots file names, packed ones and indexes too, then of "
+    "the page's own links. With words to search for, the best fitting first. Nothing of the pages is read."
+)
+_OF_PAGES_THAT_ARE_READ = (
+    "final_url", "status_code", "fetched_at", "source_type", "page_count", "links", "media.screenshot_url",
+    *(f"content.{name}" for name in ("text", "markdown", "html", "raw_html", "summary")),
+    *(f"metadata.{name}" for name in METADATA if name != "title"),
+)  # fmt: skip
 
 
 def make_web() -> Platform:
@@ -41,6 +53,16 @@ def make_web() -> Platform:
                 price=PRICE,
                 cache_ttl_s=CACHED_S,
                 never=("content.summary", "media.screenshot_url"),
+            ),
+            Endpoint(
+                "map",
+                "The pages of a site, by its sitemaps and the links of one page.",
+                WEB_PAGE_LIST,
+                partial(map_site, robots),
+                mapping.PARAMS,
+                description=_MAP,
+                cache_ttl_s=CACHED_S,
+                never=("total", *_OF_PAGES_THAT_ARE_READ),
             ),
         ),
     )

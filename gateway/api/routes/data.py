@@ -32,7 +32,7 @@ READINGS_MAX = 500
 READING_BYTES_MAX = 300
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
 """The values of a query, the cache's key of its answers, the part that is wanted, and whether it is any call's."""
-_PRICED = frozenset(("dry_run", "max_credits", "max_age"))
+_PRICED = frozenset(("dry_run", "max_credits", "max_age", "fresh"))
 
 
 class DataEndpoint:
@@ -68,8 +68,7 @@ class DataEndpoint:
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
-            if "max_age" in values:
-                call.refresh = call.refresh or not self._calls.is_young(call, int(values["max_age"]) / 1_000)
+            call.refresh = call.refresh or self._wants_anew(call)
             if values.get("dry_run"):
                 return await self._dry_run(request, caller, call)
             if "max_credits" in values:
@@ -111,6 +110,12 @@ class DataEndpoint:
             return await written(reply, self._listing.endpoint.archetype, result.fragment, part)
         assert part.tree is not None, "there is a part to cut out, or another form"
         return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
+
+    def _wants_anew(self, call: CallRequest) -> bool:
+        """Whether its own parameters ask for a fresh answer, or for a younger one than is stored."""
+        if "max_age" in call.values:
+            return not self._calls.is_young(call, int(call.values["max_age"]) / 1_000)
+        return bool(call.values.get("fresh"))
 
     async def _check_max_credits(self, call: CallRequest) -> None:
         """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""

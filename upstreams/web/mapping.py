@@ -1,0 +1,150 @@
+"""web/map: the pages of a site, by its sitemaps and by the links of one page (decisions 21)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from upstreams.model.archetypes import page
+from upstreams.model.errors import NotFound
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
+from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
+from upstreams.web.robots import RobotsMemory
+from upstreams.web.visiting import visit
+
+LIMIT_MAX: Final = 5_000
+SITEMAPS_MAX: Final = 60
+"""Sitemaps of one map that are read."""
+_AT_ONCE: Final = 4
+_FOUND: Final = {"sitemaps": [], "pages": [["https://example.com/articles/1", ""]]}
+
+
+def _as_it_came(raw: bytes, _content_type: str) -> bytes:
+    return raw
+
+
+_SITEMAP: Final = Form("application/xml, text/xml;q=0.9, application/gzip;q=0.8, */*;q=0.5", _as_it_came)
+PARAMS: Final = (
+    PageParam(
+        "url",
+        "The address of a page of the site.",
+        "https://example.com/",
+        type="url",
+        required=True,
+        length_max=URL_MAX,
+    ),
+    Param("search", "Words: the pages whose addresses or links have some, the best first.", "articles"),
+    Param(
+        "limit",
+        f"Pages to answer with, 1 to {LIMIT_MAX}.",
+        "100",
+        type="integer",
+        default=LIMIT_MAX,
+        minimum=1,
+        maximum=LIMIT_MAX,
+    ),
+    Param(
+        "sitemap",
+        "Whether the site's sitemaps count: beside the page's links, not at all, or alone.",
+        "include",
+        default="include",
+        choices=("include", "skip", "only"),
+    ),
+    Param(
+        "include_subdomains",
+        "Whether pages at hosts below the site's count.",
+        "true",
+        type="boolean",
+        default=True,
+    ),
+    Param(
+        "ignore_query_parameters",
+        "Whether addresses that differ only in their query are one page, without it.",
+        "true",
+        type="boolean",
+        default=True,
+    ),
+    Param("fresh", "Whether to read the site anew, also where an answer is stored.", "false", type="boolean"),
+)
+
+
+def map_site(robots: RobotsMemory, args: Args) -> Steps:
+    """The pages of a site."""
+    url, limit, sitemap = args.text("url"), args.number("limit"), args.text("sitemap")
+    found: dict[str, str] = {}
+    warnings: list[str] = []
+    scope = {
+        "host": urlsplit(url).netloc,
+        "subdomains": bool(args.values["include_subdomains"]),
+        "drops_queries": bool(args.values["ignore_query_parameters"]),
+        "search": args.text_or_none("search") or "",
+        "limit": limit,
+    }
+    if sitemap != "skip":
+        yield from _by_sitemaps(url, args, robots, scope=scope, found=found, warnings=warnings)
+    if sitemap != "only" and (len(found) < limit or scope["search"]):
+        yield from _by_links(url, args, robots, scope=scope, found=found, needed=not found)
+    if scope["search"]:
+        from upstreams.web.reading.sitemaps import fitness  # noqa: PLC0415 - few maps are searched
+
+        words = str(scope["search"]).lower().split()
+        ordered = sorted(found, key=lambda one: (-fitness(words, one, found[one]), len(one)))
+    else:
+        ordered = list(found)
+    records = [page(url=one, title=found[one] or None) for one in ordered[:limit]]
+    return Page(records, warnings=tuple(warnings))
+
+
+def _by_sitemaps(
+    url: str, args: Args, robots: RobotsMemory, *, scope: dict[str, Any], found: dict[str, str], warnings: list[str]
+) -> Generator[Wanted, Any, None]:
+    """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
+    file = yield from robots.file_of(url, args)
+    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
+    waiting = deque(named or [f"{origin_of_page(url)}/sitemap.xml"])
+    seen = set(waiting)
+    read = 0
+    while waiting and read < SITEMAPS_MAX and (scope["search"] or len(found) < scope["limit"]):
+        several = [waiting.popleft() for _ in range(min(_AT_ONCE, len(waiting)))]
+        read += len(several)
+        calls = tuple(page_call(one, accepts=_SITEMAP, optional=True, spacing_s=file.spacing_s) for one in several)
+        answers = yield calls
+        for place, answer in zip(several, answers, strict=True):
+            if not isinstance(answer, Answer):
+                if named and not answer.absent:
+                    warnings.append(f"The sitemap {place} could not be read: {answer.problem}")
+                continue
+            arguments = (answer.body, answer.headers.get("content-type", ""), place, scope)
+            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND)
+            _add(found, done.body["pages"])
+            for one in done.body["sitemaps"]:
+                further = led_to(place, one)
+                if further is not None and further not in seen and len(seen) < 10 * SITEMAPS_MAX:
+                    seen.add(further)
+                    waiting.append(further)
+    if waiting and read >= SITEMAPS_MAX:
+        warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; so many were read.")
+
+
+def _by_links(
+    url: str, args: Args, robots: RobotsMemory, *, scope: dict[str, Any], found: dict[str, str], needed: bool
+) -> Generator[Wanted, Any, None]:
+    """Add the pages that a page links to; it may be absent where others were found."""
+    try:
+        visited = yield from visit(url, args, robots)
+    except NotFound:
+        if needed:
+            raise
+        return
+    arguments = (visited.answer.raw, visited.content_type, visited.url, scope)
+    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND)
+    _add(found, done.body["pages"])
+
+
+def _add(found: dict[str, str], pages: list[list[str]]) -> None:
+    for url, title in pages:
+        if not found.get(url):
+            found[url] = title

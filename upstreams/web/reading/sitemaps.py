@@ -1,0 +1,146 @@
+"""Sitemaps: the pages of a site by its own list, plain, packed or as an index of lists; and the links of a page.
+
+Both functions are tasks of the worker processes. They give `[url, title]` of pages that belong to the site, each in one
+spelling; where words are searched for, the best first and only those that have some.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any, Final
+from urllib.parse import unquote, urljoin, urlsplit
+
+import msgspec
+from lxml import etree
+
+from upstreams.content.charset import text_of
+from upstreams.model.errors import TargetRefused
+from upstreams.web.addresses import one_spelling
+from upstreams.web.reading.cleaning import page_tree
+
+ENTRIES_MAX: Final = 50_000
+"""Entries of one file, as the protocol has it."""
+UNPACKED_MAX: Final = 50 * 1024 * 1024
+_PIECE: Final = 256 * 1024
+_WORD = re.compile(r"\w+")
+_LOCATIONS: Final = frozenset(("loc", "link", "id"))
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """The pages that a map is of."""
+
+    host: str
+    """The host of the page that was asked for, with its port."""
+    subdomains: bool = True
+    drops_queries: bool = True
+    search: str = ""
+    limit: int = 5_000
+
+    def spelled(self, address: str) -> str | None:
+        """The one spelling of an address that belongs to the site; None for any other."""
+        try:
+            url = one_spelling(address)
+        except (TargetRefused, ValueError):
+            return None
+        place, base = urlsplit(url).netloc, self.host.removeprefix("www.")
+        is_inside = place in (base, f"www.{base}") or (self.subdomains and place.endswith(f".{base}"))
+        return (url.partition("?")[0] if self.drops_queries else url) if is_inside else None
+
+
+def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """The pages in a sitemap, and the sitemaps that it leads to; of something else none."""
+    told = msgspec.convert(scope, Scope)
+    unpacked = _unpacked(raw)
+    if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
+        lines = text_of(unpacked, content_type).split()
+        return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), told)}
+    pages: list[str] = []
+    sitemaps: list[str] = []
+    for kind, location in _locations(unpacked):
+        (sitemaps if kind == "sitemap" else pages).append(urljoin(url, location))
+        if len(pages) + len(sitemaps) >= ENTRIES_MAX:
+            break
+    return {"sitemaps": sitemaps, "pages": _chosen(((page, "") for page in pages), told)}
+
+
+def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """The pages that a page links to, with the words of their links."""
+    root = page_tree(text_of(raw, content_type))
+    base = urljoin(url, next(iter(root.xpath("//base/@href")), ""))
+    links = (
+        (str(one.get("href")).strip(), " ".join("".join(one.itertext()).split())) for one in root.xpath("//a[@href]")
+    )
+    found = [(urljoin(base, href), words) for href, words in links if not href.startswith("#")]
+    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], msgspec.convert(scope, Scope))}
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """The bytes of a file that may be packed, as far as the bound allows; of a damaged one what came before."""
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    stream, whole = zlib.decompressobj(16 + zlib.MAX_WBITS), bytearray()
+    try:
+        for begin in range(0, len(raw), _PIECE):
+            whole += stream.decompress(raw[begin : begin + _PIECE], UNPACKED_MAX - len(whole))
+            if stream.eof or len(whole) >= UNPACKED_MAX:
+                break
+    except zlib.error:
+        pass
+    return bytes(whole)
+
+
+def _locations(raw: bytes) -> Iterator[tuple[str, str]]:
+    """The locations in a file in their order, each behind the element that it stands in; read as a stream."""
+    events = etree.iterparse(
+        BytesIO(raw), events=("end",), recover=True, resolve_entities=False, no_network=True, load_dtd=False,
+        remove_comments=True, remove_pis=True,
+    )  # fmt: skip
+    try:
+        for _, element in events:
+            name, above = _name(element), element.getparent()
+            if name in ("url", "sitemap", "item", "entry"):
+                element.clear()
+                while element.getprevious() is not None:
+                    del above[0]
+            elif (
+                name in _LOCATIONS
+                and above is not None
+                and (kind := _name(above)) in ("url", "sitemap", "item", "entry")
+            ):
+                location = (element.get("href") if kind == "entry" and name == "link" else element.text) or ""
+                if location.strip() and not (kind in ("item", "entry") and name == "id"):
+                    yield kind, location.strip()
+    except etree.XMLSyntaxError:
+        return
+
+
+def _name(element: Any) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _chosen(found: Iterable[tuple[str, str]], scope: Scope) -> list[list[str]]:
+    """The pages of a scope, each once: in their order, or by how well they fit the words that are searched for."""
+    pages: dict[str, str] = {}
+    for address, title in found:
+        url = scope.spelled(address)
+        if url is not None and not pages.get(url):
+            pages[url] = title
+    if not scope.search:
+        return [[url, title] for url, title in pages.items()][: scope.limit]
+    words = [word.lower() for word in _WORD.findall(scope.search)]
+    ranked = [(fit, url, title) for url, title in pages.items() if (fit := fitness(words, url, title))]
+    ranked.sort(key=lambda one: (-one[0], len(one[1])))
+    return [[url, title] for _, url, title in ranked[: scope.limit]]
+
+
+def fitness(words: Iterable[str], url: str, title: str) -> float:
+    """How well a page fits some words: 3 for each that stands in its title or path, 1 for each that is a part there."""
+    parts = urlsplit(url)
+    path, host = unquote(parts.path + " " + parts.query).lower(), parts.netloc
+    there = set(_WORD.findall(f"{path} {title.lower()}".replace("_", " ")))
+    text = f"{path} {title.lower()}"
+    fits = [3.0 if word in there else 1.0 if word in text else 0.5 if word in host else 0.0 for word in words]
+    return sum(fits) * (2.0 if all(fits) else 1.0)
