@@ -50,7 +50,7 @@ def list_(slug: str | None, as_json: bool) -> None:
             "id": f"{platform.slug}/{endpoint.resource}",
             "archetype": endpoint.archetype.name,
             "credits": price_of(endpoint).credits,
-            "needs": ", ".join(endpoint.needs) or None,
+            "needs": ", ".join(endpoint.needs).replace("|", " or ") or None,
             "summary": endpoint.summary,
         }
         for platform in load_all()
@@ -124,7 +124,11 @@ async def _smoke(listing: Listing) -> dict[str, Any]:
     from upstreams.sandbox.rehearse import example_values
 
     if not listing.available:
-        return {"id": listing.id, "outcome": "skipped", "detail": f"needs {', '.join(listing.endpoint.needs)}"}
+        return {
+            "id": listing.id,
+            "outcome": "skipped",
+            "detail": f"needs {', '.join(listing.endpoint.needs).replace('|', ' or ')}",
+        }
     args = Args(example_values(listing.endpoint), credentials=listing.site.credentials, now_at=time.time())
     try:
         planned = plan(listing.site, listing.endpoint, args, keeps=True)

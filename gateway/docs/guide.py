@@ -160,10 +160,11 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
     listing = operation.listing
     if listing is None or listing.available:
         return {"available": True, "missing_credentials": [], "next_step": None}
-    missing = [name for name in listing.endpoint.needs if name not in listing.site.credentials]
-    slug = listing.site.platform.slug
-    keys = ", ".join(f"{name}_env" for name in missing if name != "contact")
-    how = f"The operator names variables of the environment in [upstreams.{slug}] of config.toml: {keys}."
+    missing, platform = listing.site.lacks(listing.endpoint), listing.site.platform
+    keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
+    how = f"The operator names variables of the environment in [upstreams.{platform.slug}] of config.toml: {keys}."
+    if platform.open_web:
+        how = "The operator names a search engine in [web.search] of config.toml: its address, or its key's variable."
     if "contact" in missing:
         how = f"The operator sets operator_contact in [upstreams] of config.toml.{f' {how}' if keys else ''}"
     return {"available": False, "missing_credentials": missing, "next_step": how}

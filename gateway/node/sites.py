@@ -126,7 +126,11 @@ class _Way:
     def _site(self, credentials: Mapping[str, str]) -> Site:
         platform, contact = self.platform, self.config.upstreams.operator_contact
         sources: dict[str, Source | NamedSource] = {}
-        for name, address in platform.sources.items():
+        for name, written in platform.sources.items():
+            # One that is a setting of the operator's is not there while that is not set.
+            address = credentials.get(written[1:], "") if written.startswith("$") else written
+            if not address:
+                continue
             param = platform.host_of(name)
             sources[name] = self._source(name, address) if param is None else self._named(name, param, credentials)
         plain = {"contact": contact, "robots": "" if self.config.web.respect_robots else "ignored"}

@@ -21,6 +21,28 @@ BYLINE: Shape = {
     "url": URL,
 }
 RECORDS: Mapping[str, Shape] = {
+    "page": {
+        "url": URL,
+        "final_url": URL,
+        "status_code": COUNT,
+        "fetched_at": TIME,
+        "source_type": TEXT,
+        "page_count": COUNT,
+        "content": {"text": TEXT, "markdown": TEXT, "html": TEXT, "raw_html": TEXT, "summary": TEXT},
+        "links": TEXTS,
+        "media": {"screenshot_url": URL},
+        "metadata": {
+            "title": TEXT,
+            "description": TEXT,
+            "language": TEXT,
+            "published_at": TIME,
+            "author": TEXT,
+            "site_name": TEXT,
+            "image_url": URL,
+            "canonical_url": URL,
+        },
+        "fetch": {"cache_state": TEXT},
+    },
     "author": {
         "id": TEXT,
         "username": TEXT,

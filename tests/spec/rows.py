@@ -16,7 +16,7 @@ from upstreams.sandbox.rehearse import example_values
 def _needed() -> Iterator[tuple[str, str]]:
     """The credentials without which some endpoint cannot be called, each with its platform."""
     for platform in load_all():
-        for name in dict.fromkeys(name for one in platform.endpoints for name in one.needs):
+        for name in dict.fromkeys(name.split("|")[0] for one in platform.endpoints for name in one.needs):
             if name != "contact":  # it is the operator's address, and no secret
                 yield platform.slug, name
 

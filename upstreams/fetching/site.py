@@ -63,8 +63,12 @@ class Site:
         self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
 
     def offers(self, one: Endpoint | Fallback) -> bool:
-        """Whether the credentials that it needs are configured."""
-        return all(map(self.credentials.__contains__, one.needs))
+        """Whether the credentials that it needs are configured; of names with a bar between them one is enough."""
+        return not self.lacks(one)
+
+    def lacks(self, one: Endpoint | Fallback) -> list[str]:
+        """The credentials that it needs and that are not configured."""
+        return [name for name in one.needs if not any(map(self.credentials.__contains__, name.split("|")))]
 
     def offering(self, part: Part) -> tuple[Site, Endpoint]:
         """The site and the endpoint of a composite's part.

@@ -247,7 +247,7 @@ class Platform:
     """Addresses that its parameters' `forms` cannot say, since they hold several values."""
 
     def __post_init__(self) -> None:
-        needed = [name for one in self.endpoints for needs in _needs(one) for name in needs]
+        needed = [name for one in self.endpoints for needs in _needs(one) for all_ in needs for name in all_.split("|")]
         object.__setattr__(self, "credentials", tuple(dict.fromkeys((*self.credentials, *needed))))
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)

@@ -70,7 +70,33 @@ def _robots(_request: SandboxRequest) -> SandboxReply:
     return SandboxReply(_ROBOTS)
 
 
+def _results(request: SandboxRequest) -> SandboxReply:
+    """A page of Brave's results; the third is the last."""
+    query = request.query.get("q", "")
+    if "missing" in query:
+        return SandboxReply({"type": "search", "web": {"type": "search", "results": []}})
+    if "throttled" in query:
+        return SandboxReply({"type": "ErrorResponse", "error": {"code": "RATE_LIMITED", "status": 429}}, 429)
+    if "broken" in query:
+        return SandboxReply({"type": "ErrorResponse", "error": {"code": "INTERNAL", "status": 500}}, 500)
+    size, page = min(request.number("count", 20), 20), request.number("offset", 0)
+    numbers = range(page * size + 1, min((page + 1) * size, 2 * ARTICLES) + 1)
+    return SandboxReply({"type": "search", "web": {"type": "search", "results": [_result(n) for n in numbers]}})
+
+
+def _result(number: int) -> dict[str, object]:
+    rng = seeded("web", "result", number)
+    return {
+        "title": sentence(rng).rstrip("."),
+        "url": f"https://{HOST}/articles/{number}",
+        "description": paragraph(rng, 2),
+        "page_age": f"2026-05-{1 + number % 28:02d}T10:00:00",
+        "thumbnail": {"src": f"https://{HOST}/pictures/{number}.jpg"},
+    }
+
+
 ROUTES: tuple[SandboxRoute, ...] = (
+    route("api.search.brave.com", "/res/v1/web/search", _results),
     route(HOST, "/", _front),
     route(HOST, "/robots.txt", _robots),
     route(HOST, "/sitemap.xml", _sitemap),

@@ -6,10 +6,11 @@ from functools import partial
 
 from upstreams.model.archetypes import WEB_PAGE, WEB_PAGE_LIST
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.web import mapping
+from upstreams.web import engines, mapping, searching
 from upstreams.web.mapping import map_site
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.scraping import METADATA, PARAMS, PRICE, scrape
+from upstreams.web.searching import search
 from upstreams.web.visiting import judge_page
 
 SLUG = "web"
@@ -31,6 +32,12 @@ _OF_PAGES_THAT_ARE_READ = (
     *(f"metadata.{name}" for name in METADATA if name != "title"),
 )  # fmt: skip
 
+_SEARCH = (
+    "Results of the first search engine that answers, of those that the operator has configured: SearXNG, Brave, "
+    "Marginalia, Tavily. With include_content=true the pages are read as web/scrape does; one that cannot be is told "
+    "by the engine's words alone."
+)
+
 
 def make_web() -> Platform:
     """The platform of pages, with its own memory of robots files."""
@@ -38,7 +45,7 @@ def make_web() -> Platform:
     return Platform(
         slug=SLUG,
         title="Web",
-        sources={"page": "https://{host}", "plain": "http://{host}"},
+        sources={"page": "https://{host}", "plain": "http://{host}", **engines.SOURCES},
         docs_url="https://www.rfc-editor.org/rfc/rfc9309",
         refusals=judge_page,
         open_web=True,
@@ -63,6 +70,17 @@ def make_web() -> Platform:
                 description=_MAP,
                 cache_ttl_s=CACHED_S,
                 never=("total", *_OF_PAGES_THAT_ARE_READ),
+            ),
+            Endpoint(
+                "search",
+                "Pages by query.",
+                WEB_PAGE_LIST,
+                search,
+                searching.PARAMS,
+                price=searching.PRICE,
+                description=_SEARCH,
+                needs=("brave_key|searxng_url|marginalia_key|tavily_key",),
+                never=("total", "links", "media.screenshot_url", "content.summary"),
             ),
         ),
     )
