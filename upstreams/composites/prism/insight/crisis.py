@@ -19,7 +19,7 @@ from upstreams.composites.legs import legs_of
 from upstreams.composites.prism.insight import days, sweep
 from upstreams.composites.prism.insight.days import DaySpan
 from upstreams.composites.prism.insight.sweep import Mention, legs_in, named_in, phrase_of
-from upstreams.composites.prism.insight.tone import negative_share
+from upstreams.composites.prism.insight.tone import share_of_negative
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import words
 from upstreams.model.endpoint import Platform
@@ -77,7 +77,7 @@ def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> R
     for one in mentions:
         by_day[one.day].append(one)
     volumes = [len(of_day) for of_day in by_day.values()]
-    shares = [negative_share(one.tone for one in of_day) for of_day in by_day.values()]
+    shares = [share_of_negative(one.tone for one in of_day) for of_day in by_day.values()]
     z_volume = _deviation(volumes[-1], volumes[:-1], VOLUME_FLOOR)
     usual = [share for share in shares[:-1] if share is not None]
     is_judged = len(usual) >= _SHARES_MIN and shares[-1] is not None
@@ -96,13 +96,17 @@ def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> R
             today_volume=volumes[-1],
             rolling_mean_negative_share=round(fmean(usual), 4) if usual else None,
             rolling_std_negative_share=round(stdev(usual), 4) if len(usual) >= _SHARES_MIN else None,
-            today_negative_share=shares[-1],
+            today_negative_share=_rounded(shares[-1]),
         ),
         "daily_series": [
-            words.volume(date=day.isoformat(), volume=count, negative_share=share)
+            words.volume(date=day.isoformat(), volume=count, negative_share=_rounded(share))
             for day, count, share in zip(by_day, volumes, shares, strict=True)
         ],
     }
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _deviation(value: float, usual: Sequence[float], floor: float) -> float:

@@ -26,6 +26,7 @@ METHOD: Final = (
 )
 _LIKENESS: Final = 0.5
 _QUOTES: Final = 5
+_ADDRESS = re.compile(r"\w+://\S+")
 _SENTENCE = re.compile(r"[^.!?\n]+\?")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
 _LEAST, _MOST = 3, 40
@@ -101,8 +102,8 @@ def _of_comments(platform: str, rows: Sequence[Record]) -> list[QuestionPlace]:
 
 def sentences(text: str | None) -> list[str]:
     """The questions in a text."""
-    told = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(text or ""))
-    return [one for one in told if _LEAST <= len(one.split()) <= _MOST and "://" not in one]
+    told = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(_ADDRESS.sub(" ", text or "")))
+    return [one for one in told if _LEAST <= len(one.split()) <= _MOST]
 
 
 def ranked(found: Sequence[QuestionPlace]) -> list[Record]:

@@ -16,8 +16,9 @@ from upstreams.model.archetypes.insight import words
 Tone = Literal["positive", "neutral", "negative"]
 METHOD: Final = "word list 1: more positive than negative words, or fewer; no model; null in other languages"
 _REACH: Final = 3
-"""Words before one that may negate it."""
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+"""Words before one in the same clause that may negate it."""
+_CLAUSE = re.compile(r"[,.;:!?()\n]")
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
 class WordList(NamedTuple):
@@ -73,19 +74,30 @@ def tone_of(text: str | None, language: str | None) -> Tone | None:
     listed = LISTS.get((language or "").partition("-")[0].lower())
     if listed is None or not text:
         return None
-    score, tokens = 0, [found.replace("\u2019", "'") for found in _WORD.findall(text.lower())]
+    score = sum(_score(clause, listed) for clause in _CLAUSE.split(text.lower().replace("\u2019", "'")))
+    return "positive" if score > 0 else "negative" if score < 0 else "neutral"
+
+
+def _score(clause: str, listed: WordList) -> int:
+    """Positive words less negative ones."""
+    score, tokens = 0, _WORD.findall(clause)
     for place, token in enumerate(tokens):
         side = (token in listed.positive) - (token in listed.negative)
-        if side:
-            is_negated = not listed.negations.isdisjoint(tokens[max(0, place - _REACH) : place])
-            score += -side if is_negated else side
-    return "positive" if score > 0 else "negative" if score < 0 else "neutral"
+        is_negated = bool(side) and not listed.negations.isdisjoint(tokens[max(0, place - _REACH) : place])
+        score += -side if is_negated else side
+    return score
+
+
+def share_of_negative(tones: Iterable[Tone | None]) -> float | None:
+    """As `negative_share`, in full."""
+    known = [tone for tone in tones if tone is not None]
+    return known.count("negative") / len(known) if known else None
 
 
 def negative_share(tones: Iterable[Tone | None]) -> float | None:
     """The share of negative ones among those that are known; None where none is."""
-    known = [tone for tone in tones if tone is not None]
-    return round(known.count("negative") / len(known), 4) if known else None
+    share = share_of_negative(tones)
+    return None if share is None else round(share, 4)
 
 
 def summed(tones: Iterable[Tone | None]) -> Record:
