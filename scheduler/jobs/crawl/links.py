@@ -33,6 +33,9 @@ _NO_PAGE = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
+_DATE = re.compile(
+    r"(?:19|2\d)\d\d[-/_.]?(?:0[1-9]|1[0-2]|[1-9])(?!\d{3})|[?&](?:year|month|week|day|date|from|start)=\d"
+)
 _SAFE: Final = "/:@!$&'()*+,;=~-._%"
 
 
@@ -102,7 +105,8 @@ class Frontier:
     def _note(self, page: str) -> None:
         self._seen.add(_key(page))
         self._paths[page.partition("?")[0]] += 1
-        self._shapes[_DIGITS.sub("0", page)] += 1
+        if _DATE.search(page):
+            self._shapes[_DIGITS.sub("0", page)] += 1
 
     def _is_within(self, page: str) -> bool:
         bounds, parts, start = self.bounds, urlsplit(page), urlsplit(self.bounds.start)
@@ -124,8 +128,7 @@ class Frontier:
         if segments and max(Counter(segments).values()) > REPEATS_MAX:
             return True
         is_many = self._paths[page.partition("?")[0]] >= QUERIES_MAX
-        shape = _DIGITS.sub("0", page)
-        return is_many or (shape != page and self._shapes[shape] >= SHAPE_MAX)
+        return is_many or (_DATE.search(page) is not None and self._shapes[_DIGITS.sub("0", page)] >= SHAPE_MAX)
 
 
 def next_pages(bounds: CrawlBounds, known: Sequence[str], found: Iterable[Sequence[str]], *, room: int) -> list[str]:

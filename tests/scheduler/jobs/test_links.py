@@ -75,8 +75,19 @@ def test_a_hostile_pattern_takes_no_longer_than_another() -> None:
 
 
 def test_calendars_orders_of_lists_and_paths_that_grow_are_bounded() -> None:
-    days = [f"{START}cal/{day}" for day in range(2_000)]
-    assert len(pages(*days)) == SHAPE_MAX
+    for days in (
+        [f"{START}cal/{year}/{month}" for year in range(1_990, 2_060) for month in range(1, 13)],
+        [
+            f"{START}cal/{year}-{month:02}-{day:02}"
+            for year in (2025, 2026)
+            for month in range(1, 13)
+            for day in range(1, 29)
+        ],
+        [f"{START}cal{week}?date=2026{week:04}" for week in range(1_000)],
+    ):
+        assert len(pages(*days)) == SHAPE_MAX
+    assert len(pages(*(f"{START}article/{number}" for number in range(5_000)))) == 5_000
+    assert len(pages(*(f"{START}2026/05/a-story-{chr(97 + n % 26)}{'x' * n}" for n in range(1_000)))) == 1_000
     orders = [f"{START}list?order={chr(97 + n % 26)}{'b' * n}" for n in range(200)]
     assert len(pages(*orders)) == QUERIES_MAX
     grows = [START + "a/b/" * n for n in range(1, 30)]
