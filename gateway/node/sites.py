@@ -30,8 +30,8 @@ from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
-from upstreams.transport import open_transport
 from upstreams.transport.http import BODY_BYTES_MAX, Exchange
+from upstreams.transport.pooled import open_transport
 from upstreams.transport.revalidating import Revalidating
 from upstreams.workers.pool import ProcessPool
 

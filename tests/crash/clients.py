@@ -13,7 +13,8 @@ import orjson
 import trio
 
 from tests.crash.seen import Finished, Life, Seen, content_of
-from upstreams.transport.http import Exchange, HttpCall, Origin
+from upstreams.transport.http import Exchange, HttpCall
+from upstreams.transport.origin import Origin
 
 PATIENCE_S = 60.0
 HOT = 5

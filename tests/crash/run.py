@@ -25,8 +25,8 @@ from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
 from tests.processes.process import Process
-from upstreams.transport import open_transport
 from upstreams.transport.http import origin_of
+from upstreams.transport.pooled import open_transport
 
 BALANCE = 10_000_000
 PLAIN, CLAIMING = 10, 10

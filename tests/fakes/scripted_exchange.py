@@ -18,7 +18,8 @@ from upstreams.fetching.source import Rules, Source
 from upstreams.model.errors import UpstreamError
 from upstreams.model.refusals import Backoff, Judge, by_status
 from upstreams.model.steps import Answer
-from upstreams.transport.http import HttpAnswer, HttpCall, Origin
+from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.origin import Origin
 
 BASE_URL = "https://api.test/v1"
 ORIGIN = Origin("https", "api.test", 443)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from upstreams.transport.http import HttpCall, Origin
+from upstreams.transport.http import HttpCall
+from upstreams.transport.origin import Origin
 
 
 class HungUp(Exception):

@@ -24,8 +24,9 @@ from tests.fakes.scripted_upstream import Upstream, open_upstream
 from tests.processes.commands import PROJECT
 from tests.processes.fleet import PROGRAM, Fleet
 from tests.processes.process import Process
-from upstreams.transport import open_transport
-from upstreams.transport.http import Exchange, HttpCall, Origin, origin_of
+from upstreams.transport.http import Exchange, HttpCall, origin_of
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import open_transport
 
 COUNT = 3
 PROOF_S = 300.0

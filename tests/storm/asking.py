@@ -14,7 +14,8 @@ import orjson
 import trio
 
 from tests.processes.process import Process
-from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, Origin
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
+from upstreams.transport.origin import Origin
 
 PATIENCE_S = 90.0
 AGAIN_S = 0.02

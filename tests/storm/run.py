@@ -22,8 +22,8 @@ from tests.storm.lives import Lives, Reported
 from tests.storm.log import open_database
 from tests.storm.plan import PARENTS, TYPES, Account, Plan
 from tests.storm.readers import FEED, Consumer, Reader, Walker
-from upstreams.transport import open_transport
 from upstreams.transport.http import Exchange, origin_of
+from upstreams.transport.pooled import open_transport
 
 ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
 SETTINGS: dict[str, Setting] = {

@@ -17,7 +17,7 @@ import idna
 
 from upstreams.guard.table import is_private_name, why_not_public
 from upstreams.model.errors import TargetRefused
-from upstreams.transport.http import DEFAULT_PORTS, Origin
+from upstreams.transport.origin import DEFAULT_PORTS, Origin
 
 URL_CHARACTERS_MAX = 2_048
 

@@ -1,5 +1,1 @@
 """The way to an upstream: HTTP/1.1 on Trio with kept connections; what goes out and comes back is in `http`."""
-
-from upstreams.transport.pooled import Transport, TransportStatistics, open_transport
-
-__all__ = ["Transport", "TransportStatistics", "open_transport"]

@@ -6,7 +6,8 @@ import httpx
 import trio
 
 from upstreams.transport.answer_parser import AnswerParser
-from upstreams.transport.http import HttpAnswer, Origin
+from upstreams.transport.http import HttpAnswer
+from upstreams.transport.origin import Origin
 from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.wire import UpstreamWire, open_wire
 

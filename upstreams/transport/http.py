@@ -8,33 +8,14 @@ import httpx
 import trio
 
 from upstreams.transport.decoding import ResponseTooLarge, decode_body
+from upstreams.transport.origin import DEFAULT_PORTS, Origin
 
 __all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "origin_of", "via_httpx"]
 
 ACCEPT_ENCODING = "gzip, deflate, br"
 BODY_BYTES_MAX = 8 * 1024 * 1024
 """The most bytes of an answer, before and after decoding. A page of a hundred issues at their longest has 6.5 MB."""
-DEFAULT_PORTS = {"http": 80, "https": 443}
 _CLOSE_S = 1.0
-
-
-class Origin(NamedTuple):
-    """The end of a connection: scheme (`http` or `https`), host in lower case, port.
-
-    With an `address` the connection goes there and nowhere else, and the host is only named to the peer: that is for
-    hosts whose addresses were checked.
-    """
-
-    scheme: str
-    host: str
-    port: int
-    address: str = ""
-
-    @property
-    def authority(self) -> str:
-        """The host as the Host header names it: with brackets for IPv6, with the port when it is not the default."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 class HttpCall(NamedTuple):

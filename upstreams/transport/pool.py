@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from trio.lowlevel import ParkingLot
 
 from upstreams.transport.connection import UpstreamConnection
-from upstreams.transport.http import Origin
+from upstreams.transport.origin import Origin
 
 _IDLE_ORIGINS_WORTH = 4
 """All idle connections together are at most so many times `max_connections`, unless they are told their own bound."""

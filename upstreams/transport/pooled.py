@@ -21,8 +21,9 @@ from limits.timers import Deadlines
 from upstreams.transport.answer_parser import AnswerParser, LongBody
 from upstreams.transport.answer_start import AnswerStartParser
 from upstreams.transport.connection import UpstreamConnection, open_connection
-from upstreams.transport.http import ACCEPT_ENCODING, BODY_BYTES_MAX, HttpAnswer, HttpCall, Origin, origin_of
+from upstreams.transport.http import ACCEPT_ENCODING, BODY_BYTES_MAX, HttpAnswer, HttpCall, origin_of
 from upstreams.transport.ordinary_head import AnswerHeadReader
+from upstreams.transport.origin import Origin
 from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
 from upstreams.transport.threads import run_in_thread

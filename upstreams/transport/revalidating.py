@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, Origin
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
+from upstreams.transport.origin import Origin
 
 BYTES_MAX: Final = 16 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 512 * 1024

@@ -15,7 +15,7 @@ import trio
 from trio.lowlevel import wait_readable, wait_writable
 
 from storage.errors import reason_of
-from upstreams.transport.http import Origin
+from upstreams.transport.origin import Origin
 
 _RECEIVE_BYTES = 65_536
 

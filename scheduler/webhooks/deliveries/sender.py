@@ -23,9 +23,9 @@ from upstreams.guard.pinned import NameUnknown, PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.errors import TargetRefused
 from upstreams.model.refusals import retry_after_s
-from upstreams.transport import Transport, open_transport
 from upstreams.transport.answer_parser import AnswerBrokenOff
 from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.pooled import Transport, open_transport
 
 ANSWER_CHARACTERS_KEPT = 20_000
 _ANSWER_BYTES_MAX = 65_536

@@ -11,8 +11,8 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Upstream, open_upstream, told
-from upstreams.transport import open_transport
 from upstreams.transport.http import HttpCall, origin_of
+from upstreams.transport.pooled import open_transport
 
 CLIENTS = 1000
 PROFILES = [f"/v1/github/profile?handle=user{number}" for number in range(CLIENTS)]

@@ -12,8 +12,8 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
-from upstreams.transport import open_transport
 from upstreams.transport.http import HttpCall, origin_of
+from upstreams.transport.pooled import open_transport
 
 PROFILE = "/v1/github/profile?handle=octocat"
 BODY = {"login": "octocat", "id": 1}

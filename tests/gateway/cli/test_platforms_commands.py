@@ -6,6 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from gateway.calls.pricing import price_of
 from tests.fakes.calling import get
 from tests.processes.commands import Commands
 from tests.processes.place import Place
@@ -27,7 +28,8 @@ def test_every_endpoint_is_listed_with_its_price_and_what_it_needs(place: Place)
     listed = place.run("platforms", "list", "--json").json
     assert [each["id"] for each in listed] == ENDPOINTS
     assert {"id", "archetype", "credits", "needs", "summary"} == listed[0].keys()
-    assert {each["credits"] for each in listed} <= {1, 5, 10}
+    prices = {f"{one.slug}/{each.resource}": price_of(each).credits for one in load_all() for each in one.endpoints}
+    assert {each["id"]: each["credits"] for each in listed} == prices
 
 
 def test_one_platform_is_listed_alone(place: Place) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from upstreams.guard.addresses import URL_CHARACTERS_MAX, Target, check_addresses, check_url
 from upstreams.guard.table import why_not_public
 from upstreams.model.errors import TargetRefused
-from upstreams.transport.http import Origin
+from upstreams.transport.origin import Origin
 
 PUBLIC_V4 = "93.184.215.14"
 PUBLIC_V6 = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"

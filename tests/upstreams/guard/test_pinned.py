@@ -16,7 +16,8 @@ from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
 from upstreams.guard.pinned import REMEMBERED_S, RESOLVE_S, NameUnknown, PinnedExchange
 from upstreams.model.errors import TargetRefused
-from upstreams.transport.http import HttpCall, Origin
+from upstreams.transport.http import HttpCall
+from upstreams.transport.origin import Origin
 
 CALL = HttpCall("GET", Origin("https", "forum.example.com", 443), "/latest.json")
 LONG_S = 1_000.0

@@ -20,7 +20,8 @@ from upstreams.model.errors import InvalidArgument, UpstreamFailed
 from upstreams.model.params import Args, Param
 from upstreams.model.paths import address_call, has_dots, leads_straight
 from upstreams.model.steps import Call, Page, Part, Single, Steps, segment
-from upstreams.transport.http import HttpAnswer, HttpCall, Origin
+from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import header_lines, request_bytes
 
 ASTRAY = (

@@ -14,11 +14,12 @@ from trio.testing import MockClock
 from tests.fakes.scripted_exchange import asking, source_over
 from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstream_server, reply
 from upstreams.model.errors import UpstreamFailed
-from upstreams.transport import Transport, open_transport
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import UpstreamConnection
-from upstreams.transport.http import HttpAnswer, HttpCall, Origin, via_httpx
+from upstreams.transport.http import HttpAnswer, HttpCall, via_httpx
 from upstreams.transport.ordinary_head import AnswerHeadReader
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import Transport, open_transport
 
 SOON_S = 0.1
 """A deadline on the real clock that a test waits for."""

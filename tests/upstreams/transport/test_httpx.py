@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from tests.fakes.upstream_server import Peer, always, open_upstream_server, reply
-from upstreams.transport import Transport, open_transport
-from upstreams.transport.http import HttpCall, Origin, ResponseTooLarge, origin_of, via_httpx
+from upstreams.transport.http import HttpCall, ResponseTooLarge, origin_of, via_httpx
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import Transport, open_transport
 
 ORIGIN = Origin("https", "api.example.com", 443)
 

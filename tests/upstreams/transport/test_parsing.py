@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.decoding import decode_body
-from upstreams.transport.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
+from upstreams.transport.http import HttpAnswer, HttpCall, ResponseTooLarge
 from upstreams.transport.ordinary_head import AnswerHeadReader
+from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import header_lines, request_bytes
 
 ORIGIN = Origin("http", "h.example", 80)

@@ -16,9 +16,9 @@ from tests.fakes.upstream_server import (
     reply,
     until,
 )
-from upstreams.transport import Transport, open_transport
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.pool import OriginStatistics
+from upstreams.transport.pooled import Transport, open_transport
 
 
 def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:

@@ -7,8 +7,9 @@ import pytest
 import trio
 
 from tests.fakes.upstream_server import Peer, always, once, open_upstream_server, reply
-from upstreams.transport import Transport, open_transport
-from upstreams.transport.http import HttpAnswer, HttpCall, Origin, ResponseTooLarge
+from upstreams.transport.http import HttpAnswer, HttpCall, ResponseTooLarge
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import Transport, open_transport
 
 
 async def _ask(*pieces: bytes, method: str = "GET", times: int = 1, **options: int) -> tuple[HttpAnswer, int]:

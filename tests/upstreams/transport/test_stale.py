@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from tests.fakes.upstream_server import Peer, once, open_upstream_server, reply, until
-from upstreams.transport import open_transport
+from upstreams.transport.pooled import open_transport
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH"])

@@ -9,8 +9,9 @@ import trio
 import trustme
 
 from tests.fakes.upstream_server import Peer, always, once, open_upstream_server, reply
-from upstreams.transport import open_transport
-from upstreams.transport.http import HttpAnswer, HttpCall, Origin
+from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import open_transport
 
 CAP = 1_000
 POST_AGAIN = frozenset({"POST"})

@@ -13,8 +13,9 @@ import trustme
 
 from tests.fakes.upstream_server import Peer, always, echo_target, once, open_upstream_server, reply
 from tests.servers.waiting import until
-from upstreams.transport import open_transport
-from upstreams.transport.http import HttpCall, Origin
+from upstreams.transport.http import HttpCall
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import open_transport
 
 
 @pytest.fixture(scope="module")
