@@ -30,6 +30,9 @@ CREDENTIALS: dict[str, object] = {"operator_contact": CONTACT, **_VARIABLES}
 ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 
+TIERS = {"standard": 1, "advanced": 5, "premium": 10}
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One endpoint of one platform."""
@@ -40,6 +43,13 @@ class Row:
     @property
     def id(self) -> str:
         return f"{self.platform.slug}/{self.endpoint.resource}"
+
+    @property
+    def cost(self) -> range:
+        """The credits that its example may cost."""
+        price = self.endpoint.price
+        least, most = (TIERS[self.endpoint.tier],) * 2 if price is None else price.span(example_values(self.endpoint))
+        return range(least, most + 1)
 
     def target(self, **more: object) -> str:
         """Its example request, with parameters changed or added; one that is None is left out."""
@@ -52,6 +62,7 @@ ROWS = tuple(Row(platform, endpoint) for platform in load_all() for endpoint in 
 every_endpoint = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 every_list = pytest.mark.parametrize(
     "row",
-    [row for row in ROWS if row.endpoint.archetype.many],
-    ids=[row.id for row in ROWS if row.endpoint.archetype.many],
+    [row for row in ROWS if row.endpoint.archetype.many and not row.endpoint.archetype.has_legs],
+    ids=[row.id for row in ROWS if row.endpoint.archetype.many and not row.endpoint.archetype.has_legs],
 )
+"""Lists of one platform; those of composites are walked in `tests/upstreams/composites`."""

@@ -21,12 +21,21 @@ TTL_S = {
     1_800: {"app-list", "charts", "charts/episodes", "web/scrape", "web/map"},
 }
 """Resources, some with their platform, whose time neither their first word nor their archetype says."""
+OF_COMPOSITES = {
+    **dict.fromkeys(("lookup", "voice"), 600),
+    **dict.fromkeys(("creator-card", "profile/full"), 900),
+    **dict.fromkeys(("comments", "app-reviews"), 300),
+    **dict.fromkeys(("everywhere", "omni-search", "mentions"), 120),
+}
+"""Composites (section 0 of their table); all other ones of prism are kept for half an hour."""
 TTL_S_OF = {"Author": 900, "CommentList": 300, "Analytics": 1_800, "Series": 1_800}
 
 
 def due_s(row: Row) -> int:
     """The time of a kind: searches and rankings, comments, profiles, numbers; everything else is kept as posts are."""
     resource, archetype = row.endpoint.resource, row.endpoint.archetype.name
+    if row.platform.slug == "prism" or resource in OF_COMPOSITES:
+        return OF_COMPOSITES.get(resource, 1_800)
     if archetype != "CommentList" and resource.startswith("search"):
         return 120
     by_name = {name: ttl_s for ttl_s, names in TTL_S.items() for name in names}

@@ -1,8 +1,8 @@
 """The tone of texts by a word list: how many sound pleased, how many displeased. No model has a part in it.
 
-A word of the lists counts once wherever it stands; after a negation within the three words before it, it counts for the
-other side. A text is positive where more of its words are, negative where fewer are. Only English is covered: texts of
-another language, or of none that was told, do not count.
+A word of the lists counts once wherever it stands; after a negation within the three words before it, with no sign
+between them, it counts for the other side. A text is positive where more of its words are, negative where fewer are.
+Only English is covered: texts of another language, or of none that was told, do not count.
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ NEGATIVE: Final = frozenset(
 NEGATIONS: Final = frozenset("not no never without hardly barely cannot nothing nobody neither nor".split())  # noqa: SIM905 - as above
 _REACH: Final = 3
 """Words before a word in which a negation turns it."""
-_WORD: Final = re.compile(r"[a-z][a-z'-]*")
+_WORD: Final = re.compile(r"[a-z][a-z'-]*|[.,;:!?]")
 _TEXT_MAX: Final = 2_000
 
 
 def tone_of_text(text: str) -> int:
     """1: positive, -1: negative, 0: neither, or as much of both."""
     words = _WORD.findall(text[:_TEXT_MAX].lower().replace("\u2019", "'"))
-    total = 0
+    total = begin = 0
     for place, word in enumerate(words):
+        begin = place if not word[0].isalpha() else begin
         side = (word in POSITIVE) - (word in NEGATIVE)
         if side:
-            before = words[max(0, place - _REACH) : place]
+            before = words[max(begin, place - _REACH) : place]
             total += -side if any(one in NEGATIONS or one.endswith("n't") for one in before) else side
     return (total > 0) - (total < 0)
 

@@ -52,7 +52,10 @@ def answered(archetype: Archetype, record: dict[str, Any]) -> dict[str, Any]:
     return shape(archetype, result, lambda _state: "").data
 
 
-@pytest.mark.parametrize("archetype", [one for one in ARCHETYPES.values() if one.key], ids=lambda one: one.name)
+RECORDS = [one for one in ARCHETYPES.values() if one.key and not one.has_legs]
+
+
+@pytest.mark.parametrize("archetype", RECORDS, ids=lambda one: one.name)
 def test_the_emptiest_answer_is_as_its_schema_says(archetype: Archetype) -> None:
     names = archetype.make.__kwdefaults__ or {}
     needed = [name for name in archetype.make.__annotations__ if name not in names and name != "return"]

@@ -33,7 +33,7 @@ _VOICED: Final = 25
 _WORDS_MIN: Final = 20
 """Letters that a post has at least for it to be known again elsewhere."""
 _WORDS_MAX: Final = 100
-_ADDRESS: Final = re.compile(r"https?://\S+")
+_ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _NO_LETTER: Final = re.compile(r"\W+")
 
 

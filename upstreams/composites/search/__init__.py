@@ -38,6 +38,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                     limit(25, 10),
                 ),
                 price=fixed(20),
+                kind="search",
                 description=DESCRIPTION,
             ),
         ),

@@ -1,0 +1,64 @@
+"""Plays a composite's read with legs that a test makes by hand: no node, no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from upstreams.composites import load_all
+from upstreams.fetching.parts import Conduct
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.model.params import Args, State
+from upstreams.model.steps import Fetched, Missing, Page, Part, Round, Single
+
+Answered = Fetched | Missing
+ABSENT = Missing("no such thing", "test", absent=True, failure=NotFound())
+FAILED = Missing("it failed", "test", failure=UpstreamFailed("test", "it failed"))
+NOW_AT = 1_735_689_600.0
+"""The first instant of 2025."""
+PLATFORMS = load_all()
+
+
+def endpoint(path: str) -> Endpoint:
+    """The endpoint of an id, such as `prism/voice`."""
+    slug, _, resource = path.partition("/")
+    platform = next(one for one in PLATFORMS if one.slug == slug)
+    return next(one for one in platform.endpoints if one.resource == resource)
+
+
+def play(
+    path: str,
+    values: Mapping[str, Any],
+    answer: Callable[[Part], Answered],
+    *,
+    cursor: State | None = None,
+    rounds: list[Round] | None = None,
+    left: int = Conduct().pages_max or 200,
+) -> Page | Single:
+    """The result of a composite whose legs are answered by `answer`; each of its rounds may go on by `left` pages."""
+    one = endpoint(path)
+    steps = one.read(Args(one.canonical(values), cursor, {}, NOW_AT))
+    wanted = next(steps)
+    try:
+        while True:
+            if isinstance(wanted, Round):
+                if rounds is not None:
+                    rounds.append(wanted)
+                wanted = steps.send(max(0, left - wanted.pages))
+            else:
+                parts = wanted if isinstance(wanted, tuple) else (wanted,)
+                wanted = steps.send(tuple(map(answer, parts)))
+    except StopIteration as done:
+        result: Page | Single = done.value
+        return result
+
+
+def single(record: Mapping[str, Any]) -> Fetched:
+    """A leg of one record."""
+    return Fetched(Single(dict(record)), source="test")
+
+
+def page(*records: Mapping[str, Any], following: State | None = None) -> Fetched:
+    """A leg of a page of records."""
+    return Fetched(Page([dict(one) for one in records], following), source="test")

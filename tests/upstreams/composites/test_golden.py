@@ -1,0 +1,326 @@
+"""Answers of composites over legs that are made by hand, value by value; every number here was worked out on paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.upstreams.composites.playing import ABSENT, FAILED, Answered, page, play, single
+from upstreams.composites.addresses import canonical_url
+from upstreams.composites.tone import tone_of, tone_of_text
+from upstreams.model.archetypes import Record, author, byline, comment, post
+from upstreams.model.errors import InvalidArgument, UpstreamFailed
+from upstreams.model.steps import Page, Part, Round, Single
+
+
+def found(id_: str, link: str | None = None, url: str = "", **more: Any) -> Record:
+    ext = {} if link is None else {"link": link}
+    return post(id=id_, url=url or f"https://x.test/{id_}", text=more.pop("text", None), author=None, ext=ext, **more)
+
+
+def test_everywhere_fuses_by_reciprocal_ranks() -> None:
+    legs: dict[str, Answered] = {
+        "hackernews": page(found("h1", "https://www.trio.io/a/?utm_source=hn"), found("h2"), following={"p": 1}),
+        "lemmy": page(found("l1"), found("l2"), found("l3", "http://trio.io/a#top")),
+        "mastodon": page(found("m1")),
+        "stackexchange": FAILED,
+        "github": ABSENT,
+    }
+    result = play(
+        "search/everywhere",
+        {"query": "trio", "platforms": "hackernews,lemmy,mastodon,stackexchange,github"},
+        lambda part: legs[part.platform],
+    )
+    assert isinstance(result, Page)
+    told = [(row["post"]["id"], row["platform"], row["score"]) for row in result.records]
+    assert told == [
+        ("h1", "hackernews", 0.032266),  # 1/61 + 1/63
+        ("l1", "lemmy", 0.016393),  # 1/61
+        ("h2", "hackernews", 0.016129),  # 1/62
+        ("l2", "lemmy", 0.016129),
+        ("m1", "mastodon", 0.008197),  # 0.5/61
+    ]
+    assert [(one["platform"], one["rank"], one["id"]) for one in result.records[0]["found_in"]] == [
+        ("hackernews", 1, "h1"),
+        ("lemmy", 3, "l3"),
+    ]
+    assert result.beside is not None
+    assert {slug: len(rows) for slug, rows in result.beside["items_by_source"].items()} == {
+        "hackernews": 2,
+        "lemmy": 3,
+        "mastodon": 1,
+    }
+    assert result.next == {"hackernews": '{"p":1}', "stackexchange": "null", "page": 1}
+
+    asked: list[Part] = []
+
+    def second(part: Part) -> Answered:
+        asked.append(part)
+        return page(found(f"{part.platform}9"))
+
+    later = play("search/everywhere", {"query": "trio", "limit": 10}, second, cursor=result.next)
+    assert [(part.platform, part.cursor) for part in asked] == [("hackernews", {"p": 1}), ("stackexchange", None)]
+    assert isinstance(later, Page)
+    assert [row["score"] for row in later.records] == [0.014085, 0.014085]  # 1/71: the eleventh
+    assert later.next is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://www.example.org/a/?utm_source=x&b=2&a=1#c", "http://example.org/a?a=1&b=2"),
+        ("https://m.example.org/a", "https://example.org:443/a/"),
+        ("https://EXAMPLE.org", "https://example.org/"),
+    ],
+)
+def test_two_spellings_of_an_address_have_one_canonical_form(one: str, other: str) -> None:
+    assert canonical_url(one) == canonical_url(other)
+
+
+def test_what_is_no_web_address_has_no_canonical_form_and_other_pages_have_others() -> None:
+    assert [canonical_url(one) for one in (None, "", "mailto:x@y.org", "https://", "https://x:y/")] == [None] * 5
+    assert canonical_url("https://example.org/a?id=1") != canonical_url("https://example.org/a?id=2")
+
+
+def test_a_card_has_an_entry_for_each_platform_and_sums_what_is_told() -> None:
+    legs: dict[str, Answered] = {
+        "github": single(author(id="1", username="ada", followers=10, posts_count=3)),
+        "mastodon": single(author(id="2", username="ada", followers=5, following=7, likes_count=2)),
+        "lemmy": ABSENT,
+        "bluesky": FAILED,
+    }
+    result = play(
+        "prism/creator-card", {"handle": "ada", "platforms": ",".join(legs)}, lambda part: legs[part.platform]
+    )
+    assert isinstance(result, Single)
+    assert result.record["found_on"] == ["github", "mastodon"]
+    assert {slug: card and card["id"] for slug, card in result.record["cards"].items()} == {
+        "bluesky": None,
+        "github": "1",
+        "lemmy": None,
+        "mastodon": "2",
+    }
+    assert result.record["totals"] == {
+        "platforms": 2,
+        "followers": 15,
+        "following": 7,
+        "posts_count": 3,
+        "likes_count": 2,
+    }
+
+
+def said(id_: str, at: str, text: str) -> Record:
+    return found(id_, text=text, published_at=at)
+
+
+def test_a_voice_merges_timelines_and_knows_what_was_posted_twice() -> None:
+    shared = "Our new release is great, see {} for the notes"
+    legs: dict[str, Answered] = {
+        "bluesky": page(
+            said("b1", "2024-12-30T00:00:00Z", shared.format("https://a.test")),
+            said("b2", "2024-12-16T00:00:00Z", "The build is broken and slow, I hate it"),
+        ),
+        "mastodon": page(
+            said("m1", "2024-12-23T00:00:00Z", shared.format("https://b.test").upper()),
+            said("m2", "2024-12-20T00:00:00Z", "short"),
+            following={"c": "x"},
+        ),
+        "lemmy": ABSENT,
+        "telegram": FAILED,
+    }
+    result = play("prism/voice", {"handle": "ada", "platforms": ",".join(legs)}, lambda part: legs[part.platform])
+    assert isinstance(result, Single)
+    record = result.record
+    assert [(row["platform"], row["post"]["id"]) for row in record["merged_timeline"]] == [
+        ("bluesky", "b1"),
+        ("mastodon", "m1"),
+        ("mastodon", "m2"),
+        ("bluesky", "b2"),
+    ]
+    assert record["platform_presence"] == {"bluesky": True, "lemmy": False, "mastodon": True, "telegram": None}
+    assert record["posts_by_platform"]["lemmy"] is record["posts_by_platform"]["telegram"] is None
+    computed = record["computed"]
+    assert (computed["posts"], computed["cross_post_rate"]) == (4, 0.6667)  # two of three that are long enough
+    assert computed["posts_per_week"] == 1.5  # three gaps in two weeks
+    assert computed["tone"]["label"] in ("positive", "mixed")
+    assert computed["tone"]["negative"] == 1
+    assert record["has_more_by_platform"] == {"bluesky": False, "lemmy": False, "mastodon": True, "telegram": False}
+    assert result.next == {"mastodon": '{"c":"x"}', "telegram": "null"}
+
+
+def test_a_profile_in_full_has_numbers_of_its_posts() -> None:
+    posts = [
+        found("1", likes=6, comments=2, shares=2, views=100, published_at="2024-12-30T00:00:00Z", duration_seconds=9.0),
+        found("2", likes=4, published_at="2024-12-23T00:00:00Z", media_urls=["https://x.test/i.png"]),
+        found("3", published_at="2024-12-16T00:00:00Z"),
+        found("4", "https://y.test", likes=500, published_at="2024-12-09T00:00:00Z"),
+    ]
+    asked: list[Part] = []
+
+    def answer(part: Part) -> Answered:
+        asked.append(part)
+        if part.resource == "profile":
+            return single(author(id="7", followers=200))
+        return page(*posts[2:]) if part.cursor else page(*posts[:2], following={"c": "b"})
+
+    result = play("mastodon/profile/full", {"handle": "ada", "posts": 100}, answer)
+    assert isinstance(result, Single)
+    assert [(part.resource, part.cursor) for part in asked] == [
+        ("profile", None),
+        ("profile/posts", None),
+        ("profile/posts", {"c": "b"}),
+    ]
+    computed = result.record["computed"]
+    assert computed["average_engagement_rate"] == 0.06  # 10/100 and 4/200; 500 of 200 followers is no rate
+    assert computed["posts_per_week"] == 1.0
+    assert computed["window"] == {
+        "begins_at": "2024-12-09T00:00:00Z",
+        "ends_at": "2024-12-30T00:00:00Z",
+        "days": 21.0,
+        "posts": 4,
+    }
+    assert computed["top_post"]["id"] == "4"
+    assert computed["format_mix"] == {"image": 0.25, "link": 0.25, "text": 0.25, "video": 0.25}
+    assert result.next is None
+
+
+def test_a_profile_in_full_without_its_posts_has_nulls() -> None:
+    legs: dict[str, Answered] = {"profile": single(author(id="7")), "profile/posts": FAILED}
+    result = play("mastodon/profile/full", {"handle": "ada"}, lambda part: legs[part.resource])
+    assert isinstance(result, Single)
+    assert (result.record["posts"], result.record["computed"]) == (None, None)
+
+
+def noted(id_: str, likes: int | None, at: str, replies: tuple[Record, ...] = (), **more: Any) -> Record:
+    return comment(
+        id=id_, parent_id=more.pop("parent", "9"), post_id="9", text=id_, author=byline(id="u"), likes=likes,
+        published_at=at, replies=list(replies), **more,
+    )  # fmt: skip
+
+
+THREAD = "https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv"
+FIRST = noted("a", 3, "2024-01-01T00:00:00Z", replies_count=2)
+SECOND = noted("b", None, "2024-01-03T00:00:00Z", (noted("b1", 9, "2024-01-04T00:00:00Z", parent="b"),))
+THIRD = noted("c", 5, "2024-01-02T00:00:00Z")
+
+
+def thread(part: Part) -> Answered:
+    """Two pages of comments, of which the first has two replies on a page of their own."""
+    if part.resource == "video/comment/replies":
+        assert part.values["comment_id"] == "a"
+        return page(
+            noted("a1", 1, "2024-01-05T00:00:00Z", parent="a"), noted("a2", 1, "2024-01-06T00:00:00Z", parent="a")
+        )
+    return page(THIRD) if part.cursor else page(FIRST, SECOND, following={"o": 2})
+
+
+def test_comments_are_read_to_the_end_with_their_replies_and_sorted() -> None:
+    rounds: list[Round] = []
+    result = play("prism/comments", {"url": THREAD, "sort": "top", "limit": 2}, thread, rounds=rounds)
+    assert isinstance(result, Page)
+    assert [one["id"] for one in result.records] == ["c", "a"]
+    assert [one["id"] for one in result.records[1]["replies"]] == ["a1", "a2"]
+    assert result.beside is not None
+    assert (result.beside["returned"], result.beside["scanned"], result.beside["sorted_by"]) == (2, 6, "likes_desc")
+    assert (result.credits_used, result.next, result.warnings) == (3, None, ())
+    assert [(one.pages, one.items) for one in rounds] == [(1, 3), (2, 5), (3, 6)]
+    assert len(result.legs) == 3
+
+
+@pytest.mark.parametrize("sort", ["top", "recent"])
+@pytest.mark.parametrize("limit", [1, 5_000])
+def test_sort_and_limit_never_change_what_is_read(sort: str, limit: int) -> None:
+    result = play("prism/comments", {"url": THREAD, "sort": sort, "limit": limit, "replies": False}, thread)
+    assert isinstance(result, Page)
+    assert result.credits_used == 2
+    assert result.beside is not None
+    assert result.beside["scanned"] == 4
+    assert all(one["replies"] == [] for one in result.records)
+
+
+def test_a_walk_over_comments_ends_with_max_and_goes_on_with_its_cursor() -> None:
+    result = play("prism/comments", {"url": THREAD, "max": 2, "replies": False}, thread)
+    assert isinstance(result, Page)
+    assert [one["id"] for one in result.records] == ["b", "a"]
+    assert result.next == {"at": 0, "of": '{"o":2}'}
+    later = play("prism/comments", {"url": THREAD, "replies": False}, thread, cursor=result.next)
+    assert isinstance(later, Page)
+    assert ([one["id"] for one in later.records], later.next) == (["c"], None)
+
+
+def test_a_page_that_fails_ends_the_walk_and_its_cursor_leads_there_again() -> None:
+    result = play(
+        "prism/comments", {"url": THREAD, "replies": False}, lambda part: FAILED if part.cursor else thread(part)
+    )
+    assert isinstance(result, Page)
+    assert [one["id"] for one in result.records] == ["b", "a"]
+    assert result.next == {"at": 0, "of": '{"o":2}'}
+    assert result.warnings == ("3 comments were read: page 2 could not be read",)
+    with pytest.raises(UpstreamFailed):
+        play("prism/comments", {"url": THREAD}, lambda _part: FAILED)
+
+
+def test_an_address_without_comments_is_refused_before_anything_is_called() -> None:
+    with pytest.raises(InvalidArgument, match="of no post"):
+        play("prism/comments", {"url": "https://github.com/torvalds"}, thread)
+
+
+def test_an_omni_search_opens_the_first_threads_and_adds_up_communities() -> None:
+    posts = [
+        post(id=str(number), url=None, text=text, author=None, likes=likes, comments=1, ext={"community": name})
+        for number, text, likes, name in (
+            (1, "This is a great library and we love it", 2, "python"),
+            (2, "This is a terrible and broken thing", 9, "python"),
+            (3, "Nothing of note is in here at all", 4, "rust"),
+        )
+    ]
+    asked: list[Part] = []
+
+    def answer(part: Part) -> Answered:
+        asked.append(part)
+        if part.resource == "search":
+            return page(*posts, following={"p": 2})
+        return FAILED if part.values["id"] == "3" else page(noted("x", 1, "2024-01-01T00:00:00Z"))
+
+    result = play("lemmy/omni-search", {"query": "trio", "threads": 2, "sort": "top"}, answer)
+    assert isinstance(result, Page)
+    assert [part.values.get("id") for part in asked] == [None, "2", "3"]
+    assert [(row["post"]["id"], row["comments"] and len(row["comments"])) for row in result.records] == [
+        ("2", 1),
+        ("3", None),
+        ("1", None),
+    ]
+    assert (result.credits_used, result.next) == (5, {"p": 2})
+    assert result.beside is not None
+    python, rust = result.beside["communities"]
+    assert (python["name"], python["posts"], python["likes"], python["comments"]) == ("python", 2, 11, 2)
+    assert (python["tone"]["positive"], python["tone"]["negative"], python["tone"]["score"]) == (1, 1, 0.0)
+    assert python["tone"]["label"] == "mixed"
+    assert (rust["name"], result.beside["threads_expanded"]) == ("rust", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        ("I love it", 1),
+        ("I do not love it", -1),
+        ("it never fails", 1),
+        ("great but slow", 0),
+        ("It doesn't work: broken, ugly", -1),
+        ("not good", -1),
+        ("not, good", 1),
+        ("a queue of sockets", 0),
+    ],
+)
+def test_a_text_has_the_tone_of_its_words(text: str, side: int) -> None:
+    assert tone_of_text(text) == side
+
+
+def test_texts_of_other_languages_do_not_count() -> None:
+    told = tone_of([("I love it", "en"), ("Ich liebe es", "de"), ("I hate it", "en-GB"), (None, "en")])
+    assert told == {
+        "label": "mixed", "score": 0.0, "positive": 1, "negative": 1, "texts": 2, "method": "word_list",
+    }  # fmt: skip
+    nobody = tone_of([("Ich liebe es", "de")])
+    assert (nobody["label"], nobody["score"], nobody["positive"], nobody["texts"]) == (None, None, None, 0)
