@@ -9,8 +9,8 @@ from typing import Final
 
 from upstreams.composites.legs import LEG_S, Settled, attempt, legs_of
 from upstreams.composites.params import chosen, several
+from upstreams.composites.prism.insight.tone import summed, tone_of
 from upstreams.composites.signals import DAY_S, unix
-from upstreams.composites.tone import tone_of
 from upstreams.model.archetypes import POST_LIST, Record
 from upstreams.model.archetypes.threads import OMNI, community_share, expanded, rolled_up
 from upstreams.model.computed.language import language_of
@@ -144,5 +144,5 @@ def _share(name: str, rows: Sequence[Record]) -> Record:
         posts=len(posts),
         likes=total_of(post["engagement"]["likes"] for post in posts),
         comments=total_of(post["engagement"]["comments"] for post in posts),
-        tone=tone_of((*words, *((text, language_of(text)) for text in said))),
+        tone=summed(tone_of(*one) for one in (*words, *((text, language_of(text)) for text in said))),
     )

@@ -115,10 +115,9 @@ SLOW = Missing("late", "x", failure=UpstreamFailed("x", "late"), late=True)
 
 
 def test_an_audit_tells_all_of_its_fields_by_hand_made_evidence() -> None:
-    """Mastodon: 999 followers, posts 7 and 14 days ago with 10 likes each. Lemmy: none. GitHub: no posts. Bluesky: late."""
-    ada = author(
-        id="7", username="ada", followers=999, posts_count=80, display_name="Ada", bio="x", avatar_url="https://x"
-    )
+    """Mastodon has posts of 7 and 14 days ago, Lemmy no such name, GitHub no posts, and Bluesky is late."""
+    filled = {"display_name": "Ada", "bio": "x", "avatar_url": "https://x"}
+    ada = author(id="7", username="ada", followers=999, posts_count=80, **filled)
     legs: dict[tuple[str, str], Answered] = {
         ("mastodon", "profile"): single(ada),
         ("mastodon", "profile/posts"): page(posted(7, likes=10, comments=0), posted(14, likes=10, comments=4)),

@@ -39,9 +39,9 @@ async def open_answering(folder: Path, script: Callable[[str], Told | None]) -> 
 
 async def test_a_record_comes_with_the_endpoint_that_gives_it(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        direct = (await node.get("/v1/hackernews/story?id=8863")).json["data"]
         answer = await node.get(lookup(STORY))
         assert answer.status == 200
+        direct = (await node.get("/v1/hackernews/story?id=8863")).json["data"]
         data = answer.json["data"]
         assert data["resolved"] == {
             "platform": "hackernews",

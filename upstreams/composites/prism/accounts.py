@@ -18,8 +18,8 @@ from upstreams.composites.legs import (
     states_of,
 )
 from upstreams.composites.params import chosen
+from upstreams.composites.prism.insight.tone import summed, tone_of
 from upstreams.composites.signals import moments_of, posts_per_week, rounded
-from upstreams.composites.tone import tone_of_rows
 from upstreams.model.archetypes import POST_LIST, Record
 from upstreams.model.archetypes.accounts import card_totals, creator_card, voice, voice_numbers, voiced
 from upstreams.model.endpoint import Platform
@@ -137,7 +137,7 @@ def _numbers(timeline: Sequence[Record]) -> Record:
         posts=len(posts),
         cross_post_rate=rounded(cross_post_rate(timeline)),
         posts_per_week=rounded(posts_per_week(posts), 2) if moments_of(posts) else None,
-        tone=tone_of_rows(timeline),
+        tone=summed(tone_of(row["post"]["content"]["text"], row["computed"]["language"]) for row in timeline),
     )
 
 

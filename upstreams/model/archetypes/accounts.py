@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from upstreams.model.archetypes.insight.words import tones
 from upstreams.model.archetypes.people import author as author_record
 from upstreams.model.archetypes.posts import post as post_record
 from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record
 from upstreams.model.archetypes.shape import computed as computed_record
-
-
-def tone(
-    *,
-    label: Annotated[str | None, "positive, negative, mixed or neutral; null where no text is of a covered language."],
-    score: Annotated[float | None, "The share of positive texts less that of negative ones, -1 to 1; null likewise."],
-    positive: Annotated[int | None, "Texts with more words that please than others."],
-    negative: Annotated[int | None, "Texts with fewer."],
-    texts: Annotated[int, "Texts that were read: those of a covered language, English."],
-    method: Annotated[str, "How it is told: word_list, by lists of words that /docs/composites names."],
-) -> Record:
-    """The tone of texts, by a word list."""
-    return locals()
 
 
 def post_row(
@@ -49,7 +37,7 @@ def voice_numbers(
         float | None, "The share of posts with words that stand on two platforms or more, in the same words."
     ],
     posts_per_week: Annotated[float | None, "How often they follow each other, all platforms together."],
-    tone: Annotated[Record, Of(tone), "The tone of their words."],
+    tone: Annotated[Record, Of(tones), "The tone of their words."],
 ) -> Record:
     """The numbers of an account's posts on many platforms."""
     return locals()

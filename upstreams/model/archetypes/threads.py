@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from upstreams.model.archetypes.accounts import tone as tone_record
 from upstreams.model.archetypes.composites import resolved as resolved_record
+from upstreams.model.archetypes.insight.words import tones
 from upstreams.model.archetypes.posts import comment as comment_record
 from upstreams.model.archetypes.posts import post as post_record
 from upstreams.model.archetypes.shape import Archetype, Of, Record, Url
@@ -74,7 +74,7 @@ def community_share(
     posts: Annotated[int, "Posts of this page that are in it."],
     likes: Annotated[int | None, "Their likes together; null where none is told."],
     comments: Annotated[int | None, "Their comments together, likewise."],
-    tone: Annotated[Record, Of(tone_record), "The tone of the posts and of the comments that were read."],
+    tone: Annotated[Record, Of(tones), "The tone of the posts and of the comments that were read."],
 ) -> Record:
     """A community's part in a page of posts."""
     return locals()
