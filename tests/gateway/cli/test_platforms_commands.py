@@ -1,7 +1,9 @@
 """`sluice platforms`: what the program knows, and whether each endpoint still answers."""
 
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import orjson
 import pytest
@@ -62,6 +64,35 @@ def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
     assert ended.out.count("outcome=failed") == count
     assert ended.err.startswith(f"sluice: {count} of {count} endpoints failed: github/profile, ")
     assert ended.err.count("\n") == 1
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """A platform that answers for one account, with an id, a login and nothing else."""
+
+    def do_GET(self) -> None:
+        is_known = self.path.startswith("/api.github.com/users/octocat?") or self.path.endswith("/users/octocat")
+        body = b'{"id": 1, "login": "octocat"}' if is_known else b'{"message": "Not Found"}'
+        self.send_response(200 if is_known else 404)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: object) -> None:
+        """Say nothing."""
+
+
+def test_smoke_names_the_members_that_readers_touch_and_that_are_gone(place: Place) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as upstream:
+        Thread(target=upstream.serve_forever, daemon=True).start()
+        place.configure(upstreams={"egress": f"http://127.0.0.1:{upstream.server_port}", "github": {"retries": 0}})
+        ended = place.operate("platforms", "smoke", "github")
+        upstream.shutdown()
+    profile = next(line for line in ended.out.splitlines() if line.startswith("id=github/profile "))
+    said, _, gone = profile.partition("; gone: ")
+    assert said.startswith("id=github/profile  outcome=drifted  detail=1 record by api in 0.")
+    assert {"name", "followers", "created_at"} <= set(gone.split(", "))
+    assert not {"id", "login"} & set(gone.split(", "))
 
 
 def test_smoke_of_a_platform_that_is_not_there_is_wrong_use(place: Place) -> None:
