@@ -20,6 +20,7 @@ from billing.keys.cache import Key
 from events.instants import iso
 from gateway.calls.execute import BilledCalls
 from gateway.calls.lookup import balance_of
+from gateway.calls.parts import KeyParts
 from gateway.calls.request import CallFailed, CallResult
 from gateway.calls.reservations import SETTLE_S
 from gateway.calls.shaping import error_of
@@ -102,6 +103,8 @@ class _Run:
 
     request: BatchRequest
     results: list[Record | None]
+    parts: KeyParts
+    """Reads rows with whoever wants the same now; none comes from the cache."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
     """Held while a row is sent: events must not mix."""
@@ -136,7 +139,10 @@ class Batches:
             assert charge.text is not None, "a reply without its text is refused, not replayed"
             balance = await balance_of(self._calls.balances, key.account_id)
             return CallResult(charge.text.encode(), 0, balance, replayed=charge)
-        started, run = self._clock(), _Run(request, [None] * len(request.rows))
+        started, run = (
+            self._clock(),
+            _Run(request, [None] * len(request.rows), self._calls.parts.of_key(key.id, refresh=True)),
+        )
         try:
             await self._settle_rows(run, arrived)
             used, fragment = self._answer(run, charge)
@@ -181,8 +187,13 @@ class Batches:
         run.legs.append(began)
         site = leg.site
         try:
-            planned = plan(site, leg.endpoint, Args(leg.values, None, site.credentials, self._now()))
-            began.fetched = await fetch(planned, end_at)
+            args = Args(leg.values, None, site.credentials, self._now())
+            planned = plan(site, leg.endpoint, args)
+            if leg.names:
+                async with run.parts.gate:
+                    began.fetched = await fetch(planned, end_at)
+            else:
+                began.fetched = await run.parts.read(planned, args, end_at)
         except (UpstreamError, LimitError) as exc:
             began.failure = exc
         finally:

@@ -118,7 +118,7 @@ class BilledCalls:
         """Says why nothing that costs is begun now; None: it is."""
         self._lookup = Lookup(balances, claims, cache, shared)
         put = cache.put if shared is None else shared.put
-        self._parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())
+        self.parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())
         self.would_hit = self._lookup.would_hit
 
     def change(self, *, timeout_s: float) -> None:
@@ -249,7 +249,7 @@ class BilledCalls:
         """The reader of a composite's parts; None for an endpoint that has none."""
         if not request.listing.endpoint.archetype.has_legs:
             return None
-        return self._parts.of_key(request.key.id, refresh=request.refresh)
+        return self.parts.of_key(request.key.id, refresh=request.refresh)
 
     def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
         """The shaped answer, how much it used of the charge, and its encoded fragment."""

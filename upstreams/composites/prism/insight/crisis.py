@@ -33,7 +33,7 @@ _SHARES_MIN: Final = 3
 METHOD: Final = (
     "z = (today - mean of the days before) / their sample standard deviation, which counts as at least 1 mention or "
     "0.05 of share. watch: one of the two reaches half of the sensitivity; alert: one reaches it; crisis: both do. "
-    "Only complete sources are counted. Tone: word list 1, no model."
+    "Only complete sources are counted. Tone: a word list, no model."
 )
 
 

@@ -33,6 +33,7 @@ ON_HN = {"platforms": "hackernews"}
         ("It is not good at all", "en", "negative"),
         ("I don\u2019t hate it", "en", "positive"),
         ("The parser reads a file", "en", "neutral"),
+        ("It is good", "en-GB", "positive"),
         ("Das ist super und hilfreich", "de", "positive"),
         ("Nicht gut, leider kaputt", "de-AT", "negative"),
         ("C'est magnifique", "fr", None),

@@ -1,0 +1,126 @@
+"""Many batches at once, with rows that come, fail or hang: flights are shared, and credits are conserved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import trio
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import until
+from tests.gateway.calls.test_batches import NO_RETRIES, STATS, STORY, assert_billed, post
+
+AT_ONCE, KEY_MAX = 200, 50
+ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}
+
+
+async def test_batches_at_once_share_flights_and_never_pass_the_keys_limit(tmp_path: Path) -> None:
+    """Goal: 200 batches of the same five rows are five calls; 50 of them run, the others are refused at once."""
+    body = {"urls": [STORY.format(8_863 + place) for place in range(5)] * 2}
+    answers: list[int] = []
+
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES, **ROOMY) as node:
+
+        async def one() -> None:
+            answer = await post(node, STATS, body)
+            answers.append(answer.status)
+            if answer.status == 200:
+                assert answer.json["credits_used"] == 10
+
+        with node.upstream.holding():
+            async with trio.open_nursery() as nursery:
+                for _ in range(AT_ONCE):
+                    nursery.start_soon(one)
+                await until(lambda: len(answers) == AT_ONCE - KEY_MAX)
+                assert set(answers) == {429}
+                assert len(node.upstream.requests) == 5
+                node.upstream.hold_no_more()
+                node.upstream._open.set()
+        assert answers.count(200) == KEY_MAX
+        await node.assert_sound()
+
+
+@asynccontextmanager
+async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
+    server = {"request_timeout_s": 1}
+    async with open_test_node(
+        folder, upstreams=NO_RETRIES, server=server, breaker={"failures": 10_000}, **ROOMY
+    ) as node:
+        yield node
+
+
+KINDS: dict[str, Told | None] = {
+    "ok": None,
+    "gone": told({"error": "x"}, 404),
+    "broken": told({"error": "x"}, 500),
+    "cut": Told(200, b"{"),
+    "slow": Told(404, delay_s=0.2),
+    "hung": Told(delay_s=30.0),
+}
+STATUSES = {"ok": {"ok"}, "gone": {"not_found"}, "slow": {"not_found"}, "hung": {"deferred", "failed"}}
+
+
+async def test_credits_are_conserved_whatever_becomes_of_rows_and_clients(tmp_path: Path) -> None:
+    """Goal: actual + refunded = reserved, and a client pays at most for the rows that came.
+
+    Method: batches at once of any mix of rows, half of them streamed, whose clients hang up after any number of rows.
+    """
+    random, kinds = Random(20), dict[int, str]()
+
+    def script(asked: str) -> Told | None:
+        number = asked.rpartition("/")[2].partition(".")[0].partition("?")[0]
+        return KINDS[kinds[int(number)]] if number.isdecimal() and int(number) in kinds else None
+
+    async with open_hurried(tmp_path) as node:
+        node.upstream.script = script
+        before, spent, paid_at_most = (await node.money())[0], [0], [0]
+
+        async def waiting(numbers: list[int]) -> None:
+            answer = await post(node, STATS, {"urls": [STORY.format(one) for one in numbers]})
+            data = await assert_billed(node, answer, is_alone=False)
+            for number, row in zip(numbers, data["results"], strict=True):
+                assert row["status"] in STATUSES.get(kinds[number], {"failed"}), (kinds[number], row)
+            spent[0] += data["summary"]["credits_charged"]
+
+        async def leaving(numbers: list[int], rows: int) -> None:
+            paid_at_most[0] += sum(kinds[one] == "ok" for one in numbers)
+            await _leave_after(node, {"urls": [STORY.format(one) for one in numbers]}, rows)
+
+        async with trio.open_nursery() as nursery:
+            for batch in range(24):
+                numbers = [1_000_000 + batch * 100 + place for place in range(random.randint(1, 8))]
+                kinds.update({one: random.choice(list(KINDS)) for one in numbers})
+                if batch % 2:
+                    nursery.start_soon(leaving, numbers, random.randint(0, 4))
+                else:
+                    nursery.start_soon(waiting, numbers)
+        with trio.fail_after(60):
+            while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
+                await trio.sleep(0.01)
+        cost = before - (await node.money())[0]
+        assert spent[0] <= cost <= spent[0] + paid_at_most[0]
+        await node.assert_sound()
+
+
+async def _leave_after(node: OpenNode, body: Any, rows: int) -> None:
+    """Stream a batch, and hang up after so many rows or when the stream ends."""
+    content = orjson.dumps(body)
+    head = f"POST {STATS} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n"
+    address = urlsplit(node.url)
+    stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
+    async with stream:
+        await stream.send_all(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+        received = b""
+        with trio.move_on_after(3):
+            while received.count(b"event: row") < rows and b"event: result" not in received:
+                piece = await stream.receive_some()
+                if not piece:
+                    return
+                received += piece
