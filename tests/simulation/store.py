@@ -39,6 +39,8 @@ TROUBLE_S = 1.0
 class SimStore:
     """One process's opening of `database`; `shadow` looks at it after each commit, before anyone hears of that."""
 
+    partitions = None
+
     def __init__(self, database: InlineCalls, weather: Weather, rng: Random, shadow: Shadow) -> None:
         self.on_death: Callable[[], None] = lambda: None
         """Called when the process has died."""
