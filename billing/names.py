@@ -35,6 +35,9 @@ class Names:
 
     def node(self, tx: Tx, name: str) -> int:
         """The number of the node of this name."""
+        known = self._nodes.get(name)
+        if known is not None:
+            return known
         return _numbers(tx, self._nodes, {name}, partial(_number_texts, ADD_NODES, READ_NODES))[name]
 
 

@@ -27,9 +27,10 @@ GATHER_RATIO = 2.0
 GATHER_S_MAX = 0.01
 # What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
 # once does not find the writer busy closing its last charge (at one connection: half the commits). The thread waits for
-# that, which has nothing else to do then: a timer on the loop took it 80,000 instructions.
+# that, which has nothing else to do then: a timer on the loop took it 80,000 instructions. It lingers after each commit
+# before it rests, so that where calls come one after another none needs to wake it for that.
 LINGER_S = 0.003
-LINGER: Final = ()  # what the thread is told instead of a batch
+LINGER: Final = ()  # what the thread is told instead of a batch, when it rests
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,8 @@ class Writer:
         self._running = False
         self._closed = False
         self._refusal: str | None = None
-        self._lingering = False
+        self._rests = True
+        """The thread waits for a message: set by it before a last look at what is pending, ended by either side."""
         self._quiet = trio.Event()
         self._has_work = trio.Event()
         self._commits = self._calls = self._failed = self._unheard = 0
@@ -68,8 +70,8 @@ class Writer:
     def submit_nowait(self, job: Job) -> None:
         """Queue the job. Raises StoreBusy or StoreUnavailable when it cannot be queued."""
         self._queue(job)
-        if not self._running and not self._lingering:
-            self._lingering = True
+        if self._rests:
+            self._rests = False
             self._batches.put(LINGER)
 
     def _queue(self, job: Job) -> None:
@@ -118,7 +120,6 @@ class Writer:
         else:
             for job in batch:
                 del self._pending[job]
-        self._lingering = False
         self._batches.put(batch)
 
     def _work(self) -> None:
@@ -127,20 +128,24 @@ class Writer:
             self._run_batch(batch)
 
     def _next(self) -> Sequence[Job] | None:
-        """The next batch; says so to the loop when none has come while it lingered."""
-        batch = self._batches.get()
-        while batch == LINGER:
+        """The next batch; what nobody waits for is asked for when none has come while the thread lingered."""
+        while True:
             try:
-                batch = self._batches.get(timeout=LINGER_S)
+                batch = self._batches.get() if self._rests else self._batches.get(timeout=LINGER_S)
             except queue.Empty:
-                with suppress(trio.RunFinishedError):
-                    self._token.run_sync_soon(self._end_lingering)
-                batch = self._batches.get()
-        return batch
+                self._look()
+                continue
+            self._rests = False
+            if batch != LINGER:
+                return batch
 
-    def _end_lingering(self) -> None:
-        self._lingering = False
-        self._start()
+    def _look(self) -> None:
+        """Have what is pending dispatched; the thread rests when nothing is."""
+        self._rests = True
+        if self._pending:
+            self._rests = False
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._start)
 
     def _run_batch(self, batch: Sequence[Job]) -> None:
         began = time.monotonic()

@@ -79,8 +79,6 @@ class AccountState:
     """As read; writing the row adds 1."""
     pack: int = 0
     """The credits of the last purchase, or of the welcome bonus until there is one."""
-    before: int = 0
-    """The balance, as read."""
     whole: int = 0
     """Balance and held together, as read: the balance if all that is open were refunded."""
     number: int = 0
@@ -135,7 +133,7 @@ class BatchRows:
     uncounted: set[str] = field(default_factory=set)
     """Those of `open` that their keys' counters do not hold: they were reset since."""
     settled: dict[str, Charge] = field(default_factory=dict)
-    """Charges that the batch settles in full, and whose rows are in the journal already: they come before the rest."""
+    """Charges that are settled in full for those who wait for no outcome; their rows are in the journal already."""
 
 
 Request: TypeAlias = ChargeRequest | CloseRequest | Charge

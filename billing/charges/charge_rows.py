@@ -83,32 +83,34 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + e
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str, names: Names) -> Decision:
     """Decide `requests` in order on the rows as they are, and write the decision; the whole of a batch's work."""
-    rows = read_rows(tx, requests, names, node=node, at=micros(now))
-    decision = decide(rows, requests, now)
+    at = micros(now)
+    decision = decide(read_rows(tx, requests, names, node=node, at=at), requests, now, at)
     write_decision(tx, decision)
     return decision
 
 
 def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, at: int) -> BatchRows:
     """All rows that `requests` can touch; those of charges that they close are gone from here on."""
-    taking, settling, closing = list[ChargeRequest](), list[Charge](), list[CloseRequest]()
+    taking: list[ChargeRequest] = []
+    settling: list[Charge] = []
+    closing: list[CloseRequest] = []
     for request in requests:
         if isinstance(request, ChargeRequest):
             taking.append(request)
         elif isinstance(request, Charge):
             settling.append(request)
-        elif request.charge is not None and request.used == request.charge.credits:
-            settling.append(request.charge)
         else:
             closing.append(request)
     # Names before accounts: a node waits for another that is just adding the same one, with no account in its hands.
     endpoints = names.endpoints(tx, {(request.platform, request.endpoint) for request in taking})
-    notes = names.notes(tx, {request.description for request in closing})
+    notes = names.notes(tx, {request.description for request in closing}) if closing else {}
     accounts = {
-        row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1], row[1] + row[2], *row[6:])
+        row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], *row[6:])
         for row in tx.all_in(READ_ACCOUNTS, sorted({request.account_id for request in requests}))
     }
-    key_ids = {request.key_id for request in taking} | {request.key_id for request in closing}
+    key_ids = {request.key_id for request in taking}
+    if closing:
+        key_ids.update([request.key_id for request in closing])
     keys = {row[0]: _key(row) for row in tx.all_in(READ_KEYS, sorted(filter(None, key_ids)))}
     number = names.node(tx, node) if taking else 0
     rows = BatchRows(accounts, keys, {}, {}, _read_charged(tx, taking), endpoints, notes, number)

@@ -28,22 +28,26 @@ from billing.errors import (
     KeyBudgetReached,
     KeyUnusable,
 )
-from billing.journal import REQUEST, identify, micros
+from billing.journal import REQUEST, identify
 
 
-def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
-    """Judge `requests` one after another, each on the rows as the earlier ones left them."""
-    decision, settled = Decision(at=micros(now)), rows.settled
+def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) -> Decision:
+    """Judge `requests` one after another, each on the rows as the earlier ones left them.
+
+    `at` is `now` in microseconds.
+    """
+    decision, settled = Decision(at=at), rows.settled
     outcomes = decision.outcomes
     outcome: Outcome
     for request in requests:
         if isinstance(request, ChargeRequest):
             outcome = _charge(rows, decision, request, now)
-        elif (charge := settled.pop(request.request_id, None)) is not None:
-            before = _settle(rows, decision, charge)
-            outcome = charge if request is charge else Closed(charge.credits, before)
         elif isinstance(request, Charge):
-            outcome = rows.closed.get(request.request_id) or ChargeUnknown(request.request_id)
+            if settled.pop(request.request_id, None) is not None:
+                _settle(rows, decision, request)
+                outcome = request
+            else:
+                outcome = rows.closed.get(request.request_id) or ChargeUnknown(request.request_id)
         else:
             outcome = _close(rows, decision, request)
         outcomes.append(outcome)
@@ -150,14 +154,12 @@ def _take(
     return charge
 
 
-def _settle(rows: BatchRows, decision: Decision, charge: Charge) -> int:
-    """Count a charge of which all was used, and whose row is written already; the balance, which that does not move."""
+def _settle(rows: BatchRows, decision: Decision, charge: Charge) -> None:
+    """Count a charge of which all was used, and whose row is written already; that moves nothing that can be spent."""
     counts = decision.usage.get(charge.numbers) or _counts(rows, decision, charge)
     counts.calls += 1
     counts.credits += charge.credits
-    account = rows.accounts[charge.account_id]
-    account.held -= charge.credits
-    return account.before
+    rows.accounts[charge.account_id].held -= charge.credits
 
 
 def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcome:

@@ -104,7 +104,7 @@ class SqliteTx:
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """All rows."""
         if params and isinstance(params[0], bytes):
-            params = [_plain_bytes([value])[0] if isinstance(value, bytes) else value for value in params]
+            params = [bytearray(value) if value.__class__ is bytes else value for value in params]  # type: ignore[misc]
         return self._cursor.execute(_plain(sql), params).fetchall()
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
@@ -123,8 +123,8 @@ class SqliteTx:
         """
         if one is not None and len(rows) == 1:  # quicker than `UPDATE ... FROM` a list of one
             self._cursor.execute(one, rows[0])
-            return
-        self.count_many(sql, rows)
+        elif rows:
+            self.count_many(sql, rows)
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
         """As `run_many`; how many rows it changed."""
@@ -191,12 +191,13 @@ def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:
         yield [*piece, *[piece[-1]] * (-len(piece) % STEP)]
 
 
-def _pieces(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    start, count = 0, len(values)
-    while (left := count - start) > 0:
-        size = ROWS_MAX if left >= ROWS_MAX else left - left % STEP or left
-        yield values[start : start + size]
-        start += size
+def _pieces(values: Sequence[T]) -> Sequence[Sequence[T]]:
+    count = len(values)
+    if count <= STEP or (count <= ROWS_MAX and count % STEP == 0):
+        return (values,)
+    end = count - count % STEP
+    pieces = [values[start : min(start + ROWS_MAX, end)] for start in range(0, end, ROWS_MAX)]
+    return [*pieces, values[end:]] if end < count else pieces
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)

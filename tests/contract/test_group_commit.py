@@ -261,3 +261,18 @@ async def test_a_ping_writes_and_may_be_given_up(store: Store) -> None:
             await store.ping()
         assert scope.cancelled_caught
     await store.write(add_note("fine"))
+
+
+async def test_what_nobody_waits_for_is_committed_soon_however_long_the_writer_has_rested(store: Store) -> None:
+    """Method: pauses around the instant at which its thread goes to rest, with and without calls in between."""
+    rng = random.Random(1)
+    with trio.fail_after(60):
+        for number in range(120):
+            store.submit_nowait(add_notes, f"note {number}")
+            before = store.statistics().calls
+            if rng.random() < 0.3:
+                await store.submit(add_notes, f"heard {number}")
+            while store.statistics().calls == before or store.statistics().waiting:  # noqa: ASYNC110 - it has no event
+                await trio.sleep(0.001)
+            await trio.sleep(rng.uniform(0.5, 1.5) * batching.LINGER_S)
+        assert sum(text.startswith("note ") for text in await all_texts(store)) == 120

@@ -1,11 +1,13 @@
 """The pure decision, without a database."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from billing.charges import decisions
 from billing.charges.batch_rows import (
     AccountState,
     BatchRows,
@@ -17,8 +19,8 @@ from billing.charges.batch_rows import (
     Extra,
     KeyState,
     OpenRow,
+    Request,
 )
-from billing.charges.decisions import decide
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
 from billing.journal import NAMED, micros
 
@@ -39,6 +41,10 @@ def charged(number: int, credits: int, *, place: int) -> Charge:  # noqa: A002
     id_ = f"req_{number}"
     row = (id_.encode(), 0, None, 1, credits, 90, place, micros(NOW) - 5, 0)
     return Charge(id_, "acc", "key", credits, 90, (0, 1, 0), row, (NAMED, 0, None))
+
+
+def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
+    return decisions.decide(rows, requests, now, micros(now))
 
 
 class Row(NamedTuple):
@@ -220,17 +226,17 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
 
 
 def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> None:
-    """Their rows are written already, as if they came before the rest of the batch; the decision counts them."""
+    """Their rows are written already; the decision counts them, and tells who was closed before."""
     state = books(90)
     account = state.accounts["acc"]
-    account.held, account.before, account.place, state.keys["key"].used = 10, 90, 2, 10
+    account.held, account.place, state.keys["key"].used = 10, 2, 10
     first, second = (charged(number, 5, place=number) for number in (1, 2))
     state.settled = {"req_1": first, "req_2": second}
     state.closed = {"req_0": Closed(1, 7)}
     earlier = charged(0, 1, place=0)
-    decision = decide(state, [first, take(3, 4), CloseRequest("req_2", "acc", "key", 5, charge=second), earlier], NOW)
+    decision = decide(state, [first, take(3, 4), second, earlier], NOW)
     assert rows_of(decision) == []
-    assert decision.outcomes == [first, decision.opened["req_3"], Closed(5, 90), Closed(1, 7)]
+    assert decision.outcomes == [first, decision.opened["req_3"], second, Closed(1, 7)]
     assert [row[5:7] for row, _extra in opened_rows(decision)] == [(86, 3)]
     assert [(one.calls, one.credits) for one in decision.usage.values()] == [(2, 10)]
     assert (account.balance, account.held, state.keys["key"].used, decision.closings().credits) == (86, 4, 14, 10)
