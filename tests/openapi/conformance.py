@@ -100,9 +100,10 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
     empty parameter, as which null is sent, counts as not sent, which the document says in words alone. And `default` is
     the statuses that it stands for, since it would allow any.
     """
-    anywhere = {CODES[name].status for name in document["components"]["responses"]["AnyError"]["x-error-codes"]}
     for operation in operations(document):
         default = operation["responses"].pop("default")
+        codes = document["components"]["responses"][default["$ref"].rpartition("/")[2]]["x-error-codes"]
+        anywhere = {CODES[name].status for name in codes}
         operation["responses"] |= {str(status): default for status in anywhere if status < 500}
         needed = {group[0] for group in operation.get("x-one-of", ())}
         operation["parameters"] = [_inlined(one, document) for one in operation["parameters"]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from gateway.docs.errors import REASONS, errors_of
@@ -11,12 +12,17 @@ from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.http.codes import CODES, OF_THE_EDGE
 
+_ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *OF_THE_EDGE.values())
 _OF_KEYS: Final = ("MISSING_API_KEY", "INVALID_API_KEY", "RATE_LIMITED", "CONCURRENCY_LIMIT")
-_ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *_OF_KEYS, *OF_THE_EDGE.values())
-"""The codes that stand for no operation in particular: of the key, the method, HTTP's own rules, a server's faults."""
-_ELSEWHERE: Final = ("METHOD_NOT_ALLOWED", "INVALID_REQUEST", *_OF_KEYS, "INTERNAL_ERROR")
-_DEFAULT: Final = {CODES[name].status for name in _ELSEWHERE}
-"""Statuses that an operation does not name beside its `default`."""
+_OF_MONEY: Final = ("INSUFFICIENT_CREDITS", "KEY_BUDGET_EXCEEDED", *(name for name in CODES if "IDEMPOTENCY" in name))
+_DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "AnyError": _ANYWHERE,
+        "KeyError": (*_ANYWHERE, *_OF_KEYS),
+        "BilledError": (*_ANYWHERE, *_OF_KEYS, *_OF_MONEY),
+    }
+)
+"""The codes of any operation, of any that needs a key, and of any data endpoint; none of them names their statuses."""
 BALANCE: Final = {
     "type": ["integer", "null"],
     "description": "The balance after it; null while it is not known.",
@@ -50,9 +56,12 @@ ERROR_SCHEMAS: Final = {"Error": _ERROR, "ErrorBody": _ERROR_BODY}
 
 def errors_in(operation: ApiOperation) -> dict[str, Schema]:
     """The answers with an error that an operation can give, by their status."""
-    statuses = {CODES[name].status for name in errors_of(operation)} - _DEFAULT
+    doc = operation.route.doc
+    default = "BilledError" if doc is None else "AnyError" if doc.is_public else "KeyError"
+    shared = {CODES[name].status for name in _DEFAULTS[default]}
+    statuses = {CODES[name].status for name in errors_of(operation)} - shared
     found = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
-    return {**found, "default": {"$ref": "#/components/responses/AnyError"}}
+    return {**found, "default": {"$ref": f"#/components/responses/{default}"}}
 
 
 def error_responses(base_url: str) -> dict[str, Schema]:
@@ -61,9 +70,14 @@ def error_responses(base_url: str) -> dict[str, Schema]:
     for code in CODES.values():
         by_status[code.status].append(code.name)
     found = {f"E{status}": _error_response(status, names, base_url) for status, names in by_status.items()}
-    anywhere = _error_response(405, _ANYWHERE, base_url)
-    told = "What any request may be refused with: its values, its key, a wrong method, or HTTP's own rules."
-    return {**found, "AnyError": {**anywhere, "description": told}}
+    return {**found, **{name: _default(codes, base_url) for name, codes in _DEFAULTS.items()}}
+
+
+def _default(codes: Sequence[str], base_url: str) -> Schema:
+    """The answer of whatever no status of an operation is named for: `x-error-codes` lists them all."""
+    response = _error_response(CODES[codes[0]].status, codes, base_url)
+    headers = headers_of(("X-Request-Id", "Allow", "Retry-After"))
+    return {**response, "description": "Refused, as any request of its kind may be.", "headers": headers}
 
 
 def headers_of(names: Iterable[str]) -> Schema:
