@@ -7,6 +7,8 @@
 | a plain read answered | the price of one page | decisions 6 |
 | a walk answered, perhaps short | the price of each page that brought something, at most what is held | decisions 6 |
 | a composite came without some legs | all; half if less than half came; nothing if none came | decisions 14 |
+| a composite whose legs all came from the cache | nothing | decisions 14 |
+| a metered composite answered | what its result names, at most what is held | decisions 17 |
 | a monitor's run came without some legs | the share that came, rounded up, and the scheduling credit | spec 3 |
 | a monitor's run brought nothing usable | nothing, without a scheduling credit either | spec 3, 8 |
 """
