@@ -31,6 +31,7 @@ RECORDS: Mapping[str, Shape] = {
         "content": {"text": TEXT, "markdown": TEXT, "html": TEXT, "raw_html": TEXT, "summary": TEXT},
         "links": TEXTS,
         "media": {"screenshot_url": URL},
+        "extraction": EXT,
         "metadata": {
             "title": TEXT,
             "description": TEXT,

@@ -18,7 +18,7 @@ TTL_S = {
     120: {"app-search", "top", "new", "best", "ask", "show", "jobs"},
     300: {"app-reviews", "app/reviews"},
     900: {"app-info", "app", "podcasts/show"},
-    1_800: {"app-list", "charts", "charts/episodes", "web/scrape", "web/map"},
+    1_800: {"app-list", "charts", "charts/episodes", "web/scrape", "web/map", "web/extract"},
 }
 """Resources, some with their platform, whose time neither their first word nor their archetype says."""
 OF_COMPOSITES = {

@@ -6,7 +6,8 @@ from functools import partial
 
 from upstreams.model.archetypes import WEB_PAGE, WEB_PAGE_LIST
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.web import engines, mapping, searching
+from upstreams.web import engines, extracting, mapping, searching
+from upstreams.web.extracting import extract
 from upstreams.web.mapping import map_site
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.scraping import METADATA, PARAMS, PRICE, scrape
@@ -26,9 +27,17 @@ _MAP = (
     "The addresses of a site's pages: of the sitemaps that its robots file names, packed ones and indexes too, then of "
     "the page's own links. With words to search for, the best fitting first. Nothing of the pages is read."
 )
-_OF_PAGES_THAT_ARE_READ = (
-    "final_url", "status_code", "fetched_at", "source_type", "page_count", "links", "media.screenshot_url",
+_EXTRACT = (
+    "Each member of the schema is a CSS selector: the text of the first element that it finds, with @ and a name "
+    "behind it that attribute, in a list of one entry all; {selector, fields} reads fields inside of what it finds. "
+    "Robots, redirects and walls are as of web/scrape."
+)
+_OF_TEXTS = (
+    "page_count", "links", "media.screenshot_url",
     *(f"content.{name}" for name in ("text", "markdown", "html", "raw_html", "summary")),
+)  # fmt: skip
+_OF_PAGES_THAT_ARE_READ = (
+    "final_url", "status_code", "fetched_at", "source_type", "extraction", *_OF_TEXTS,
     *(f"metadata.{name}" for name in METADATA if name != "title"),
 )  # fmt: skip
 
@@ -49,38 +58,59 @@ def make_web() -> Platform:
         docs_url="https://www.rfc-editor.org/rfc/rfc9309",
         refusals=judge_page,
         open_web=True,
-        endpoints=(
-            Endpoint(
-                "scrape",
-                "One page of any host, as Markdown, HTML or text.",
-                WEB_PAGE,
-                partial(scrape, robots),
-                PARAMS,
-                description=_SCRAPE,
-                price=PRICE,
-                cache_ttl_s=CACHED_S,
-                never=("content.summary", "media.screenshot_url"),
-            ),
-            Endpoint(
-                "map",
-                "The pages of a site, by its sitemaps and the links of one page.",
-                WEB_PAGE_LIST,
-                partial(map_site, robots),
-                mapping.PARAMS,
-                description=_MAP,
-                cache_ttl_s=CACHED_S,
-                never=("total", *_OF_PAGES_THAT_ARE_READ),
-            ),
-            Endpoint(
-                "search",
-                "Pages by query.",
-                WEB_PAGE_LIST,
-                search,
-                searching.PARAMS,
-                price=searching.PRICE,
-                description=_SEARCH,
-                needs=("brave_key|searxng_url|marginalia_key|tavily_key",),
-                never=("total", "links", "media.screenshot_url", "content.summary"),
-            ),
+        endpoints=(*_of_pages(robots), *_of_sites(robots)),
+    )
+
+
+def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
+    return (
+        Endpoint(
+            "scrape",
+            "One page of any host, as Markdown, HTML or text.",
+            WEB_PAGE,
+            partial(scrape, robots),
+            PARAMS,
+            description=_SCRAPE,
+            price=PRICE,
+            cache_ttl_s=CACHED_S,
+            never=("content.summary", "media.screenshot_url", "extraction"),
+        ),
+        Endpoint(
+            "extract",
+            "Values of one page, by a schema of CSS selectors.",
+            WEB_PAGE,
+            partial(extract, robots),
+            extracting.PARAMS,
+            one_of=(("schema", "prompt"),),
+            price=extracting.PRICE,
+            description=_EXTRACT,
+            cache_ttl_s=CACHED_S,
+            never=_OF_TEXTS,
+        ),
+    )
+
+
+def _of_sites(robots: RobotsMemory) -> tuple[Endpoint, ...]:
+    return (
+        Endpoint(
+            "map",
+            "The pages of a site, by its sitemaps and the links of one page.",
+            WEB_PAGE_LIST,
+            partial(map_site, robots),
+            mapping.PARAMS,
+            description=_MAP,
+            cache_ttl_s=CACHED_S,
+            never=("total", *_OF_PAGES_THAT_ARE_READ),
+        ),
+        Endpoint(
+            "search",
+            "Pages by query.",
+            WEB_PAGE_LIST,
+            search,
+            searching.PARAMS,
+            price=searching.PRICE,
+            description=_SEARCH,
+            needs=("brave_key|searxng_url|marginalia_key|tavily_key",),
+            never=("total", "links", "media.screenshot_url", "content.summary", "extraction"),
         ),
     )

@@ -149,7 +149,7 @@ def scrape(robots: RobotsMemory, args: Args) -> Steps:
     wanted = wanted_of(args.values)
     visited = yield from visit(args.text("url"), args, robots)
     done = yield Task(READ_PAGE, document_args(args.text("url"), visited, wanted), SAMPLE)
-    record = page_record(args, visited, done.body, keeps_metadata="metadata" in wanted["formats"])
+    record = page_record(args, visited, done.body)
     return Single(record, credits_used=5 if done.body["source_type"] == "pdf" else 1)
 
 
@@ -239,11 +239,9 @@ def _parted(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, parts)))
 
 
-def page_record(
-    args: Args, visited: Visited, read: Mapping[str, Any], *, keeps_metadata: bool = True
-) -> dict[str, Any]:
+def page_record(args: Args, visited: Visited, read: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a page that was read."""
-    metadata = read["metadata"] if keeps_metadata else {}
+    metadata = read["metadata"]
     return page(
         url=args.text("url"),
         final_url=visited.url,

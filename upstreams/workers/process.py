@@ -25,7 +25,7 @@ from upstreams.model.errors import NotFound, UnexpectedBody
 LENGTH: Final = Struct(">I")
 MEMORY_BYTES_MAX: Final = 3 * 1024**3
 """The most of its addresses: a page that needs more ends its process."""
-_NICE: Final = 10
+_NICE: Final = 4
 
 
 def main() -> None:

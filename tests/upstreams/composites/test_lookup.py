@@ -154,10 +154,10 @@ async def test_a_page_of_nobody_tells_of_itself_by_its_oembed(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("page", "status", "words"),
     [
-        (Told(200, b"<html><head></head></html>", HTML), 404, "web/scrape"),
+        (Told(200, b"<html><head></head></html>", HTML), 404, "JavaScript"),
         (Told(404, b"<html>", HTML), 404, ""),
         (Told(200, PAGE % b"https://127.0.0.1/oembed", HTML), 502, "public"),
-        (Told(200, PAGE % b"ftp://example.org/oembed", HTML), 404, "web/scrape"),
+        (Told(200, PAGE % b"ftp://example.org/oembed", HTML), 404, "JavaScript"),
         (Told(200, PAGE % b"https://[", HTML), 502, ""),
         (Told(500), 502, ""),
     ],
@@ -169,6 +169,21 @@ async def test_a_page_without_a_usable_offer_costs_nothing(tmp_path: Path, page:
         assert (answer.status, answer.json["credits_used"]) == (status, 0), answer.json
         assert words in answer.json["error"]["message"]
         await node.assert_sound()
+
+
+async def test_a_page_without_an_offer_is_read_itself(tmp_path: Path) -> None:
+    text = "<html><head><title>A talk</title></head><body><p>Some words of it.</p></body></html>"
+    async with open_answering(tmp_path, lambda _asked: Told(200, text.encode(), HTML)) as node:
+        answer = await node.get(lookup("https://video.example.org/talk"))
+        data = answer.json["data"]
+        assert (answer.status, answer.json["credits_used"]) == (200, 1)
+        assert (data["page"]["metadata"]["title"], data["page"]["content"]["markdown"]) == (
+            "A talk",
+            "Some words of it.",
+        )
+        assert data["resolved"]["endpoint"] == "/v1/web/scrape"
+        direct = await node.get(f"/v1/web/scrape?url={quote(data['resolved']['params']['url'], safe='')}")
+        assert direct.json["data"]["page"]["content"] == data["page"]["content"]
 
 
 async def test_a_server_that_fails_is_not_taken_for_one_without_the_record(tmp_path: Path) -> None:

@@ -201,3 +201,24 @@ async def test_a_page_that_takes_too_long_or_is_too_long_is_an_error_in_time(tmp
         assert (late.status, late.json["error"]["type"], late.json["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
         assert "10485760 bytes" in (await scrape(node, "/long")).json["error"]["message"]
         assert (await scrape(node)).status == 200
+
+
+async def test_values_are_extracted_by_a_schema_for_five_credits(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        serve(node, {"/a": page()})
+        at = f"/v1/web/extract?url=https://{HOST}/a&schema="
+        found = await node.get(at + quote('{"title": "h1"}'))
+        assert (found.json["credits_used"], found.json["data"]["page"]["extraction"]) == (5, {"title": "A title"})
+        assert found.json["data"]["page"]["metadata"]["title"] == "A title"
+        empty = await node.get(at + quote('{"title": ".none"}'))
+        assert (empty.status, empty.json["credits_used"]) == (404, 0)
+        for query, param, reason in (
+            (f"{at}%7B", "schema", "invalid_param"),
+            (at + quote('{"a": "p["}'), "schema", "invalid_param"),
+            (f"/v1/web/extract?url=https://{HOST}/a&prompt=x", "prompt", "capability_missing"),
+            (f"/v1/web/extract?url=https://{HOST}/a", "schema", "invalid_param"),
+        ):
+            refused = await node.get(query)
+            details = refused.json["error"]["details"]
+            assert (refused.status, details["param"], details["reason"]) == (400, param, reason)
+        await node.assert_sound()

@@ -28,7 +28,7 @@ URL = Param(
 _LOOKUP = (
     "The record of any address: its endpoint is found by the address alone and called. At a host that is no platform's "
     "own the servers are tried whose software has such addresses (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then "
-    "the page's oEmbed. With dry_run=1 it tells the endpoint and calls nobody."
+    "the page's oEmbed, then the page itself, as web/scrape does. dry_run=1 tells the endpoint and calls nobody."
 )
 
 

@@ -1,4 +1,4 @@
-"""The record of any address: by the endpoint that answers it, else by the oEmbed of its page (decisions 14)."""
+"""The record of any address: by the endpoint that answers it, else its page's oEmbed, else its page (decisions 14)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upstreams.composites.addresses import Addresses, Destination
 from upstreams.content.selection import attribute, page
 from upstreams.model import archetypes, fields
 from upstreams.model import readers as read
-from upstreams.model.archetypes import POST, Archetype, Record, byline, post
+from upstreams.model.archetypes import POST, WEB_PAGE, Archetype, Record, byline, post
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
 from upstreams.model.maps import record_map
 from upstreams.model.params import Args, Value
@@ -29,10 +29,6 @@ _embed_of = record_map(
     thumbnail_url=read.text("thumbnail_url"),
     duration_seconds=read.number("duration"),
     ext={"type": read.text("type"), "provider": read.text("provider_name")},
-)
-_NO_READER = (
-    "No platform here reads addresses such as this one, and its page offers no oEmbed; pages of any kind are read by "
-    "web/scrape, which this node does not have."
 )
 
 
@@ -101,7 +97,7 @@ def _embedded(url: str, args: Args) -> Steps:
     shown = yield Call(parts.path.rstrip("/"), _query(parts.query), PAGE_SOURCE, accepts=_OFFER, host=parts.netloc)
     offered = urlsplit(urljoin(url, shown.body["oembed"] or url))
     if offered.scheme not in ("http", "https") or offered[1:3] == parts[1:3]:
-        raise NotFound(_NO_READER)
+        return (yield from _read_page(url))
     answer = yield Call(offered.path, _query(offered.query), PAGE_SOURCE, host=offered.netloc)
     if fields.text(fields.obj(answer.body), "type") is None:
         raise UnexpectedBody("an oEmbed came without its type")
@@ -112,6 +108,13 @@ def _embedded(url: str, args: Args) -> Steps:
         params={"url": url},
     )
     return _single(_embed_of.read(answer.body, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
+
+
+def _read_page(url: str) -> Steps:
+    """The page itself, which no platform reads and which offers no oEmbed."""
+    answer = yield Part("scrape", {"url": url}, platform="web")
+    by = archetypes.resolved(platform="web", endpoint="/v1/web/scrape", archetype=WEB_PAGE.name, params={"url": url})
+    return _single(answer.result.record, WEB_PAGE, by, Leg("web/scrape", answer), *answer.result.warnings)
 
 
 def _query(text: str) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from upstreams.model.archetypes.apps import app as app_record
 from upstreams.model.archetypes.code import release
 from upstreams.model.archetypes.code import repository as repository_record
 from upstreams.model.archetypes.knowledge import article as article_record
+from upstreams.model.archetypes.knowledge import page as page_record
 from upstreams.model.archetypes.media import collection as collection_record
 from upstreams.model.archetypes.people import author as author_record
 from upstreams.model.archetypes.posts import comment as comment_record
@@ -72,6 +73,7 @@ def looked_up(
     article: Annotated[Record | None, Of(article_record), "The article, likewise."] = None,
     author: Annotated[Record | None, Of(author_record), "The account, likewise."] = None,
     comment: Annotated[Record | None, Of(comment_record), "The comment, likewise."] = None,
+    page: Annotated[Record | None, Of(page_record), "The page, where no platform reads it."] = None,
     computed: Annotated[Record | None, Of(computed_record), "What is computed of it, where something is."] = None,
 ) -> Record:
     """The record of an address: of the kinds, the one that it is."""

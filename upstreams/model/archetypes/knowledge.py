@@ -75,6 +75,7 @@ def page(  # noqa: PLR0913 - one argument a field of the archetype
     summary: Annotated[str | None, "A summary; null, since no language model is asked."] = None,
     links: Annotated[list[str] | None, "The addresses that it links to, each once."] = None,
     screenshot_url: Annotated[Url, "A screenshot, as a data address."] = None,
+    extraction: Annotated[Record | None, "The values that a schema found in it."] = None,
     title: Annotated[str | None, "Its title."] = None,
     description: Annotated[str | None, "A line or two about it."] = None,
     language: Annotated[str | None, "The language that it says it is in."] = None,
@@ -98,6 +99,7 @@ def page(  # noqa: PLR0913 - one argument a field of the archetype
         "content": {"text": text, "markdown": markdown, "html": html, "raw_html": raw_html, "summary": summary},
         "links": links,
         "media": {"screenshot_url": screenshot_url},
+        "extraction": extraction,
         "metadata": {
             "title": title,
             "description": description,

@@ -1,0 +1,71 @@
+"""web/extract: values of one page by a schema of CSS selectors (decisions 21)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from upstreams.model.archetypes import page
+from upstreams.model.endpoint import PriceRange, fixed
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import Args, Param
+from upstreams.model.steps import Single, Steps, Task
+from upstreams.web.robots import RobotsMemory
+from upstreams.web.scraping import MAX_AGE, METADATA, TIMEOUT, URL, instant_text
+from upstreams.web.visiting import visit
+
+PRICE: Final[PriceRange] = fixed(5)
+PARAMS: Final = (
+    URL,
+    Param(
+        "schema",
+        "A JSON object: the name of each value, and the CSS selector that finds it; @ and a name behind it is for an "
+        "attribute, a list of one entry for all that it finds.",
+        '{"title": "h1", "links": ["a@href"]}',
+        length_max=8_192,
+    ),
+    Param("prompt", "A wish in words; needs a language model, which no node has.", "the price", length_max=4_096),
+    MAX_AGE,
+    TIMEOUT,
+)
+_SAMPLE: Final = {
+    "extraction": {"title": "Example Domain", "links": ["https://www.iana.org/domains/example"]},
+    "metadata": {"title": "Example Domain", "language": "en"},
+}
+
+
+def extract(robots: RobotsMemory, args: Args) -> Steps:
+    """The values of a page."""
+    schema = _schema(args)
+    url = args.text("url")
+    visited = yield from visit(url, args, robots)
+    arguments = (visited.answer.raw, visited.content_type, url, visited.url, schema)
+    done = yield Task("upstreams.web.reading.extraction:read_extraction", arguments, _SAMPLE)
+    metadata = done.body["metadata"]
+    record = page(
+        url=url,
+        final_url=visited.url,
+        status_code=visited.answer.status,
+        fetched_at=instant_text(args.now_at),
+        source_type="html",
+        extraction=done.body["extraction"],
+        **{name: metadata.get(name) for name in METADATA},
+    )
+    return Single(record)
+
+
+def _schema(args: Args) -> Any:
+    from upstreams.web.reading.extraction import SchemaFlaw, check_schema  # noqa: PLC0415 - few requests need it
+
+    if "prompt" in args.values:
+        problem = "needs a language model, which this node does not have: send a schema"
+        raise InvalidArgument("prompt", problem, reason="capability_missing")
+    try:
+        schema = orjson.loads(args.text("schema"))
+        check_schema(schema)
+    except orjson.JSONDecodeError as exc:
+        raise InvalidArgument("schema", f"is no JSON: {exc}") from exc
+    except SchemaFlaw as exc:
+        raise InvalidArgument("schema", str(exc)) from exc
+    return schema

@@ -1,0 +1,128 @@
+"""Values out of a page by a schema of CSS selectors that its caller wrote.
+
+    {"title": "h1", "link": "a.more@href", "tags": [".tag"],
+     "offers": [{"selector": ".offer", "fields": {"price": ".price", "url": "a@href"}}]}
+
+A text is a selector, for the text of the first element that it finds, or behind an at sign for its attribute. A list of
+one entry is for all that it finds. An object with `fields` reads these inside of what its `selector` finds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from cssselect import SelectorError
+
+from upstreams.content.charset import text_of
+from upstreams.content.markup import Element
+from upstreams.model.errors import NotFound
+from upstreams.web.reading import cleaning
+from upstreams.web.reading.metadata import metadata_of
+from upstreams.web.reading.walls import wall_of_page
+
+DEPTH_MAX: Final = 4
+FIELDS_MAX: Final = 100
+FOUND_MAX: Final = 1_000
+"""Elements that one selector gives at most."""
+_ADDRESSES: Final = frozenset(("href", "src", "action", "poster"))
+
+
+class SchemaFlaw(ValueError):
+    """A schema that cannot be used, in words that go on from its name."""
+
+
+def check_schema(schema: Any, *, depth: int = 0) -> int:
+    """Return the number of fields of a schema that can be used.
+
+    Raises:
+        SchemaFlaw: why not.
+    """
+    if not isinstance(schema, dict) or not schema:
+        raise SchemaFlaw("must be an object whose members are CSS selectors")
+    if depth >= DEPTH_MAX:
+        raise SchemaFlaw(f"may have fields inside of fields {DEPTH_MAX} deep")
+    count = len(schema)
+    for name, wanted in schema.items():
+        count += _check_field(name, wanted, depth)
+    if count > FIELDS_MAX:
+        raise SchemaFlaw(f"may have {FIELDS_MAX} fields")
+    return count
+
+
+def _check_field(name: str, wanted: Any, depth: int) -> int:
+    if isinstance(wanted, list):
+        if len(wanted) != 1:
+            raise SchemaFlaw(f"has a list at {name[:60]} that is not of one entry")
+        wanted = wanted[0]
+    if isinstance(wanted, str):
+        _compiled(name, _parted(wanted)[0])
+        return 0
+    if (
+        not isinstance(wanted, dict)
+        or wanted.keys() != {"selector", "fields"}
+        or not isinstance(wanted["selector"], str)
+    ):
+        raise SchemaFlaw(f"has at {name[:60]} neither a selector nor an object of selector and fields")
+    _compiled(name, wanted["selector"])
+    return check_schema(wanted["fields"], depth=depth + 1)
+
+
+def _compiled(name: str, css: str) -> Any:
+    try:
+        return cleaning.selector(css)
+    except (SelectorError, ValueError) as exc:
+        raise SchemaFlaw(f"has at {name[:60]} {css[:60]!r}, which is no CSS selector: {exc}") from exc
+
+
+def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The values of a schema in a page, and what the page says of itself.
+
+    Raises:
+        NotFound: the page is a wall, or has none of the values.
+    """
+    text = text_of(raw, content_type)
+    root = cleaning.page_tree(text)
+    metadata = metadata_of(root)
+    wall = wall_of_page(text, cleaning.as_text(root), metadata["title"] or "", url=url, sent_to=sent_to)
+    if wall is not None:
+        raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
+    base = urljoin(sent_to, next(iter(root.xpath("//base/@href")), ""))
+    found = _object(root, schema, base)
+    if not any(found.values()):
+        raise NotFound("The page has nothing that the schema's selectors find.", reason="empty")
+    return {"extraction": found, "metadata": metadata}
+
+
+def _object(element: Element, schema: dict[str, Any], base: str) -> dict[str, Any]:
+    return {name: _value(element, wanted, base) for name, wanted in schema.items()}
+
+
+def _value(element: Element, wanted: Any, base: str) -> Any:
+    if isinstance(wanted, list):
+        values = (_one(found, wanted[0], base) for found in _found(element, wanted[0])[:FOUND_MAX])
+        return [value for value in values if value is not None]
+    return next((value for found in _found(element, wanted) if (value := _one(found, wanted, base)) is not None), None)
+
+
+def _found(element: Element, wanted: Any) -> list[Element]:
+    css = wanted["selector"] if isinstance(wanted, dict) else _parted(wanted)[0]
+    elements: list[Element] = cleaning.selector(css)(element)
+    return elements
+
+
+def _one(found: Element, wanted: Any, base: str) -> Any:
+    if isinstance(wanted, dict):
+        return _object(found, wanted["fields"], base)
+    attribute = _parted(wanted)[1]
+    if not attribute:
+        return cleaning.as_text(found) or None
+    value = found.get(attribute)
+    return urljoin(base, value.strip()) if value and attribute in _ADDRESSES else value
+
+
+def _parted(wanted: str) -> tuple[str, str]:
+    """The selector and the attribute that a text names; an at sign in brackets or quotes names none."""
+    css, mark, attribute = wanted.rpartition("@")
+    is_one = mark and attribute.replace("-", "").replace("_", "").replace(":", "").isalnum()
+    return (css.strip() or "*", attribute.strip()) if is_one else (wanted, "")
