@@ -15,23 +15,15 @@ Rows of an old day that come late, as from a node whose clock stood wrong, go in
 import fcntl
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import trio
 
-from billing.archive.archives import (
-    NOT_LATE,
-    READ_DUE,
-    READ_LATE,
-    Archive,
-    add_archive,
-    read_archives,
-    read_rows,
-)
+from billing.archive.archives import NOT_LATE, READ_DUE, READ_LATE, Archive, add_archive, read_archives, read_rows
 from billing.archive.days import DAY_S, day_of, first_id
 from billing.archive.files import (
     ArchiveBroken,
@@ -51,13 +43,14 @@ from billing.archive.openings import add_openings
 from storage.private_files import make_folder
 from storage.store import Store, Tx
 
-ROWS_A_MEMBER: Final = 500
-"""Rows that leave the journal with one commit, which holds the writer for some milliseconds."""
-MEMBERS_A_READ: Final = 4
-LATE_MEMBERS_MAX: Final = 10
+ROWS_A_MEMBER: Final = 200
+"""Rows that are copied at once, or leave the journal with one commit: a millisecond or two of a thread."""
+MEMBERS_INDEXED: Final = 4
+LATE_MEMBERS_MAX: Final = 20
 """Members of a file of late rows, whose ids are forgotten with one commit."""
-COPY_PAUSE_S: Final = 0.005
-REMOVE_PAUSE_S: Final = 0.01
+PAUSE_S: Final = 0.005
+REST_RATIO: Final = 3.0
+"""After each step it rests as many times as long as that took: the more there is to do beside it, the longer."""
 LOCK: Final = ".lock"
 
 OLDEST: Final = f"SELECT id FROM journal WHERE id >= ? AND id < ? AND {NOT_LATE} ORDER BY id LIMIT 1"  # noqa: S608 - constants
@@ -168,11 +161,12 @@ class Archiver:
         end, last = first_id(day + 1), first_id(day)
         copy_some = partial(_copy_some, writer, index, ids, sql=sql, end=end)
         try:
-            while (copied := await self._store.read(partial(copy_some, after=last))) is not None:
-                last = copied
-                if ids is not None and len(ids) >= LATE_MEMBERS_MAX * ROWS_A_MEMBER:
+            while True:
+                async with _resting():
+                    copied = await self._store.read(partial(copy_some, after=last))
+                if copied is None or (ids is not None and len(ids) >= LATE_MEMBERS_MAX * ROWS_A_MEMBER):
                     break
-                await trio.sleep(COPY_PAUSE_S)
+                last = copied
             await self._store.read(lambda _tx: index.finish())
             digest = await self._store.read(lambda _tx: writer.finish())
         finally:
@@ -190,15 +184,15 @@ class Archiver:
             begin: int | None = 0
             try:
                 while begin is not None:
-                    begin = await self._store.read(partial(self._index_some, name, writer, begin))
-                    await trio.sleep(COPY_PAUSE_S)
+                    async with _resting():
+                        begin = await self._store.read(partial(self._index_some, name, writer, begin))
             except ArchiveBroken:
                 continue
             finally:
                 writer.close()
 
     def _index_some(self, name: str, writer: IndexWriter, begin: int, _tx: Tx) -> int | None:
-        return make_index(self.folder, name, writer, begin, MEMBERS_A_READ)
+        return make_index(self.folder, name, writer, begin, MEMBERS_INDEXED)
 
     def _without_index(self, tx: Tx) -> list[str]:
         """The files that have no index: an earlier version wrote them, or somebody removed it."""
@@ -211,13 +205,13 @@ class Archiver:
         if await self._store.read(lambda _tx: digest_of(self.folder, file.name)) != file.digest:
             raise ArchiveBroken(f"{self.folder / file.name} has changed; its rows stay in the journal")
         while trio.current_time() < until:
-            member = await self._store.read(partial(self._read_member, file.name, begin))
-            if member is None:
-                break
-            await self._store.write(partial(_sum_up_member, archive, member))
+            async with _resting():
+                member = await self._store.read(partial(self._read_member, file.name, begin))
+                if member is None:
+                    break
+                await self._store.write(partial(_sum_up_member, archive, member))
             summed += len(member.rows)
             begin = member.end
-            await trio.sleep(REMOVE_PAUSE_S)
         return summed
 
     def _read_member(self, name: str, begin: int, _tx: Tx) -> Member | None:
@@ -243,19 +237,16 @@ def _next_month(tx: Tx, end: int) -> Month | None:
 def _copy_some(
     writer: FileWriter, index: IndexWriter, ids: list[bytes] | None, tx: Tx, *, sql: str, after: bytes, end: bytes
 ) -> bytes | None:
-    """Copy some members of rows between two ids; the last one's id, None if there were none."""
-    last = None
-    for _ in range(MEMBERS_A_READ):
-        rows = read_rows(tx, after if last is None else last, end, ROWS_A_MEMBER, sql=sql)
-        if not rows:
-            break
-        last = bytes.fromhex(rows[-1].id)
-        begin = writer.end
-        writer.add(rows)
-        index.add(begin, rows)
-        if ids is not None:
-            ids += [bytes.fromhex(row.id) for row in rows]
-    return last
+    """Copy a member of rows between two ids; the last one's id, None if there were none."""
+    rows = read_rows(tx, after, end, ROWS_A_MEMBER, sql=sql)
+    if not rows:
+        return None
+    begin = writer.end
+    writer.add(rows)
+    index.add(begin, rows)
+    if ids is not None:
+        ids += [bytes.fromhex(row.id) for row in rows]
+    return bytes.fromhex(rows[-1].id)
 
 
 def _enter_day(file: ArchiveFile, month: Month | None, tx: Tx) -> None:
@@ -279,6 +270,14 @@ def _sum_up_member(archive: Archive, member: Member, tx: Tx) -> None:
             raise ArchiveBroken(f"the journal does not have the rows of {file.name} behind byte {member.begin}")
     add_openings(tx, file.day, member.rows)
     tx.run(SAVE_SUMMED, (len(member.rows), member.end, file.number))
+
+
+@asynccontextmanager
+async def _resting() -> AsyncIterator[None]:
+    """Rest after the step in the block, if it did not end the work."""
+    began = trio.current_time()
+    yield
+    await trio.sleep(max(PAUSE_S, REST_RATIO * (trio.current_time() - began)))
 
 
 @contextmanager

@@ -280,7 +280,7 @@ def flip(path: Path) -> None:
 @click.option("--seed", type=int, default=1)
 def main(store: str, days: int, calls: int, kills: int, seed: int) -> None:
     """End an archiver at every step, then kill one process after the other; fails where anything is lost or doubled."""
-    archiver.ROWS_A_MEMBER, archiver.COPY_PAUSE_S, archiver.REMOVE_PAUSE_S = 7, 0.0, 0.0
+    archiver.ROWS_A_MEMBER, archiver.PAUSE_S, archiver.REST_RATIO = 7, 0.0, 0.0
     rng, size = Random(seed), {"days": days, "calls": calls}
 
     async def run(copies_of: Copying, fresh: Callable[[Path], str]) -> None:

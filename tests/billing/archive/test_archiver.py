@@ -181,8 +181,8 @@ async def test_another_stores_folder_is_refused(desk: PastDesk, tmp_path: Path) 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows a step, and no pauses between them."""
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 7)
-    monkeypatch.setattr(archiver, "COPY_PAUSE_S", 0.0)
-    monkeypatch.setattr(archiver, "REMOVE_PAUSE_S", 0.0)
+    monkeypatch.setattr(archiver, "PAUSE_S", 0.0)
+    monkeypatch.setattr(archiver, "REST_RATIO", 0.0)
 
 
 @pytest.mark.sqlite
