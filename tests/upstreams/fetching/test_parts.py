@@ -6,8 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import FAILING, LONG_S, ScriptedExchange, said, source_over
+from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, said, source_over
 from upstreams.fetching.fetch import Plan, fetch, plan
+from upstreams.fetching.planned import Walked
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER, POST
@@ -15,7 +16,7 @@ from upstreams.model.calls import Get
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, UpstreamFailed
 from upstreams.model.params import Args, Param
-from upstreams.model.steps import Fetched, Missing, Part, Single, Steps
+from upstreams.model.steps import Fetched, Leg, Missing, Part, Round, Single, Steps
 
 HANDLE = Param("handle", "A name.", "ada", required=True, strip="@", pattern="[a-z]+")
 SIZE = Param("size", "A size.", "5", type="integer", default=5)
@@ -80,3 +81,77 @@ async def test_a_part_that_cannot_come_is_missing_or_fails_the_whole(
     assert problem in found.problem
     with pytest.raises((UpstreamFailed, InvalidArgument), match=problem):
         await part_of(composite(part, ScriptedExchange(FAILING), needs=needs))
+
+
+async def test_a_part_has_its_own_time_and_is_late_when_that_is_over(autojump_clock: MockClock) -> None:
+    part = Part("user", {"handle": "ada"}, optional=True, platform="other", within_s=3.0)
+    found = await part_of(composite(part, ScriptedExchange(SILENCE)))
+    assert trio.current_time() == pytest.approx(3.0)
+    assert isinstance(found, Missing)
+    assert (found.late, found.absent, found.source) == (True, False, "other")
+    absent = await part_of(composite(part, ScriptedExchange(said({}, 404))))
+    assert isinstance(absent, Missing)
+    assert (absent.late, absent.absent) == (False, True)
+
+
+async def test_a_tenth_of_a_composites_time_is_left_for_its_reading(autojump_clock: MockClock) -> None:
+    part = Part("user", {"handle": "ada"}, optional=True, platform="other")
+    planned = composite(part, ScriptedExchange(SILENCE))
+    fetched = await planned.run(1, trio.current_time() + 20)
+    assert trio.current_time() == pytest.approx(18.0)
+    assert isinstance(fetched.result, Single)
+    assert fetched.result.record["part"].late
+
+
+async def test_each_part_is_told_as_it_settles(autojump_clock: MockClock) -> None:
+    """Goal: nobody waits for the slow one to hear of the quick one."""
+    heard: list[tuple[float, bool]] = []
+
+    async def on_leg(leg: Leg, part: Part) -> None:
+        await trio.lowlevel.checkpoint()
+        assert (leg.endpoint, part.resource) == ("other/user", "user")
+        heard.append((trio.current_time(), bool(leg.answer)))
+
+    def read(_args: Args) -> Steps:
+        answers = yield tuple(
+            Part("user", {"handle": name}, optional=True, platform="other") for name in ("ada", "bob")
+        )
+        return Single({"id": "1", "parts": answers})
+
+    exchange = ScriptedExchange(script=lambda call: Slow(5.0, said(1)) if "ada" in call.target else said(2))
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(said({})))
+    own.others = {"other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), exchange)}
+    planned = plan(own, own.platform.endpoints[0], Args({}))
+    await planned.run(1, trio.current_time() + LONG_S, on_leg=on_leg)
+    assert heard == [(0.0, True), (5.0, True)]
+
+
+@pytest.mark.parametrize(
+    ("pages_max", "wanted", "stopping", "left"),
+    [(5, True, False, [4, 3, 2]), (2, True, False, [1, 0]), (5, False, False, [0]), (5, True, True, [0])],
+)
+async def test_a_walk_is_told_how_many_pages_may_follow(
+    pages_max: int, left: list[int], autojump_clock: MockClock, *, wanted: bool, stopping: bool
+) -> None:
+    got: list[int] = []
+
+    def read(_args: Args) -> Steps:
+        for pages in (1, 2, 3):
+            yield (Part("user", {"handle": "ada"}, platform="other"),)
+            may_follow = yield Round(pages, pages * 10, 30)
+            got.append(may_follow)
+            if not may_follow:
+                break
+        return Single({"id": "1"})
+
+    async def go_on(walked: Walked) -> bool:
+        await trio.lowlevel.checkpoint()
+        assert (walked.items, walked.limit) == (walked.pages * 10, 30)
+        return wanted
+
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(said({})))
+    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(said(1)))
+    own.others = {"other": there}
+    planned = plan(own, own.platform.endpoints[0], Args({}))
+    await planned.run(pages_max, trio.current_time() + LONG_S, go_on=go_on, stopping=lambda: stopping)
+    assert got == left
