@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.strength import judge_strength
+from gateway.config.strength import judge_strength, looks_random
 
 GUESSABLE = [
     "aaaaaaaaaaaaaaaa", "changeme-changeme", "changemechangemec", "1234567890123456", "0123456789abcdef",
@@ -53,6 +53,23 @@ def test_any_text_has_a_judgement(secret: str) -> None:
 @pytest.mark.parametrize("date", ["1999", "311299", "31121999", "31.12.99", "\u0661\u0669\u0669\u0669"])
 def test_a_date_at_the_end_of_a_line_has_a_judgement(date: str, end: str) -> None:
     assert judge_strength(f"vXq4-Lw8Rz_tK2mHd7-{date}{end}") in ("doubtful", "good")
+
+
+WRITTEN = [
+    "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p1qaz2wsx", "qwertyuiopasdfghjklzxcvbnmQWERTYUIOPASDFGHJKLZXCVBNM1234567890",
+    "CorrectHorseBatteryStapleCorrectHorseBattery1", "P4ssw0rdP4ssw0rdP4ssw0rdP4ssw0rdP4ssw0rdP4ssw0rd",
+    "the-quick-brown-fox-jumps-over-13-lazy-dogs-today", "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMN",
+    "a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2", "Change-Me-Please-Change-Me-Please-Change-Me-2024",
+]  # fmt: skip
+
+
+def test_what_somebody_wrote_is_looked_at_closely_and_most_of_what_was_drawn_need_not_be() -> None:
+    """Goal: word lists are loaded for few starts, and none is spared a look for its length alone."""
+    assert [secret for secret in WRITTEN if looks_random(secret)] == []
+    draw = Random(5)
+    drawn = [base64.urlsafe_b64encode(draw.randbytes(32)).decode() for _ in range(1_000)]
+    assert sum(map(looks_random, drawn)) > 800
+    assert all(judge_strength(secret) == "good" for secret in drawn[:20])
 
 
 @pytest.mark.parametrize("kind", ALPHABETS)
