@@ -153,13 +153,17 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
     platform = site.platform
     sources = ", ".join(f"{name} (`{base}`)" for name, base in platform.sources.items())
     rows = "".join(
-        f"| [`{one.resource}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {_shape(one)} |\n"
+        f"| [`{_called(one)}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {_shape(one)} |\n"
         for one in operations
     )
     table = f"| Endpoint | Answers | Price | Shape |\n|---|---|---|---|\n{rows}"
     read = f"Read from {sources}." if sources else "Made of other platforms' answers: each part is a call of its own."
     about = f"{read} See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
     return f"# {platform.title}\n\n{about}\n\nPaths begin with `/v1/{platform.slug}/`.\n\n## Endpoints\n\n{table}"
+
+
+def _called(operation: ApiOperation) -> str:
+    return operation.resource if operation.method == "GET" else f"{operation.method} {operation.resource}"
 
 
 def _shape(operation: ApiOperation) -> str:
