@@ -16,7 +16,7 @@ import trio
 from gateway.node.serve import tune_garbage_collection
 from tests.fakes.migrated import migrated_at
 from tests.fakes.node import OpenNode, open_test_node
-from upstreams.platforms import load_platforms
+from upstreams.composites import load_all
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
 
     closing: list[Callable[[], object]] = []
     failure: Exception | None = None
-    load_platforms()  # here, and not in a step of the start; as is the store that others are copies of
+    load_all()  # here, and not in a step of the start; as is the store that others are copies of
     migrated_at(folder / "sluice.db")
     with collecting_as_a_node():
         async with trio.open_nursery() as nursery:

@@ -138,6 +138,30 @@ async def test_no_page_and_no_feed_of_an_upstream_takes_the_loop(tmp_path: Path)
                         assert got.status_code in (200, 404, 502)
 
 
+OF_THE_WEB = {
+    "a page of paragraphs": b"<p>Some words of a page, and a <a href='/x'>link</a>.</p>" * 160_000,
+    "a page of one word": b"<p>" + b"x" * (9 * MB) + b"</p>",
+    "a list of pages": b"<urlset>" + b"<url><loc>https://a.example.org/%d</loc></url>" * 150_000,
+}
+
+
+async def test_no_page_of_the_web_takes_the_loop(tmp_path: Path) -> None:
+    """Method: pages of nearly the largest size, in every format, four at once; robots files and sitemaps as long."""
+    answer = Answer()
+    async with open_upstream_server(answer.script) as upstream:
+        opening = open_timed_node(tmp_path, egress=upstream.url, upstreams={"defaults": {"retries": 0}}, limits=ROOMY)
+        async with opening as node, open_client(node) as client:
+            formats = "markdown,html,raw_html,links,text"
+            targets = [f"scrape?formats={formats}&url=https://h{at}.example.org/" for at in range(4)]
+            for name, body in OF_THE_WEB.items():
+                answer.bytes = reply(body, "Content-Type: text/html")
+                async with node.timed(name), trio.open_nursery() as nursery:
+                    for target in (*targets, "map?url=https://a.example.org/&limit=5000"):
+                        nursery.start_soon(
+                            partial(client.get, f"/v1/web/{target}", headers={"cache-control": "no-cache"})
+                        )
+
+
 MONITOR = b'{"recipe":"github/profile","params":{"handle":"a"},"cadence":"daily",'
 BODIES = {
     "numbers": b'{"name":[' + b",".join([b"1"] * 499_000) + b"]}",

@@ -25,6 +25,8 @@ _POSTS: Final = etree.XPath(
     "//*[contains(concat(' ', @class, ' '), ' message-body ')]//*[contains(concat(' ', @class, ' '), ' bbWrapper ')]"
     "|//*[contains(concat(' ', @class, ' '), ' postbody ')]//*[contains(concat(' ', @class, ' '), ' content ')]"
 )
+_POSTS_SHARE_MIN: Final = 0.3
+"""The share of a page's letters that a thread has; questions below an article have less."""
 _IS_PRODUCT: Final = etree.XPath(
     "boolean(//meta[@property='og:type'][starts-with(@content, 'product') or @content='og:product']"
     "|//*[contains(@itemtype, 'schema.org/Product')])"
@@ -35,7 +37,7 @@ _PRODUCT: Final = etree.XPath(
 )
 _PRODUCT_LETTERS_MIN: Final = 150
 _NAMED: Final = etree.XPath(
-    "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::p or self::span"
+    "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::span"
     " or self::form or self::table or self::figure or self::details or self::a][@class or @id or @role]"
 )
 _BOX = re.compile(
@@ -45,7 +47,7 @@ _BOX = re.compile(
     |cookies?|consent|gdpr|breadcrumbs?|pagination|pager|pagination-nav|announcement-bar|skip-?link|reflist|references|navbox
     |mw-editsection|headerlink|toc|table-?of-?contents|tableofcontents|catlinks|author-?(?:bio|box|card|info)|about-?author
     |post-?tags|tag-?list|tags-?links|entry-meta|post-meta|comments?-?(?:area|section|list|form)?|disqus(?:_thread)?
-    |respond|paywall|print-?only|screen-reader-text|sr-only|visually-hidden|visuallyhidden|back-to-top|site-?(?:footer|header)
+    |respond|print-?only|screen-reader-text|sr-only|visually-hidden|visuallyhidden|back-to-top|site-?(?:footer|header)
     |donate|donation|feedback-?form|rating-?widget|jp-relatedposts|wp-block-latest-posts|post-?navigation|nav-?links
     )(?:$|[\s_-])""",
     re.IGNORECASE | re.VERBOSE,
@@ -92,18 +94,20 @@ def main_tree(root: Element) -> Element:
         return body
     written = _extracted(root, output_format="html", include_links=True, include_images=True, include_formatting=True)
     found = page_tree(written).find("body") if written else None
-    return html.Element("body") if found is None else found
+    return _body(_cleaned(root)) if found is None else found
 
 
 def main_text(root: Element) -> str:
     """The text of the main content."""
-    return as_text(main_tree(root)) if _parts(root) else _extracted(root, output_format="txt")
+    if _parts(root):
+        return as_text(main_tree(root))
+    return _extracted(root, output_format="txt") or as_text(_body(_cleaned(root)))
 
 
 def _parts(root: Element) -> list[Element]:
     """The elements that hold the main content, where their markup says so: a thread's posts, a product's words."""
     posts = _outermost(_POSTS(root))
-    if len(posts) > 1:
+    if len(posts) > 1 and sum(map(letters_in, posts)) >= _POSTS_SHARE_MIN * letters_in(_body(root)):
         return posts
     if _IS_PRODUCT(root):
         return [one for one in _outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
@@ -118,10 +122,19 @@ def _outermost(elements: Iterable[Element]) -> list[Element]:
 def _extracted(root: Element, **form: Any) -> str:
     from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
 
+    return extract(_cleaned(root), include_comments=False, with_metadata=False, **form) or ""
+
+
+def _cleaned(root: Element) -> Element:
     tree = deepcopy(root)
     _drop_boxes(tree)
     _flatten_lists(tree)
-    return extract(tree, include_comments=False, with_metadata=False, **form) or ""
+    return tree
+
+
+def _body(root: Element) -> Element:
+    found = root.find("body")
+    return root if found is None else found
 
 
 def _drop_boxes(tree: Element) -> None:

@@ -12,7 +12,7 @@ CHALLENGE: Final = "challenge"
 _LOOKED_AT: Final = 60_000
 """Letters of a page: walls are short, and say so at their beginning."""
 _CHALLENGE_MARKS = re.compile(
-    r"""_cf_chl_opt|cf-chl-|/cdn-cgi/challenge-platform/h/|challenge-error-text|cf-browser-verification|cf_captcha_kind
+    r"""_cf_chl_opt|cf-chl-|/cdn-cgi/challenge-platform/h/\w/orchestrate|challenge-error-text|cf-browser-verification|cf_captcha_kind
     |geo\.captcha-delivery\.com|captcha\.px-cloud|px-captcha|_pxAppId.{0,400}captcha|_Incapsula_Resource|incapsula\sincident
     |awsWafCookieDomainList|gokuProps|AwsWafIntegration|sucuri_cloudproxy_js|ddos-guard\b.{0,200}check|distil_r_captcha
     |/\.within\.website/x/cmd/anubis|anubis_challenge|id="anubis_version"|vercel\.link/security-checkpoint
@@ -42,6 +42,8 @@ _LOGIN_WORDS = re.compile(
 _PASSWORD = re.compile(r"""<input\b[^>]{0,400}\btype\s*=\s*["']?password""", re.IGNORECASE)
 _FEW_LETTERS: Final = 1_500
 """A page whose whole text is shorter may be nothing but a wall."""
+_HARDLY_ANY: Final = 400
+"""The same where only a script says so: sites that are guarded have such scripts on every page."""
 
 
 def wall_of_answer(status: int, headers: Mapping[str, str], text: str) -> str | None:
@@ -68,7 +70,9 @@ def wall_of_page(html: str, shown: str, title: str, *, url: str, sent_to: str) -
     """
     head = html[:_LOOKED_AT]
     is_short = len(shown) < _FEW_LETTERS
-    if is_short and (_CHALLENGE_MARKS.search(head) or _CHALLENGE_WORDS.search(f"{title}\n{shown}")):
+    if is_short and _CHALLENGE_WORDS.search(f"{title}\n{shown}"):
+        return CHALLENGE
+    if len(shown) < _HARDLY_ANY and _CHALLENGE_MARKS.search(head):
         return CHALLENGE
     has_password = _PASSWORD.search(html) is not None
     was_sent = _is_login_path(sent_to) and not _is_login_path(url)

@@ -151,6 +151,10 @@ def test_tests_for_robots_are_told_as_challenges() -> None:
     )
     anubis = "<html><head><title>Making sure you're not a bot!</title></head><body><p>Loading</p></body></html>"
     assert [refusal(page) for page in (cloudflare, datadome, anubis)] == ["challenge"] * 3
+    guarded = (
+        f'<html><body><script src="/_Incapsula_Resource?x"></script><article><p>{TEXT * 2}</p></article></body></html>'
+    )
+    assert read(guarded)["markdown"], "guarded sites have such scripts on every page"
     about = f"<html><body><article><h1>Just a moment...</h1>{f'<p>{TEXT}</p>' * 9}</article></body></html>"
     assert read(about)["markdown"], "an article that speaks of them is none"
 

@@ -92,3 +92,26 @@ def test_the_page_itself_stays_as_it_is() -> None:
     main_tree(root)
     main_text(root)
     assert as_text(root) == before
+
+
+def test_questions_below_an_article_are_no_thread() -> None:
+    text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 12
+    asked = "".join(
+        f'<div itemscope itemtype="https://schema.org/Question"><h3>Why {n}?</h3><div itemprop="text">Since {n}.</div></div>'
+        for n in range(3)
+    )
+    found = main_text(page_tree(f"<body><article><h1>T</h1><p>{text}</p>{asked}</article></body>"))
+    assert text[:60] in found
+
+
+def test_paragraphs_that_are_marked_as_paid_for_are_the_text() -> None:
+    text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 3
+    body = "".join(f'<p class="paywall">{n} {text}</p>' for n in range(6))
+    found = main_text(page_tree(f"<body><article><h1>T</h1>{body}</article></body>"))
+    assert all(f"{n} A sentence" in found for n in range(6))
+
+
+def test_a_page_in_which_no_article_is_found_is_its_words_without_its_menus() -> None:
+    found = main_text(page_tree('<body><div role="navigation">Menu</div><div>Few words.</div></body>'))
+    assert "Few words." in found
+    assert "Menu" not in found
