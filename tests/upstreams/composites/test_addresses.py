@@ -17,7 +17,7 @@ from upstreams.platforms import load_platforms
 PLATFORMS = load_platforms()
 OF_TABLE = (
     *("app_store", "bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"),
-    *("stackexchange", "steam", "telegram", "wikipedia", "youtube"),
+    *("podcasts", "stackexchange", "steam", "telegram", "wikipedia", "youtube"),
 )
 """The platforms that the table is about; one that comes later may read addresses at any host too."""
 ADDRESSES = Addresses(one for one in PLATFORMS if one.slug in OF_TABLE)

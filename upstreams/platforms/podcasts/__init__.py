@@ -39,6 +39,7 @@ def _judge(answer: Answer) -> UpstreamError | None:
 
 PLATFORM = Platform(
     slug="podcasts",
+    hosts=("podcasts.apple.com",),
     title="Podcasts",
     sources={
         "directory": "https://itunes.apple.com",
