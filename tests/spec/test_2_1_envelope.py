@@ -106,7 +106,7 @@ def assert_transcript(data: dict[str, Any]) -> None:
 
 
 def assert_lookup(data: dict[str, Any]) -> None:
-    kinds = {"post", "app", "collection", "repository", "article", "author", "comment"}
+    kinds = {"post", "app", "collection", "repository", "article", "author", "comment", "page"}
     assert data.keys() == {"resolved", "computed", "legs"} | kinds
     assert data["resolved"].keys() == {"platform", "endpoint", "archetype", "params"}
     assert [kind for kind in kinds if data[kind] is not None] == ["post"]
