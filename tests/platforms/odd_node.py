@@ -131,7 +131,7 @@ def running_bench(folder: Path) -> Iterator[OddBench]:
 
 
 async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> None:
-    upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
+    upstreams = {"defaults": {"retries": 0}, **{k: v for k, v in CREDENTIALS.items() if k != "web"}}
     platforms = tuple(map(unhurried, load_platforms()))
     async with open_test_node(
         folder, environ=ENVIRON, only=platforms, patience_s=PATIENCE_S, upstreams=upstreams, **NO_LIMITS
