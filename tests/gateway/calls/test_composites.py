@@ -310,3 +310,32 @@ def _calling(node: OpenNode, target: str) -> Any:
         await inner.calls.call(CallRequest(key, listing, cost, values, cache_key(listing, values), request_id))
 
     return run
+
+
+async def test_a_walk_over_comments_streams_its_pages_and_ends_with_the_whole_answer(tmp_path: Path) -> None:
+    async with open_hurried(tmp_path) as node:
+        target = "/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1&max=40"
+        answer = await node.get(target, headers={"accept": "text/event-stream"})
+        events = events_in(answer.body)
+        assert [name for name, _ in events] == ["leg", "page", "result"]
+        leg, page, result = (data for _, data in events)
+        assert page == {"pages": 1, "items": len(leg["data"]["items"]), "limit": 40}
+        assert result["data"]["scanned"] == page["items"]
+        assert result["credits_used"] == 2
+        assert (await node.get(target)).headers["x-cache"] == "HIT"
+        dry = await node.get(target.replace("Fpost%2F1", "Fpost%2F2") + "&dry_run=1")
+        assert dry.json["data"] == {"estimated_credits": 2, "would_hit_cache": False, "reserved_credits": 8}
+        few, _ = await node.new_key(node.account, credit_limit=2)
+        assert (await node.get(target.replace("Fpost%2F1", "Fpost%2F3"), key=few)).json["credits_used"] == 2
+        await node.assert_sound()
+
+
+async def test_a_name_that_is_none_of_the_platforms_is_a_free_400_with_the_nearest(tmp_path: Path) -> None:
+    async with open_hurried(tmp_path) as node:
+        answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
+        assert (answer.status, answer.json["credits_used"]) == (400, 0)
+        assert "did you mean mastodon?" in answer.json["error"]["message"]
+        many = ",".join(("bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"))
+        too_many = await node.get(f"/v1/prism/handle-audit?handle=ada&platforms={many},telegram")
+        assert (too_many.status, too_many.json["error"]["details"]["param"]) == (400, "platforms")
+        assert node.upstream.requests == []
