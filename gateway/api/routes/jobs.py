@@ -11,7 +11,7 @@ import orjson
 from msgspec import Meta
 
 from events.instants import iso, iso_or_none
-from gateway.api.changes import Changes, text_of
+from gateway.api.changes import Changes, claim_of_change, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies
 from gateway.calls.planning import above_max_credits
@@ -80,6 +80,7 @@ class JobRoutes:
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
         draft = draft_of(sent, self._recipes)
+        claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
         if values.get("dry_run"):
             data = {"estimated_credits": draft.held_credits, "would_hit_cache": False}
             return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
