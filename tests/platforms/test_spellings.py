@@ -15,7 +15,7 @@ from gateway.http.errors import Refused
 from gateway.http.params import declared_by
 from tests.fakes.node import OpenNode, open_test_node
 from tests.platforms.odd_node import unhurried
-from tests.spec.rows import CREDENTIALS, ENVIRON
+from tests.spec.rows import ENVIRON, OF_PLATFORMS
 from upstreams.catalog import Listing
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint, Platform
@@ -135,7 +135,7 @@ def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:
 async def test_two_spellings_are_one_charge_and_their_cursors_fit_each_other(tmp_path: Path) -> None:
     """Goal: the same over a whole node. Method: each endpoint by two spellings, and its next page by each of them."""
     platforms = tuple(map(unhurried, load_platforms()))
-    upstreams, followed = {**CREDENTIALS, "defaults": {"retries": 0}}, 0
+    upstreams, followed = {**OF_PLATFORMS, "defaults": {"retries": 0}}, 0
     async with open_test_node(tmp_path, environ=ENVIRON, only=platforms, upstreams=upstreams, limits=ROOMY) as node:
         for platform in platforms:
             for endpoint in platform.endpoints:

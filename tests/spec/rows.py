@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from upstreams.composites import load_all
+from upstreams.composites import composite_slugs, load_all
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.sandbox.rehearse import example_values
 
@@ -27,6 +27,8 @@ for _slug, _name in _needed():
     _VARIABLES.setdefault(_slug, {})[f"{_name}_env"] = f"{_slug}_{_name}".upper()
 CREDENTIALS: dict[str, object] = {"operator_contact": CONTACT, **_VARIABLES}
 """The `[upstreams]` of config.toml with which every endpoint can be called."""
+OF_PLATFORMS = {name: told for name, told in CREDENTIALS.items() if name not in composite_slugs()}
+"""The same for a node that has the platforms only."""
 ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 
