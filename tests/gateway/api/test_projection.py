@@ -91,7 +91,10 @@ async def test_every_list_has_its_rows_as_csv_and_as_ndjson(row: Any, tmp_path: 
     async with open_test_node(tmp_path) as node:
         whole = (await node.get(row.target())).json
         lines = await node.get(row.target(format="ndjson"))
-        assert [orjson.loads(line) for line in lines.body.splitlines()] == whole["data"]["items"]
+        rows = [orjson.loads(line) for line in lines.body.splitlines()]
+        for one in (*rows, *whole["data"]["items"]):  # a page of the web says whether it was fetched for this answer
+            one.get("page", {}).pop("fetch", None)
+        assert rows == whole["data"]["items"]
         table = await node.get(row.target(format="csv"))
     read = list(csv.reader(io.StringIO(table.body.decode())))
     assert read[0] == [".".join(path) for path in csv_columns(row.endpoint.archetype)]
