@@ -119,7 +119,8 @@ def _price(sent: Sent) -> int:
         return sent.answers * COSTS[name]
     legs = sent.body["data"].get("legs", [])
     came = sum(leg["status"] == "ok" for leg in legs)
-    if not legs or came * 2 >= len(legs):
+    answered = came + sum(leg["status"] == "not_found" for leg in legs)
+    if not legs or (came and answered * 2 >= len(legs)):
         return COSTS[name]
     return COSTS[name] - COSTS[name] // 2 if came else 0
 
