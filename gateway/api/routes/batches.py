@@ -27,10 +27,10 @@ from gateway.api.responses import Replies
 from gateway.api.routes.data import refuse_stream
 from gateway.calls.batches import Batches, BatchRequest
 from gateway.calls.execute import BilledCalls
+from gateway.calls.planning import above_max_credits
 from gateway.docs.account import batches as docs
 from gateway.http import envelope
 from gateway.http.bodies import read_json
-from gateway.http.errors import Refused
 from gateway.http.params import DRY_RUN, MAX_CREDITS, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route, RouteDoc
@@ -110,7 +110,7 @@ class BatchRoutes:
             data = {"estimated_credits": most, "would_hit_cache": False, "rows": len(rows)}
             return await self._replies.free(request, caller, envelope.fragment(batch.platform, batch.path, data))
         if "max_credits" in values and most > int(values["max_credits"]):
-            raise _above_max(most)
+            raise above_max_credits(most)
         made = BatchRequest(caller.key, batch, rows, request.id, claim, included(sent))
         if request.stream is None:
             return self._replies.data(request, await self._batches.run(made))
@@ -120,14 +120,6 @@ class BatchRoutes:
 
 async def _publish_row(stream: EventStream, row: Record) -> bool:
     return await stream.publish("row", orjson.dumps(row))
-
-
-def _above_max(most: int) -> Refused:
-    return Refused(
-        "INSUFFICIENT_CREDITS",
-        f"This request would reserve {most} credits, above max_credits.",
-        details={"reason": "above_max_credits", "credits_required": most},
-    )
 
 
 _KINDS: Final = (
