@@ -124,7 +124,8 @@ def test_a_path_that_is_near_to_nothing_is_told_what_there_is(path):
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
 def test_every_number_of_a_shape_can_be_tracked_and_nothing_else(archetype):
     shape = shape_of(archetype)
-    row_key = {} if shape.row_key or not shape.is_list else {"row_key": f"{archetype.key}.id"}
+    known_by = "id" if f"items[].{archetype.key}.id" in shape.kinds else "url"  # as pages of the web are
+    row_key = {} if shape.row_key or not shape.is_list else {"row_key": f"{archetype.key}.{known_by}"}
     for path in numbers_in(shape):
         assert read_track({"metrics": [path], **row_key}, archetype).warnings == []
     for path in shape.kinds.keys() - set(numbers_in(shape)):
