@@ -92,6 +92,7 @@ class Life:
     async def run(self, slot: str) -> dict[str, Any]:
         """One more run."""
         record: dict[str, Any] = await self.node.operate("monitor.run", monitor=self.id, slot=slot)
+        assert record.pop("begun_now"), "the slot was not run before"
         self.runs.append(record)
         return record
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ STATUSES: Mapping[str, tuple[str, ...]] = {
     "slow": ("deferred",),
 }
 """The status of a leg by its fate; else it has failed."""
+A_NODE = 5
+"""Mixes that one node meets: Lemmy's own pace is six searches a minute."""
 CALLS: Mapping[str, tuple[str, int]] = {
     "creator-card": (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada{{}}", 5),
     "handle-audit": (f"/v1/prism/handle-audit?platforms={SLUGS}&handle=ada{{}}", 5),
@@ -113,9 +115,15 @@ def _mixes() -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", CALLS)
 async def test_whatever_becomes_of_its_legs_a_composite_conserves_its_credits(name: str, tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the legs add up to it. Method: any mix of fates of four hosts."""
+    mixes = _mixes()
+    for begin in range(0, len(mixes), A_NODE):
+        await conserves(name, tmp_path, mixes[begin : begin + A_NODE])
+
+
+async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]]) -> None:
     target, price = CALLS[name]
-    async with open_hurried(tmp_path) as node:
-        for round_, fates in enumerate(_mixes()):
+    async with open_hurried(folder) as node:
+        for round_, fates in enumerate(mixes):
             node.upstream.script = fated(fates)
             answer = await node.get(target.format(round_))
             legs = await assert_billed(node, answer)
@@ -269,7 +277,7 @@ async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_sett
     [
         (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada", 5),
         ("/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1", 2),
-        ("/v1/lemmy/omni-search?query=trio&threads=2", 5),
+        ("/v1/hackernews/omni-search?query=trio&threads=2", 5),
     ],
 )
 async def test_a_composite_cancelled_at_any_wait_is_whole_or_did_not_happen(

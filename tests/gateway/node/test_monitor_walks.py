@@ -163,7 +163,7 @@ async def test_every_list_of_the_catalog_is_walked_over(tmp_path: Path) -> None:
             gathered = await recipes.gather(recipe, recipe.credits_most, timeout_s=20.0)
             (leg,) = gathered.legs
             rows = [next(iter(item.values())) for item in gathered.data["items"]]
-            ids = [row["id"] or row["url"] for row in rows]
+            ids = [row.get("id") or row["url"] for row in rows]
             assert (len(set(ids)), leg["rows_asked"], gathered.whole) == (len(ids), 45, True), row.id
             assert len(ids) <= 45, row.id
             assert gathered.used_credits == leg["pages"] * recipe.credits_least // leg["pages_needed"], row.id

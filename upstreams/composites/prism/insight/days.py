@@ -16,6 +16,7 @@ GROUPS: Final = ("day", "week", "month")
 DAYS_MAX: Final = 3_700
 """Ten years."""
 _ONE = timedelta(days=1)
+_FIRST: Final = date(1970, 1, 1)
 
 
 class DaySpan(NamedTuple):
@@ -63,13 +64,18 @@ def day_of(args: Args, name: str) -> date | None:
     """The day in a parameter; None where none was sent.
 
     Raises:
-        InvalidArgument: there is no such day.
+        InvalidArgument: there is no such day, or it lies before all platforms.
     """
     text = args.text_or_none(name)
+    if text is None:
+        return None
     try:
-        return None if text is None else date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError as exc:
         raise InvalidArgument(name, "must be a day that there is, such as 2024-06-01") from exc
+    if day < _FIRST:
+        raise InvalidArgument(name, f"must not be before {_FIRST}")
+    return day
 
 
 def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
