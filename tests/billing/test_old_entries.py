@@ -126,7 +126,7 @@ async def test_a_line_that_would_not_read_as_before_stops_the_migration_and_noth
 @pytest.mark.sqlite
 async def test_a_migration_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     """Killed at ten moments, by what it has written; on SQLite, whose file can be looked at from here."""
-    ledger, file = old_ledger(4_000), tmp_path / "store.db"
+    ledger, file = old_ledger(10_000), tmp_path / "store.db"
     await write(f"sqlite:///{file}", ledger)
     kills, last = 0, 0
     for moment in range(1, 11):
