@@ -241,7 +241,14 @@ def m0005_jobs(schema: Schema) -> None:
         schema.execute(statement)
 
 
+def m0006_reservations(schema: Schema) -> None:
+    """The parts of a job's reservations that are closed: one that was paused may have several."""
+    for column in ("closed_credits", "returned_credits"):
+        schema.execute(f"ALTER TABLE jobs ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0 CHECK ({column} >= 0)")
+
+
 MIGRATIONS = MigrationSet(
-    "scheduler", (m0001_monitors, m0002_redeliveries, m0003_retention, m0004_sealed_urls, m0005_jobs)
+    "scheduler",
+    (m0001_monitors, m0002_redeliveries, m0003_retention, m0004_sealed_urls, m0005_jobs, m0006_reservations),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from scheduler.errors import MonitorInvalid
 from upstreams.model.archetypes import Archetype
-from upstreams.model.params import Value
+from upstreams.model.params import State, Value
 
 
 class RecipeInvalid(MonitorInvalid):
@@ -61,6 +61,8 @@ class Gathered:
     used_credits: int
     warnings: Sequence[str] = ()
     rows: int | None = None
+    next: State | None = None
+    """Where a list's next page begins; None on the last."""
 
 
 class Recipes(Protocol):
@@ -76,10 +78,19 @@ class Recipes(Protocol):
         """
         ...
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
+    async def gather(
+        self,
+        recipe: Recipe,
+        credits_held: int,
+        *,
+        timeout_s: float,
+        as_sent: bool = False,
+        cursor: State | None = None,
+    ) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
 
-        With `as_sent` its result is its source's own body, but for a composite.
+        With `as_sent` its result is its source's own body, but for a composite. With a `cursor` it is a later page of
+        a list.
 
         Raises:
             GatheringFailed: nothing usable came.

@@ -82,10 +82,19 @@ class CatalogRecipes:
         never = endpoint.unfilled
         return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked, never)
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
+    async def gather(
+        self,
+        recipe: Recipe,
+        credits_held: int,
+        *,
+        timeout_s: float,
+        as_sent: bool = False,
+        cursor: State | None = None,
+    ) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
 
-        With `as_sent` its result is its source's own body, but for a composite (spec 2.7).
+        With `as_sent` its result is its source's own body, but for a composite (spec 2.7). With a `cursor` it is a
+        later page of a list.
 
         Raises:
             GatheringFailed: nothing usable came.
@@ -94,7 +103,7 @@ class CatalogRecipes:
         assert listing is not None, "a recipe was read from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
-        planned = plan_call(listing, self._args(listing, recipe.values), keeps=as_sent)
+        planned = plan_call(listing, self._args(listing, recipe.values, cursor), keeps=as_sent)
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
@@ -125,8 +134,8 @@ class CatalogRecipes:
             raise RecipeInvalid("recipe", "needs a credential that the operator has not configured", how)
         return listing
 
-    def _args(self, listing: Listing, values: Mapping[str, Value]) -> Args:
-        return Args(values, None, listing.site.credentials, self._now())
+    def _args(self, listing: Listing, values: Mapping[str, Value], cursor: State | None = None) -> Args:
+        return Args(values, cursor, listing.site.credentials, self._now())
 
 
 def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held: int) -> Gathered:
@@ -151,6 +160,7 @@ def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held
         used_by_pages(credits_held, cost, fetched.pages_used),
         warnings,
         len(rows) if isinstance(rows, list) else None,
+        fetched.result.next if isinstance(fetched.result, Page) else None,
     )
 
 

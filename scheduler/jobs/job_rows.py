@@ -23,14 +23,15 @@ DROPPED_AT_ONCE: Final = 50
 
 COLUMNS: Final = """
 id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
-done, empty, failed, attempt, node, lease_until, created_at, started_at, finished_at
+done, empty, failed, attempt, node, lease_until, created_at, started_at, finished_at, closed_credits, returned_credits
 """
 _values = values_of(JobRecord)
 ADD = f"INSERT INTO jobs ({COLUMNS}) VALUES {{rows}}"  # noqa: S608 - made of constants
 READ = f"SELECT {COLUMNS} FROM jobs WHERE id = ?"  # noqa: S608 - made of constants
 LOCKED = READ + " {lock}"
 LIST = f"""
-SELECT {COLUMNS} FROM jobs WHERE account_id = ? AND (created_at < ? OR (created_at = ? AND id < ?))
+SELECT {COLUMNS} FROM jobs
+WHERE account_id = ? AND kind IN ({{kinds}}) AND (created_at < ? OR (created_at = ? AND id < ?))
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 LIVE = "SELECT COUNT(*) FROM jobs WHERE account_id = ? AND finished_at IS NULL"
@@ -55,6 +56,11 @@ UPDATE jobs SET status = 'queued', node = NULL, lease_until = NULL
 WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
 """
 MOVE = "UPDATE jobs SET status = ?, stopped_because = ?, node = NULL, lease_until = NULL, finished_at = ? WHERE id = ?"
+CLOSE = "UPDATE jobs SET closed_credits = used_credits, returned_credits = held_credits - used_credits WHERE id = ?"
+REOPEN = """
+UPDATE jobs SET status = 'queued', stopped_because = NULL, request_id = ?, key_id = ?, held_credits = held_credits + ?
+WHERE id = ?
+"""
 IS_RESERVED = "SELECT 1 FROM charges WHERE id = ?"
 
 ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON CONFLICT DO NOTHING"
@@ -102,22 +108,25 @@ def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:
     return None if row is None else JobRecord(*row)
 
 
-def owned(tx: Tx, account_id: str, job_id: str, *, locked: bool = False) -> JobRecord:
-    """The job of an account.
+def owned(tx: Tx, account_id: str, job_id: str, kinds: Sequence[str], *, locked: bool = False) -> JobRecord:
+    """The job of an account, of one of these kinds.
 
     Raises:
         JobUnknown: the account has no such job.
     """
     job = read_job(tx, job_id, locked=locked)
-    if job is None or job.account_id != account_id:
+    if job is None or job.account_id != account_id or job.kind not in kinds:
         raise JobUnknown(job_id)
     return job
 
 
-def jobs_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[JobRecord]:
-    """At most `limit` jobs of an account that were made before the one which `before` names, newest first."""
+def jobs_page(
+    tx: Tx, account_id: str, kinds: Sequence[str], *, before: tuple[float, str] | None, limit: int
+) -> list[JobRecord]:
+    """At most `limit` jobs of these kinds that were made before the one which `before` names, newest first."""
     at, id_ = before or (9e15, "")
-    return [JobRecord(*row) for row in tx.all(LIST, (account_id, at, at, id_, limit))]
+    sql = LIST.replace("{kinds}", ", ".join("?" * len(kinds)))
+    return [JobRecord(*row) for row in tx.all(sql, (account_id, *kinds, at, at, id_, limit))]
 
 
 def live_jobs(tx: Tx, account_id: str) -> int:
@@ -179,6 +188,16 @@ def move(tx: Tx, job_id: str, status: JobStatus, because: str | None, *, finishe
     tx.run(MOVE, (status, because, finished_at, job_id))
 
 
+def close_reservation(tx: Tx, job_id: str) -> None:
+    """Count what a job has used as paid, and the rest of what it held as given back."""
+    tx.run(CLOSE, (job_id,))
+
+
+def reopen(tx: Tx, job_id: str, *, request_id: str, key_id: str | None, held_credits: int) -> None:
+    """Queue a paused job, which is locked, with a further reservation."""
+    tx.run(REOPEN, (request_id, key_id, held_credits, job_id))
+
+
 def is_reserved(tx: Tx, job: JobRecord) -> bool:
     """Whether the credits of a job are held still."""
     return tx.one(IS_RESERVED, (identify(job.request_id)[1],)) is not None
@@ -202,13 +221,15 @@ def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
     tx.run(SET_WAVE, (job.waves + 1, planned, job.id))
 
 
-def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
-    """Keep how a step ended and count it, once; its result and findings are packed already."""
+def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> bool:
+    """Keep how a step ended and count it; its result is packed already. False: it had ended before."""
     found = packed(orjson.dumps(outcome.found)) if outcome.found else None
     values = (outcome.status, outcome.credits_used, outcome.error, outcome.result, found, at, job.id, step.number)
-    if tx.run(END_STEP, values):
-        counts = tuple(int(outcome.status == one) for one in ("done", "empty", "failed"))
-        tx.run(COUNT_STEP, (outcome.credits_used, *counts, job.id))
+    if not tx.run(END_STEP, values):
+        return False
+    counts = tuple(int(outcome.status == one) for one in ("done", "empty", "failed"))
+    tx.run(COUNT_STEP, (outcome.credits_used, *counts, job.id))
+    return True
 
 
 def ended_steps(tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int) -> list[EndedStep]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -20,7 +20,7 @@ from billing.charges.batch_rows import CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges
 from scheduler.jobs import job_rows
-from scheduler.jobs.records import JobKind, JobRecord, JobStatus, JobStep, Outcome, verdict_of
+from scheduler.jobs.records import JobKind, JobRecord, JobStatus, JobStep, Outcome, Stop, verdict_of
 from scheduler.jobs.turns import Turns
 from storage.errors import StorageError
 from storage.store import Store, Tx
@@ -35,6 +35,23 @@ _LONG_BYTES: Final = 64 * 1024
 NEVER_RESERVED: Final = "not_reserved"
 UNEXPECTED: Final = "internal_error"
 DELETED: Final = "account_deleted"
+
+
+@dataclass(slots=True)
+class _Round:
+    """The steps that an attempt makes after one look. Changed by their makers only."""
+
+    left_credits: int
+    goes_on: bool = True
+    begun: int = 0
+
+    def takes(self, price_credits: int) -> bool:
+        """Begin a step of such a price, if it may be begun: those under way cost their most, until the next look."""
+        if not self.goes_on or price_credits > self.left_credits:
+            return False
+        self.left_credits -= price_credits
+        self.begun += 1
+        return True
 
 
 class JobRuns:
@@ -78,7 +95,13 @@ class JobRuns:
             await self._end(job, "failed", NEVER_RESERVED)
             return
         while True:
-            steps = await self._store.read(partial(job_rows.planned_steps, job=job, limit=STEPS_AT_ONCE))
+            look = await self._store.read(partial(_look, kind=kind, job=job))
+            if look is None:
+                return
+            job, stop, steps = look
+            if stop is not None:
+                await self._end(job, *stop)
+                return
             if steps:
                 if not await self._make_all(kind, job, steps):
                     return
@@ -91,14 +114,18 @@ class JobRuns:
                 job = planned
 
     async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> bool:
-        """Make these steps; False: the job is not this attempt's any more, so those under way are let go."""
+        """Make these steps, as far as credits are left; False: the job has ended, or is not this attempt's any more.
+
+        Those under way are let go where it is not.
+        """
         left, failures, is_ours = deque(steps), list[StorageError](), True
+        turn = _Round(job.left_credits)
 
         async def work() -> None:
             nonlocal is_ours
             try:
-                while left:
-                    is_ours = await self._make(kind, job, left.popleft())
+                while left and turn.takes(kind.price_of(job, left[0])):
+                    is_ours = await self._make(kind, job, left.popleft(), turn)
                     if not is_ours:
                         nursery.cancel_scope.cancel()
                         return
@@ -111,24 +138,27 @@ class JobRuns:
                 nursery.start_soon(work)
         if failures:
             raise failures.pop()
-        return is_ours
+        if turn.begun:
+            return is_ours
+        await self._end(job, *kind.without_credits(job))
+        return False
 
-    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
+    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep, turn: _Round) -> bool:
         async with self._turns.of(job.account_id):
             outcome = await kind.perform(job, step)
         if outcome.result is not None:
             outcome = replace(outcome, result=await self._packed(outcome.result))
-        return await self._store.write(partial(self._keep, job=job, step=step, outcome=outcome))
+        return await self._store.write(partial(self._keep, kind=kind, job=job, step=step, outcome=outcome, turn=turn))
 
     async def _packed(self, body: bytes) -> bytes:
         if len(body) <= _LONG_BYTES:
             return job_rows.packed(body)
         return await trio.to_thread.run_sync(job_rows.packed, body, limiter=self._aside)
 
-    def _keep(self, tx: Tx, *, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
-        is_ours = job_rows.holds(tx, job)
-        if is_ours:
-            job_rows.end_step(tx, job, step, outcome, at=self._now())
+    def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome, turn: _Round) -> bool:
+        is_ours, at = job_rows.holds(tx, job), self._now()
+        if is_ours and job_rows.end_step(tx, job, step, outcome, at=at):
+            turn.goes_on = kind.keep(tx, job, step, outcome, at=at) and turn.goes_on
         return is_ours
 
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
@@ -163,25 +193,47 @@ class JobRuns:
         def end(tx: Tx) -> None:
             tx.all_in(READ_ACCOUNTS, [job.account_id])  # accounts are locked before what is theirs
             if job_rows.holds(tx, job):
-                settle(tx, self._charges, job.id, self._now(), status=status, because=because)
+                now = self._now()
+                ended = settle(tx, self._charges, job.id, now, status=status, because=because)
+                self._kinds[job.kind].ended(tx, ended, at=now)
 
         await self._store.write(end)
+
+
+class _Look(NamedTuple):
+    """A look at a job: as it is, how it stops if it does, and its next steps."""
+
+    job: JobRecord
+    stop: Stop | None
+    steps: list[JobStep]
+
+
+def _look(tx: Tx, kind: JobKind, job: JobRecord) -> _Look | None:
+    now = job_rows.read_job(tx, job.id)
+    if now is None:
+        return None
+    as_ours = replace(now, attempt=job.attempt, node=job.node)
+    return _Look(as_ours, kind.stop_of(tx, now), job_rows.planned_steps(tx, now, STEPS_AT_ONCE))
 
 
 def settle(
     tx: Tx, charges: Charges, job_id: str, now: float, *, status: JobStatus | None = None, because: str | None = None
 ) -> JobRecord:
-    """End a job that is locked: its steps are paid for, and the rest of what was reserved goes back.
+    """End or pause a job that is locked: its steps are paid for, and the rest of what was reserved goes back.
 
     Without a `status` it ends as its steps did.
     """
     job = job_rows.read_job(tx, job_id, locked=True)
     assert job is not None, "its row is locked"
     if job_rows.is_reserved(tx, job):
-        charges.release(tx, CloseRequest(job.request_id, job.account_id, job.key_id, job.used_credits))
+        used = job.used_credits - job.closed_credits
+        charges.release(tx, CloseRequest(job.request_id, job.account_id, job.key_id, used))
+        job_rows.close_reservation(tx, job.id)
     ended: JobStatus = verdict_of(job) if status is None else status
-    job_rows.move(tx, job.id, ended, because, finished_at=now)
-    return replace(job, status=ended, stopped_because=because, node=None, lease_until=None, finished_at=now)
+    job_rows.move(tx, job.id, ended, because, finished_at=None if ended == "paused" else now)
+    settled = job_rows.read_job(tx, job.id)
+    assert settled is not None, "its row is locked"
+    return settled
 
 
 def cancel_jobs_of(tx: Tx, account_id: str, *, charges: Charges, now: Callable[[], float]) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Literal, NamedTuple
+
+from storage.store import Tx
 
 JobStatus = Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"]
 ENDED: Final[tuple[JobStatus, ...]] = ("completed", "partial", "failed", "cancelled")
@@ -26,6 +29,7 @@ class JobRecord:
     status: JobStatus
     stopped_because: str | None
     held_credits: int
+    """The credits of all its reservations: a job that was paused, and gave its rest back, has one more."""
     used_credits: int
     """The price of the steps that are done."""
     waves: int
@@ -41,6 +45,15 @@ class JobRecord:
     created_at: float
     started_at: float | None
     finished_at: float | None
+    closed_credits: int = 0
+    """The credits that its closed reservations have paid for."""
+    returned_credits: int = 0
+    """The credits that its closed reservations gave back."""
+
+    @property
+    def left_credits(self) -> int:
+        """The credits that its reservation has left."""
+        return self.held_credits - self.returned_credits - self.used_credits
 
     @property
     def pending(self) -> int:
@@ -84,6 +97,15 @@ class Outcome:
     error: str | None = None
     found: tuple[str, ...] = ()
     """The names that it found for the next wave, in order."""
+    brought: Any = None
+    """Values for `JobKind.keep`."""
+
+
+class Stop(NamedTuple):
+    """How a job stops before its steps are all made."""
+
+    status: JobStatus
+    because: str | None
 
 
 class Finding(NamedTuple):
@@ -93,19 +115,50 @@ class Finding(NamedTuple):
     found: Sequence[str]
 
 
-class JobKind(Protocol):
-    """A kind of work. What it decides is pure: the same after a crash as before it."""
+class JobKind(ABC):
+    """A kind of work. What it decides is pure: the same after a crash as before it.
 
-    at_once: int
+    What it keeps beside its steps, it keeps in the transactions of `keep` and `ended`, which come once for each step
+    and for each end.
+    """
+
+    at_once: ClassVar[int]
     """Steps of one job that are made side by side, at most."""
 
+    @abstractmethod
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
         """Make a step; never raises for what its source does."""
-        ...
 
+    @abstractmethod
     def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:
         """The names of the next wave: what the last one found, without the `names` that the job has. Pure."""
-        ...
+
+    def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that look at it
+        """The most that a step costs: it is begun only while so much is left. 0: the reservation covers all steps."""
+        return 0
+
+    def without_credits(self, job: JobRecord) -> Stop:  # noqa: ARG002 - for kinds that look at it
+        """How a job stops whose reservation covers no further step."""
+        return Stop("paused", "max_credits")
+
+    def keep(  # noqa: PLR0913 - the whole of a step
+        self,
+        tx: Tx,  # noqa: ARG002 - for kinds that keep more than steps
+        job: JobRecord,  # noqa: ARG002 - as above
+        step: JobStep,  # noqa: ARG002 - as above
+        outcome: Outcome,  # noqa: ARG002 - as above
+        *,
+        at: float,  # noqa: ARG002 - as above
+    ) -> bool:
+        """Keep what a step brought, with its end; False: `stop_of` may say that no further step is made."""
+        return True
+
+    def stop_of(self, tx: Tx, job: JobRecord) -> Stop | None:  # noqa: ARG002 - for kinds that look at it
+        """How a job stops that needs no further steps, though some are planned."""
+        return None
+
+    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: B027 - few kinds keep something then
+        """Keep what belongs to the end or the pause of a job, which is settled."""
 
 
 def verdict_of(job: JobRecord) -> JobStatus:

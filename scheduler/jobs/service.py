@@ -35,6 +35,12 @@ class JobDraft:
     held_credits: int
     platform: str
     path: str
+    credits_least: int | None = None
+    """Where the account has less than the ceiling, as much as it has is held, but never less than this."""
+    prefix: str = "job_"
+    """That of its id."""
+    also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
+    """Keeps what belongs to a new job, in its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,10 @@ class JobService:
         now: Callable[[], float],
         make_id: Callable[[str], str],
         wake: Callable[[], None],
+        kinds: Sequence[str],
     ) -> None:
-        """`wake` tells the workers that a job may be ready."""
+        """`wake` tells the workers that a job may be ready; jobs of other `kinds` are unknown here."""
+        self._kinds = kinds
         self._store = store
         self._charges = charges
         self._now = now
@@ -80,13 +88,19 @@ class JobService:
 
     def _add(self, tx: Tx, *, draft: JobDraft, owner: JobOwner) -> JobRecord:
         wanted = ChargeRequest(
-            owner.request_id, owner.account_id, owner.key_id, draft.held_credits, draft.platform, draft.path
+            owner.request_id,
+            owner.account_id,
+            owner.key_id,
+            draft.held_credits,
+            draft.platform,
+            draft.path,
+            draft.credits_least,
         )
-        self._charges.reserve(tx, wanted)
+        held_credits = self._charges.reserve(tx, wanted).credits
         if job_rows.live_jobs(tx, owner.account_id) >= LIVE_MAX:
             raise JobLimitReached(LIVE_MAX)
         job = JobRecord(
-            id=self._make_id("job_"),
+            id=self._make_id(draft.prefix),
             kind=draft.kind,
             account_id=owner.account_id,
             key_id=owner.key_id,
@@ -94,7 +108,7 @@ class JobService:
             spec=draft.spec,
             status="queued",
             stopped_because=None,
-            held_credits=draft.held_credits,
+            held_credits=held_credits,
             used_credits=0,
             waves=1,
             planned=len(draft.names),
@@ -109,6 +123,7 @@ class JobService:
             finished_at=None,
         )
         job_rows.add_job(tx, job, draft.names)
+        draft.also(tx, job)
         return job
 
     async def get(self, account_id: str, job_id: str) -> JobRecord:
@@ -117,11 +132,16 @@ class JobService:
         Raises:
             JobUnknown: the account has no such job.
         """
-        return await self._store.read(partial(job_rows.owned, account_id=account_id, job_id=job_id))
+        return await self._store.read(partial(self._owned, account_id=account_id, job_id=job_id))
+
+    def _owned(self, tx: Tx, account_id: str, job_id: str, *, locked: bool = False) -> JobRecord:
+        return job_rows.owned(tx, account_id, job_id, self._kinds, locked=locked)
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[JobRecord]:
         """A page, newest first."""
-        return await self._store.read(partial(job_rows.jobs_page, account_id=account_id, before=before, limit=limit))
+        return await self._store.read(
+            partial(job_rows.jobs_page, account_id=account_id, kinds=self._kinds, before=before, limit=limit)
+        )
 
     async def set_status(self, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
         """Pause a job, or let it go on; steps that are under way when it is paused are made again.
@@ -129,7 +149,7 @@ class JobService:
         Raises:
             JobUnknown, JobOver: nothing was changed.
         """
-        job = await self._store.write(partial(_set_status, account_id=account_id, job_id=job_id, status=status))
+        job = await self._store.write(partial(self._set_status, account_id=account_id, job_id=job_id, status=status))
         self._wake()
         return job
 
@@ -145,10 +165,10 @@ class JobService:
 
     def _cancel(self, tx: Tx, *, account_id: str, job_id: str) -> JobRecord:
         tx.all_in(READ_ACCOUNTS, [account_id])
-        job = job_rows.owned(tx, account_id, job_id, locked=True)
+        job = self._owned(tx, account_id, job_id, locked=True)
         if job.status == "cancelled":
             return job
-        _refuse_over(job)
+        refuse_over(job)
         return settle(tx, self._charges, job_id, self._now(), status="cancelled", because=OWNER)
 
     async def steps(
@@ -163,7 +183,7 @@ class JobService:
         """
 
         def read(tx: Tx) -> tuple[list[EndedStep], bool]:
-            job_rows.owned(tx, account_id, job_id)
+            self._owned(tx, account_id, job_id)
             found, size, last = list[EndedStep](), 0, after
             while len(found) <= limit:
                 some = job_rows.ended_steps(
@@ -181,17 +201,21 @@ class JobService:
 
         return await self._store.read(read)
 
+    def _set_status(self, tx: Tx, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
+        job = self._owned(tx, account_id, job_id, locked=True)
+        refuse_over(job)
+        if status == "paused" and job.status != "paused":
+            job_rows.move(tx, job_id, "paused", OWNER)
+        elif status == "running" and job.status == "paused":
+            job_rows.move(tx, job_id, "queued", None)
+        return self._owned(tx, account_id, job_id)
 
-def _set_status(tx: Tx, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
-    job = job_rows.owned(tx, account_id, job_id, locked=True)
-    _refuse_over(job)
-    if status == "paused" and job.status != "paused":
-        job_rows.move(tx, job_id, "paused", OWNER)
-    elif status == "running" and job.status == "paused":
-        job_rows.move(tx, job_id, "queued", None)
-    return job_rows.owned(tx, account_id, job_id)
 
+def refuse_over(job: JobRecord) -> None:
+    """Refuse to change a job that has ended.
 
-def _refuse_over(job: JobRecord) -> None:
+    Raises:
+        JobOver: it has.
+    """
     if job.is_over:
         raise JobOver(job.id, job.status)

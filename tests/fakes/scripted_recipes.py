@@ -13,6 +13,7 @@ from limits.errors import LimitError
 from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.errors import UpstreamError
+from upstreams.model.params import State
 
 LEG = {"endpoint": "github/search", "source": "api", "rung": "primary", "rung_index": 0, "status": "ok"}
 
@@ -48,7 +49,15 @@ class ScriptedRecipes:
             raise RecipeInvalid("recipe", "names no data endpoint", "Send another.")
         return Recipe(f"/v1/{recipe}", params, POST_LIST, "github", self.credits_least, self.credits_most)
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
+    async def gather(
+        self,
+        recipe: Recipe,
+        credits_held: int,
+        *,
+        timeout_s: float,
+        as_sent: bool = False,
+        cursor: State | None = None,
+    ) -> Gathered:
         assert self.credits_least <= credits_held <= self.credits_most
         assert timeout_s > 0
         self.asked.append(str(recipe.values.get("who", "")))

@@ -50,5 +50,12 @@ async def open_jobs(
         stopping=runtime.stopping.is_set,
     )
     async with open_workers(setting, works=works) as workers:
-        service = JobService(stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake)
+        service = JobService(
+            stores.store,
+            stores.charges,
+            now=runtime.now,
+            make_id=runtime.make_id,
+            wake=workers.wake,
+            kinds=(CRAWL, BATCH),
+        )
         yield Jobs(recipes=recipes, service=service, workers=workers, turns=turns)

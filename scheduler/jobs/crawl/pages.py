@@ -11,7 +11,7 @@ import trio
 
 from scheduler.jobs.crawl.links import next_pages
 from scheduler.jobs.crawl.spec import RECIPE, spec_of
-from scheduler.jobs.records import Finding, JobRecord, JobStep, Outcome, StepStatus
+from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, StepStatus
 from scheduler.recipes import GatheringFailed, RecipeInvalid, Recipes
 
 PAGE_S: Final = 60.0
@@ -25,7 +25,7 @@ _ABSENT: Final = frozenset(("RESOURCE_NOT_FOUND", "INVALID_REQUEST"))
 """The codes by which a page is known not to be had, which is no failure."""
 
 
-class PageSteps:
+class PageSteps(JobKind):
     """The kind of work that crawls and batches of pages are."""
 
     at_once = 4

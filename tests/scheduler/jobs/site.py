@@ -23,8 +23,10 @@ from scheduler.recipes import Gathered, GatheringFailed, Recipe
 from tests.scheduler.desk import Desk
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
+from upstreams.model.params import State
 
 HOME = "https://site.test/"
+KINDS = (CRAWL, BATCH)
 
 
 @dataclass(slots=True)
@@ -43,7 +45,15 @@ class Site:
         assert isinstance(params, dict)
         return Recipe("/v1/web/scrape", params, POST_LIST, "web", 1, 1)
 
-    async def gather(self, recipe: Recipe, credits_held: int, *, timeout_s: float, as_sent: bool = False) -> Gathered:
+    async def gather(
+        self,
+        recipe: Recipe,
+        credits_held: int,
+        *,
+        timeout_s: float,
+        as_sent: bool = False,
+        cursor: State | None = None,
+    ) -> Gathered:
         url = str(recipe.values["url"])
         host = url.split("/")[2]
         self.under_way[host] += 1
@@ -92,7 +102,9 @@ class JobDesk:
         self.pages = PageSteps(site)
         self.stopping = False
         self.runs = JobRuns(desk.store, desk.charges, {CRAWL: self.pages, BATCH: self.pages}, self.turns, now=desk.now)
-        self.service = JobService(desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake)
+        self.service = JobService(
+            desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS
+        )
         self.workers: Workers | None = None
 
     def wake(self) -> None:
