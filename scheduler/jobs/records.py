@@ -141,7 +141,7 @@ class JobKind(ABC):
         """How a job stops whose reservation covers no further step."""
         return Stop("paused", "max_credits")
 
-    def keep(  # noqa: PLR0913 - the whole of a step
+    def keep(
         self,
         tx: Tx,  # noqa: ARG002 - for kinds that keep more than steps
         job: JobRecord,  # noqa: ARG002 - as above
