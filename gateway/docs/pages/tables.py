@@ -9,6 +9,7 @@ from gateway.docs.errors import REASONS
 from gateway.docs.operations import ApiOperation
 from gateway.docs.schemas import Schema, schema_of
 from gateway.http.codes import CODES, Code
+from upstreams.composites import composite_slugs
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import ARCHETYPES
 
@@ -151,15 +152,22 @@ def _anchor(reference: Schema) -> str:
 def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
     """The page of a platform: its sources and its endpoints."""
     platform = site.platform
-    sources = ", ".join(f"{name} (`{base}`)" for name, base in platform.sources.items())
+    sources = ", ".join(f"{name} ({_where(base)})" for name, base in platform.sources.items())
     rows = "".join(
         f"| [`{_called(one)}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {_shape(one)} |\n"
         for one in operations
     )
     table = f"| Endpoint | Answers | Price | Shape |\n|---|---|---|---|\n{rows}"
-    read = f"Read from {sources}." if sources else "Made of other platforms' answers: each part is a call of its own."
-    about = f"{read} See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
+    read = [f"Read from {sources}."] if sources else []
+    if platform.slug in composite_slugs() and platform.slug != "web":
+        read = ["Made of other platforms' answers: each part is a call of its own.", *read]
+    about = f"{' '.join(read)} See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
     return f"# {platform.title}\n\n{about}\n\nPaths begin with `/v1/{platform.slug}/`.\n\n## Endpoints\n\n{table}"
+
+
+def _where(base: str) -> str:
+    """Whom a source asks: its base address, with the host in words where each call names its own."""
+    return f"`{base}`, on the host that a call names" if "{host}" in base else f"`{base}`"
 
 
 def _called(operation: ApiOperation) -> str:

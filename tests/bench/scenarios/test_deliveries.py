@@ -32,7 +32,7 @@ async def test_deliveries_of_every_kind_come_and_those_to_a_black_hole_hold_none
 
 
 async def test_deliveries_that_do_not_come_are_no_result() -> None:
-    with trio.fail_after(90), pytest.raises(ChildFailed, match="20 deliveries have not come"):
+    with trio.fail_after(90), pytest.raises(ChildFailed, match=r": \d+ deliveries have not come"):
         await measure_deliveries(partial(FEW, patience_s=0.0))
 
 
