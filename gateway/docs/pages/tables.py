@@ -166,7 +166,7 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
 
 
 def _where(base: str) -> str:
-    """Whom a source asks: its base address, with the host in words where each call names its own."""
+    """A source's base address, with the host in words where each call names its own."""
     return f"`{base}`, on the host that a call names" if "{host}" in base else f"`{base}`"
 
 

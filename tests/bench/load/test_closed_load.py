@@ -61,7 +61,7 @@ async def test_answers_to_the_warm_up_are_not_counted() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=20, warmup_s=0.1)
     assert result.requests == 20
-    assert len(asked.heads) > 40
+    assert len(asked.heads) > 1 + 20 + 1  # the prime, the counted ones, the one under way; the warm-up
 
 
 async def test_each_request_carries_its_own_number_and_every_header() -> None:
