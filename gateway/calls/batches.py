@@ -15,19 +15,16 @@ from typing import Final, Literal
 import trio
 
 from billing.charges.batch_rows import Charge, ChargeRequest
-from billing.charges.refunds import NOTHING_USED
 from billing.keys.cache import Key
 from events.instants import iso
+from gateway.calls.charged import run_charged
 from gateway.calls.execute import BilledCalls
-from gateway.calls.lookup import balance_of
 from gateway.calls.parts import KeyParts
-from gateway.calls.request import CallFailed, CallResult
-from gateway.calls.reservations import SETTLE_S
+from gateway.calls.request import CallResult
 from gateway.calls.shaping import error_of
 from gateway.http import envelope
 from limits.errors import LimitError
-from limits.idempotency import Claim, StoredReply
-from storage.errors import StoreUnavailable
+from limits.idempotency import Claim
 from upstreams.composites.batches import Batch, BatchLeg, Row, ceiling, part_of, plan_each, plan_legs
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.site import Site
@@ -129,36 +126,16 @@ class Batches:
             InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.
             CallFailed: something went wrong here; all is refunded as far as the store could.
         """
-        if self._calls.refusal is not None:
-            raise StoreUnavailable(self._calls.refusal)
         key, batch, arrived = request.key, request.batch, self._clock()
         held = ceiling(batch, request.rows)
         wanted = ChargeRequest(request.request_id, key.account_id, key.id, held, batch.platform, batch.path)
-        charge = await self._calls.reservations.reserve(wanted, request.claim)
-        if isinstance(charge, StoredReply):
-            assert charge.text is not None, "a reply without its text is refused, not replayed"
-            balance = await balance_of(self._calls.balances, key.account_id)
-            return CallResult(charge.text.encode(), 0, balance, replayed=charge)
-        started, run = (
-            self._clock(),
-            _Run(request, [None] * len(request.rows), self._calls.parts.of_key(key.id, refresh=True)),
-        )
-        try:
+        run = _Run(request, [None] * len(request.rows), self._calls.parts.of_key(key.id, refresh=True))
+
+        async def work(charge: Charge) -> tuple[int, bytes]:
             await self._settle_rows(run, arrived)
-            used, fragment = self._answer(run, charge)
-        except Exception as exc:
-            reply = self._calls.reservations.refusal_to_store(request.claim, exc)
-            closing = self._calls.reservations.close(request.claim, charge, run.sent_credits, reply)
-            used, after = await closing  # noqa: ASYNC120 - it shields itself
-            raise CallFailed(used, after, self._clock() - started) from exc
-        except BaseException:  # cancelled: what was sent is paid for, and nothing stays charged or claimed
-            with trio.move_on_after(SETTLE_S, shield=True):
-                await self._calls.reservations.close(request.claim, charge, run.sent_credits or NOTHING_USED)
-            raise
-        reply = None if request.claim is None else StoredReply(200, fragment.decode(), request.request_id)
-        took_s = self._clock() - started
-        used, after = await self._calls.reservations.close(request.claim, charge, used, reply)
-        return CallResult(fragment, used, after, took_s, started - arrived)
+            return self._answer(run, charge)
+
+        return await run_charged(self._calls, wanted, request.claim, work, spent=lambda: run.sent_credits)
 
     async def _settle_rows(self, run: _Run, arrived: float) -> None:
         """Read all rows, as far as the time goes."""

@@ -12,7 +12,7 @@ from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
 from gateway.docs.catalog import how_to_use
 from gateway.docs.errors import error_records
-from gateway.docs.operations import ApiOperation, Reference
+from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
 from gateway.docs.samples import sample_of
 from upstreams.catalog import Listing
 from upstreams.fetching.fetch import plan, sources_of
@@ -104,7 +104,7 @@ class Guides:
         return {"data": {**shaped.data, "items": items[:1]}, "pagination": shaped.pagination}
 
     def _request(self, operation: ApiOperation) -> dict[str, Any]:
-        url, body = request_url(operation, self._base_url), example_body(operation)
+        url, body = request_url(operation, self._base_url), {} if operation.is_form else example_body(operation)
         words = ["curl"]
         if operation.method != "GET":
             words += ["-X", operation.method]
@@ -112,6 +112,8 @@ class Guides:
             words += ["-H", "'x-api-key: YOUR_KEY'"]
         if body:
             words += ["-H", "'content-type: application/json'", "-d", _quoted(orjson.dumps(body).decode())]
+        if operation.is_form:
+            words += ["-F", FORM_FIELD]
         return {"url": url, "curl": " ".join([*words, f"'{url}'"]), "body": body}
 
     def related(self, operation: ApiOperation) -> list[ApiOperation]:
@@ -139,7 +141,7 @@ def request_url(operation: ApiOperation, base_url: str) -> str:
 
 
 def example_body(operation: ApiOperation) -> dict[str, Any]:
-    """The JSON body of the example request."""
+    """The fields of the body of the example request."""
     chosen = [one for one in operation.body if one.required or "examples" in one.schema]
     return {one.name: sample_of(one.schema, {}) for one in chosen}
 

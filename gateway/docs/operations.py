@@ -21,6 +21,9 @@ from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.site import Site
 from upstreams.model.params import Param
 
+FORM: Final = "multipart/form-data"
+FORM_FIELD: Final = "file=@page.html"
+"""The file of an example, as curl is told it."""
 _FREE: Final = Price(0, "free", "Costs nothing.")
 _NAMED = re.compile(r"\{(\w+)\}")
 _IN_PATH: Final = {
@@ -37,7 +40,7 @@ _IN_PATH: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BodyField:
-    """One field of a JSON body."""
+    """One field of a body."""
 
     name: str
     schema: dict[str, Any]
@@ -144,8 +147,13 @@ class ApiOperation:
         return (*self.listing.endpoint.params, *common_params(self.listing.endpoint))
 
     @property
+    def is_form(self) -> bool:
+        """Whether its body is a form with a file."""
+        return self.route.takes == FORM
+
+    @property
     def body(self) -> tuple[BodyField, ...]:
-        """The fields of its JSON body."""
+        """The fields of its body."""
         if self.route.body is None:
             return ()
         schema = plain_schema(msgspec.json.schema(self.route.body))

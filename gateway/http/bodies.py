@@ -47,7 +47,7 @@ async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = Fal
         Refused: 413 over 1 MB, read no further.
         InvalidParam: 400 that names the field and what is wrong with it.
     """
-    _refuse_encoded(request)
+    refuse_encoded(request)
     body = await _read(request)
     if may_be_empty and not body:
         return kind()
@@ -75,7 +75,8 @@ def _converted(sent: dict[str, Any], kind: type[T]) -> T:
         raise _refused(str(exc)) from exc
 
 
-def _refuse_encoded(request: Request) -> None:
+def refuse_encoded(request: Request) -> None:
+    """Refuse a body that is compressed."""
     encoding = request.headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding != b"identity":
         raise Refused(
@@ -117,7 +118,7 @@ async def _read(request: Request) -> bytes:
     try:
         return await read_body(request.receive, bytes_max=BODY_BYTES_MAX)
     except BodyTooLong:
-        raise body_too_large() from None
+        raise body_too_large(BODY_BYTES_MAX) from None
     except ClientGone:
         raise InvalidParam("body", "did not arrive whole") from None
 

@@ -72,7 +72,10 @@ class Route:
     params: tuple[Param, ...] = ()
     """The query that it reads, where `doc` describes it."""
     body: type[msgspec.Struct] | None = None
-    """The JSON body that it reads."""
+    """The fields of the body that it reads."""
+    takes: str = "application/json"
+    """The media type of that body."""
+    body_bytes_max: int = BODY_BYTES_MAX
 
 
 class Routes:
@@ -100,7 +103,7 @@ class Routes:
             raise wrong_method(request, by_method)
         length = request.headers.get(b"content-length")
         if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it
-            _check_body_size(length)
+            _check_body_size(length, route.body_bytes_max)
         return route
 
     def all(self) -> list[Route]:
@@ -141,11 +144,11 @@ def wrong_method(request: Request, taken: Iterable[str]) -> Refused:
     return Refused("METHOD_NOT_ALLOWED", message, headers=((b"allow",), (allow.encode(),)))
 
 
-def body_too_large() -> Refused:
+def body_too_large(bytes_max: int) -> Refused:
     """413, for a body that was read no further."""
-    return Refused("PAYLOAD_TOO_LARGE", f"The body is over {BODY_BYTES_MAX} bytes; it was not read.")
+    return Refused("PAYLOAD_TOO_LARGE", f"The body is over {bytes_max} bytes; it was not read.")
 
 
-def _check_body_size(length: bytes) -> None:
-    if length.isdigit() and int(length) > BODY_BYTES_MAX:
-        raise body_too_large()
+def _check_body_size(length: bytes, bytes_max: int) -> None:
+    if length.isdigit() and int(length) > bytes_max:
+        raise body_too_large(bytes_max)

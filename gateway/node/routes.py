@@ -17,6 +17,7 @@ from gateway.api.routes.events import Events
 from gateway.api.routes.jobs import JobRoutes
 from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
+from gateway.api.routes.parse import ParseRoute
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
 from gateway.feed.service import Feed
@@ -45,7 +46,10 @@ def account_routes(
     """All routes that are no data endpoints; jobs of the web only where pages are read."""
     feed, monitors, jobs = parts.feed, parts.monitors, parts.jobs
     changes = Changes(calls.claims, replies)
-    job_routes = JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
+    web: list[Route] = []
+    if (site := parts.catalog.sites.get(PLATFORM)) is not None:
+        web += JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
+        web.append(ParseRoute(calls, site, replies).route)
     return [
         *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
@@ -54,7 +58,7 @@ def account_routes(
         *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
         *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
         *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
-        *(job_routes if PLATFORM in parts.catalog.sites else ()),
+        *web,
     ]
 
 

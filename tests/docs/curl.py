@@ -62,8 +62,8 @@ def read_call(words: Sequence[str]) -> Call:
             made.method = rest.pop(0)
         elif word in ("-I", "--head"):
             made.method = "HEAD"
-        elif word in ("-d", "--data", "--json"):
-            made.body = rest.pop(0).encode()
+        elif word in ("-d", "--data", "--json", "-F", "--form"):
+            _add_body(made, rest.pop(0), is_part=word in ("-F", "--form"))
         elif word in ("-o", "-w", "-m", "--max-time"):
             rest.pop(0)
         elif found := _BASE.match(word):
@@ -73,6 +73,19 @@ def read_call(words: Sequence[str]) -> Call:
     if not made.path:
         raise NotUnderstood("no address")
     return made
+
+
+def _add_body(made: Call, text: str, *, is_part: bool) -> None:
+    """Set the body, or add a part to its form; a file that a document names stands for a page of HTML."""
+    if not is_part:
+        made.body = text.encode()
+        return
+    name, _, value = text.partition("=")
+    filename = f'; filename="{value[1:]}"' if value.startswith("@") else ""
+    content = "<p>A page of words.</p>" if filename else value
+    made.headers["content-type"] = "multipart/form-data; boundary=part"
+    part = f'--part\r\ncontent-disposition: form-data; name="{name}"{filename}\r\n\r\n{content}\r\n'
+    made.body = made.body.removesuffix(b"--part--\r\n") + part.encode() + b"--part--\r\n"
 
 
 def perform(made: Call, node: Node) -> Answered:

@@ -1,4 +1,4 @@
-"""Jobs of the web, for their readers (decisions 17 and 21)."""
+"""Jobs of the web and files that are read as pages, for their readers (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -164,4 +164,43 @@ LINES: Final = RouteDoc(
 )
 ERRORS: Final = RouteDoc(
     "job_errors", "The pages that did not come, and why.", JobErrorsData, platform="web", reasons=(_UNKNOWN,)
+)
+
+
+class ParsedData(TypedDict):
+    """The file that was read."""
+
+    page: Annotated[dict[str, Any], meaning("The file as a page, as `web/scrape` answers it.", {"source_type": "html"})]
+
+
+class FileQuote(TypedDict):
+    """The price of a file, which was not read."""
+
+    estimated_credits: Annotated[int, meaning("Its price.", 1)]
+    would_hit_cache: Annotated[bool, meaning("Always false.")]
+
+
+PARSE: Final = RouteDoc(
+    "parse",
+    "Read a file as a page is read: HTML, a PDF, a feed or text.",
+    ParsedData,
+    platform="web",
+    dry_run=FileQuote,
+    reasons=(
+        "INSUFFICIENT_CREDITS/balance_too_low",
+        "INSUFFICIENT_CREDITS/above_max_credits",
+        "KEY_BUDGET_EXCEEDED/key_budget_reached",
+        "UPSTREAM_ERROR",
+        "UNSUPPORTED_MEDIA_TYPE/not_a_form",
+        "INVALID_REQUEST/unsupported_content",
+        "INVALID_REQUEST/empty",
+        "INVALID_REQUEST/unreadable_file",
+        "INVALID_REQUEST/capability_missing",
+    ),
+    once=True,
+    notes=(
+        "A file is at most 10 MB long. Its type is the one that `mime_type` says, or its part of the form; else its "
+        "name and its first bytes tell it. A file that cannot be read costs nothing.",
+    ),
+    price=(1, "1 credit", "One for a file that was read."),
 )

@@ -113,7 +113,7 @@ class Inputs:
             schema["required"] = due
         name = f"{type_name(operation.name)}Body"
         media = {"schema": self._named(name, self._lifted(schema)), "example": example_body(operation)}
-        return {"required": bool(due), "content": {"application/json": media}}
+        return {"required": bool(due), "content": {operation.route.takes: media}}
 
     def _lifted(self, value: Any) -> Any:
         """A schema in which each object with a title is a reference to a schema of that name."""

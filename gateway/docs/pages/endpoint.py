@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
 from gateway.docs.catalog import how_to_use
 from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation
+from gateway.docs.pages.example_calls import calls_markdown, fence
 
 _EXAMPLE_CHARACTERS: Final = 6_000
 _PAGE: Final = re.compile(r"(?<![\w(/`])/docs/[\w/-]*\w")
-_PYTHON_NAMES: Final = re.compile(r'("(?:\\.|[^"\\])*")|\b(?:true|false|null)\b')
 _SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
 
@@ -126,17 +125,6 @@ def _code(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
         yield calls_markdown(operation, guide)
 
 
-def calls_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
-    """Its example as curl, Python and JavaScript."""
-    request = guide["request"]
-    blocks = (
-        ("sh", _curl(operation, request)),
-        ("python", _python(operation, request)),
-        ("js", _javascript(operation, request)),
-    )
-    return "\n\n".join(_fence(language, text) for language, text in blocks)
-
-
 def sample_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
     """Its example with the beginning of each object of its answer, as the landing page shows it."""
     cost = guide["credits"]["cost"]
@@ -148,7 +136,7 @@ def sample_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
         "cached": False,
     }
     text = orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
-    return f"{calls_markdown(operation, guide)}\n\nIts answer, in part:\n\n{_fence('json', text)}"
+    return f"{calls_markdown(operation, guide)}\n\nIts answer, in part:\n\n{fence('json', text)}"
 
 
 def _beginning(value: object) -> object:
@@ -165,81 +153,6 @@ def _is_short(value: object) -> bool:
     return not isinstance(value, str) or len(value) <= _SAMPLE_CHARACTERS
 
 
-def _curl(operation: ApiOperation, request: Mapping[str, Any]) -> str:
-    method = "" if operation.method == "GET" else f" -X {operation.method}"
-    options = [] if _is_public(operation) else ['-H "x-api-key: $KEY"']
-    if request["body"]:
-        body = _pretty(request["body"]).replace("'", "'\\''")
-        options += ["-H 'content-type: application/json'", f"-d '{body}'"]
-    first, *others = [*options, f"'{request['url']}'"]
-    return " \\\n  ".join([f"curl{method} {first}", *others])
-
-
-def _pretty(body: object) -> str:
-    return orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
-
-
-def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
-    url, params = _split(request["url"])
-    lines = [f'    "{url}",']
-    if params:
-        lines.append(f"    params={_literal(params)},")
-    if request["body"]:
-        lines.append(f"    json={_PYTHON_NAMES.sub(_as_python, _pretty(request['body']))},".replace("\n", "\n    "))
-    if not _is_public(operation):
-        lines.append('    headers={"x-api-key": os.environ["KEY"]},')
-    call = f"answer = httpx.{operation.method.lower()}(\n" + "\n".join(lines) + "\n)"
-    imports = "import httpx" if _is_public(operation) else "import os\n\nimport httpx"
-    return f"{imports}\n\n{call}\n{_shown(operation, 'print(answer.json(){})', 'print(answer.status_code)')}"
-
-
-def _as_python(found: re.Match[str]) -> str:
-    """A string as it is, and each of JSON's three words as Python's."""
-    return found[1] or {"true": "True", "false": "False", "null": "None"}[found[0]]
-
-
-def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
-    url, params = _split(request["url"])
-    options: list[str] = []
-    if operation.method != "GET":
-        options.append(f'  method: "{operation.method}",')
-    headers = [] if _is_public(operation) else ['"x-api-key": process.env.KEY']
-    if request["body"]:
-        headers.append('"content-type": "application/json"')
-        options.append(f"  body: JSON.stringify({_pretty(request['body'])}),".replace("\n", "\n  "))
-    if headers:
-        options.append(f"  headers: {{ {', '.join(headers)} }},")
-    before = f"const query = new URLSearchParams({_literal(params)});\n" if params else ""
-    address = f"`{url}?${{query}}`" if params else f'"{url}"'
-    behind = ", {\n" + "\n".join(options) + "\n}" if options else ""
-    shown = _shown(operation, "console.log((await answer.json()){})", "console.log(answer.status)")
-    return f"{before}const answer = await fetch({address}{behind});\n{shown};"
-
-
-def _literal(params: Mapping[str, str]) -> str:
-    """Names with their texts, as both Python and JavaScript write them."""
-    pairs = (f"{orjson.dumps(name).decode()}: {orjson.dumps(value).decode()}" for name, value in params.items())
-    return f"{{{', '.join(pairs)}}}"
-
-
-def _shown(operation: ApiOperation, of_json: str, otherwise: str) -> str:
-    """The line that prints the answer."""
-    doc = operation.route.doc
-    if doc is None:
-        return of_json.format(".data" if "await" in of_json else '["data"]')
-    has_json = doc.form == "application/json" or doc.form.startswith("application/json ")
-    return of_json.format("") if has_json and doc.status not in (101, 204) else otherwise
-
-
-def _split(url: str) -> tuple[str, dict[str, str]]:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}", dict(parse_qsl(parts.query))
-
-
-def _is_public(operation: ApiOperation) -> bool:
-    return operation.route.doc is not None and operation.route.doc.is_public
-
-
 def _answer(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
     response = guide["response"]
     yield "## Answer"
@@ -254,7 +167,7 @@ def _answer(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
         text = orjson.dumps(response["example"], option=orjson.OPT_INDENT_2).decode()
         if len(text) > _EXAMPLE_CHARACTERS:
             text = text[:_EXAMPLE_CHARACTERS].rpartition("\n")[0] + "\n..."
-        yield _fence("json", text)
+        yield fence("json", text)
         yield "Beside these stand `success`, `credits_used`, `credits_remaining`, `request_id` and `cached`."
 
 
@@ -289,7 +202,3 @@ def _related(operations: Sequence[ApiOperation]) -> Iterator[str]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     return "\n".join([*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)])
-
-
-def _fence(language: str, text: str) -> str:
-    return f"```{language}\n{text}\n```"

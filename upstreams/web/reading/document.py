@@ -46,6 +46,8 @@ class Wanted(msgspec.Struct, frozen=True):
     block_ads: bool = True
     remove_base64_images: bool = True
     pdf_parse: bool = False
+    is_file: bool = False
+    """True: no host has answered with it, so that it is no wall."""
 
 
 @dataclass(slots=True)
@@ -140,7 +142,8 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     cleaning.drop_unread(root)
     letters = cleaning.letters_in(root.find("body") if root.find("body") is not None else root)
     title = document.metadata["title"] or ""
-    if letters < _WALL_LETTERS_MAX and (wall := wall_of_page(text, _core(root), title, url=url, sent_to=sent_to)):
+    may_be_wall = letters < _WALL_LETTERS_MAX and not wanted.is_file
+    if may_be_wall and (wall := wall_of_page(text, _core(root), title, url=url, sent_to=sent_to)):
         raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
     if not letters:
         raise NotFound("The page has no text without JavaScript.", reason="javascript_required")

@@ -1,0 +1,57 @@
+"""One charge around any work: reserved before it, closed behind it, whatever happens (decisions 6 and 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from billing.charges.batch_rows import Charge, ChargeRequest
+from billing.charges.refunds import NOTHING_USED
+from gateway.calls.execute import BilledCalls
+from gateway.calls.lookup import balance_of
+from gateway.calls.request import CallFailed, CallResult
+from gateway.calls.reservations import SETTLE_S
+from limits.idempotency import Claim, StoredReply
+from storage.errors import StoreUnavailable
+
+
+async def run_charged(
+    calls: BilledCalls,
+    wanted: ChargeRequest,
+    claim: Claim | None,
+    work: Callable[[Charge], Awaitable[tuple[int, bytes]]],
+    *,
+    spent: Callable[[], int] = lambda: NOTHING_USED,
+) -> CallResult:
+    """The result of `work`, which returns how much of the charge it used and the encoded fragment.
+
+    Work that fails or is cancelled is paid for as far as `spent` says that somebody has had some of it.
+
+    Raises:
+        InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.
+        CallFailed: the work failed; the rest is refunded as far as the store could.
+    """
+    if calls.refusal is not None:
+        raise StoreUnavailable(calls.refusal)
+    arrived, reservations = calls.clock(), calls.reservations
+    charge = await reservations.reserve(wanted, claim)
+    if isinstance(charge, StoredReply):
+        assert charge.text is not None, "a reply without its text is refused, not replayed"
+        balance = await balance_of(calls.balances, wanted.account_id)
+        return CallResult(charge.text.encode(), 0, balance, replayed=charge)
+    started = calls.clock()
+    try:
+        used, fragment = await work(charge)
+    except Exception as exc:
+        closing = reservations.close(claim, charge, spent(), reservations.refusal_to_store(claim, exc))
+        used, after = await closing  # noqa: ASYNC120 - it shields itself
+        raise CallFailed(used, after, calls.clock() - started) from exc
+    except BaseException:  # cancelled: nothing stays charged or claimed but what somebody has had
+        with trio.move_on_after(SETTLE_S, shield=True):
+            await reservations.close(claim, charge, spent())
+        raise
+    reply = None if claim is None else StoredReply(200, fragment.decode(), wanted.request_id)
+    took_s = calls.clock() - started
+    used, after = await reservations.close(claim, charge, used, reply)
+    return CallResult(fragment, used, after, took_s, started - arrived)

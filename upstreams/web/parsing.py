@@ -1,0 +1,97 @@
+"""web/parse: a file that its caller sends, read as a page is (decisions 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from upstreams.model.archetypes import page
+from upstreams.model.errors import InvalidArgument, NotFound, TargetRefused, UpstreamError, UpstreamFailed
+from upstreams.model.steps import Task
+from upstreams.web.addresses import one_spelling
+from upstreams.web.scraping import METADATA, READ_PAGE, instant_text, wanted_of
+
+FILE_BYTES_MAX: Final = 10 * 1024 * 1024
+CREDITS: Final = 1
+_BY_ENDING: Final[Mapping[str, str]] = {
+    "htm": "text/html",
+    "html": "text/html",
+    "xhtml": "application/xhtml+xml",
+    "pdf": "application/pdf",
+    "rss": "application/rss+xml",
+    "atom": "application/atom+xml",
+    "xml": "application/xml",
+    "json": "application/json",
+    "csv": "text/csv",
+    "md": "text/markdown",
+    "txt": "text/plain",
+}
+"""The types of files whose senders name none, as programs do that send any file as bytes."""
+_UNNAMED: Final = ("", "application/octet-stream")
+
+
+def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping[str, str]) -> Task:
+    """The task that reads a file.
+
+    Raises:
+        InvalidArgument: a field cannot be used.
+    """
+    name = fields.get("filename", filename)
+    kind = fields.get("mime_type", content_type).strip()
+    if kind.partition(";")[0].strip().lower() in _UNNAMED:
+        kind = _BY_ENDING.get(name.rpartition(".")[2].lower(), kind)
+    sent: dict[str, Any] = {"formats": fields.get("formats") or "markdown", "pdf_parse": True}
+    wanted = {**wanted_of({**sent, "only_main_content": _flag("only_main_content", fields)}), "is_file": True}
+    url = address_of(fields) or ""
+    return Task(READ_PAGE, (content, kind, url, url, wanted), None)
+
+
+def address_of(fields: Mapping[str, str]) -> str | None:
+    """The address that a file is from, in one spelling; None where nothing is said of it.
+
+    Raises:
+        InvalidArgument: it is no address of a page.
+    """
+    if not fields.get("url"):
+        return None
+    try:
+        return one_spelling(fields["url"])
+    except TargetRefused as exc:
+        raise InvalidArgument("url", f"is no address of a public page: {exc}") from exc
+
+
+def _flag(name: str, fields: Mapping[str, str]) -> bool:
+    sent = fields.get(name, "true").strip().lower()
+    if sent not in ("true", "false", "1", "0"):
+        raise InvalidArgument(name, "must be true or false")
+    return sent in ("true", "1")
+
+
+def parsed_page(fields: Mapping[str, str], read: Mapping[str, Any], at: float) -> dict[str, Any]:
+    """The record of a file that was read."""
+    metadata = read["metadata"]
+    return page(
+        url=address_of(fields),
+        fetched_at=instant_text(at),
+        text=read["text"],
+        markdown=read["markdown"],
+        html=read["html"],
+        raw_html=read["raw_html"],
+        links=read["links"],
+        source_type=read["source_type"],
+        page_count=read["page_count"],
+        **{name: metadata.get(name) for name in METADATA},
+    )
+
+
+def refused_file(exc: UpstreamError) -> UpstreamError:
+    """The failure of a reading as one of the file, which another attempt would not mend; else as it is."""
+    if isinstance(exc, NotFound):
+        if exc.reason == "unsupported_content":
+            return InvalidArgument(
+                "file", "is of a type that has no text here; send HTML, a PDF, a feed or text", reason=exc.reason
+            )
+        return InvalidArgument("file", "has no text", reason="empty")
+    if isinstance(exc, UpstreamFailed) and not exc.passing:
+        return InvalidArgument("file", f"cannot be read: {exc.problem}", reason="unreadable_file")
+    return exc
