@@ -87,6 +87,14 @@ class Tx(Protocol):
         ...
 
 
+class Read(Protocol):
+    """Runs a function on one snapshot of the data, as `Store.read` does."""
+
+    async def __call__(self, fn: Callable[[Tx], T], /) -> T:
+        """As `Store.read`."""
+        ...
+
+
 class Write(Protocol):
     """Runs a function in a transaction, as `Store.write` does; so that a caller may record there what came of it."""
 

@@ -32,11 +32,11 @@ from bench.scenarios.filling import (
 )
 from bench.scenarios.growth import Load, load_on, size_of_log
 from billing.ledger.transactions import Ledger
-from billing.ledger.verification import verify
+from billing.ledger.verification import prove
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
 from storage.sqlite.transaction import SqliteTx
-from storage.store import Store, Tx
+from storage.store import Store, T, Tx
 
 TURNS = 5
 BATCHES = 100
@@ -90,7 +90,7 @@ class VolumeFigures:
     beside: int
     """The charges that were taken and settled meanwhile."""
     log_bytes: int
-    """The largest size of SQLite's log: while the proof reads one state, what is written stays in the log."""
+    """The largest size of SQLite's log meanwhile."""
 
 
 class StoreServer:
@@ -158,8 +158,8 @@ class Ground:
 
 
 @dataclass(slots=True)
-class Proof:
-    """The proof of a ledger, in a thread of the store's; changed by `run` alone."""
+class TimedProof:
+    """The proof of a ledger, in threads of the store's; changed by itself alone."""
 
     is_done: bool = False
     took_s: float = 0.0
@@ -170,9 +170,20 @@ class Proof:
         """Prove it."""
         _forget_peak()
         before, began = _peak_bytes(), time.perf_counter()
-        self.cpu_s = await ground.store.read(_verified_s)
+        assert await prove(partial(self._read, ground.store)) == []
         self.took_s, self.grew_bytes = time.perf_counter() - began, _peak_bytes() - before
         self.is_done = True
+
+    async def _read(self, store: Store, fn: Callable[[Tx], T]) -> T:
+        """As the store's; the CPU of the thread, and of the process that serves it, counts."""
+
+        def counted(tx: Tx) -> T:
+            began, serving = time.thread_time(), _serving_s(tx)
+            result = fn(tx)
+            self.cpu_s += time.thread_time() - began + _serving_s(tx) - serving
+            return result
+
+        return await store.read(counted)
 
 
 async def measure(volume: Volume) -> VolumeFigures:
@@ -204,9 +215,9 @@ async def measure(volume: Volume) -> VolumeFigures:
             )
 
 
-async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[Proof, int, int]:
+async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
     """The proof, the charges taken and settled meanwhile, and how large the log became."""
-    proof, beside, log_bytes = Proof(), 0, 0
+    proof, beside, log_bytes = TimedProof(), 0, 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(proof.run, ground)
         while not proof.is_done:
@@ -238,13 +249,6 @@ def _forget_peak() -> None:
 def _peak_bytes() -> int:
     """The most memory that this process has had resident."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _verified_s(tx: Tx) -> float:
-    """Seconds of the CPU of this thread, and of the process that serves it, for the proof."""
-    began, serving = time.thread_time(), _serving_s(tx)
-    assert verify(tx) == []
-    return time.thread_time() - began + _serving_s(tx) - serving
 
 
 def _serving_s(tx: Tx) -> float:

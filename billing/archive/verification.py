@@ -10,7 +10,8 @@ from billing.archive.files import ArchiveBroken, Member, chained, digest_of, mem
 from billing.archive.index import IndexCheck, index_name
 from billing.archive.openings import Opening, openings_of
 from billing.ledger.chain import MODULUS
-from billing.ledger.verification import Violation, unheard
+from billing.ledger.rules import Violation
+from billing.ledger.verification import unheard
 from storage.store import Tx
 
 CHAIN: Final = "each file of the archive is chained to the one before it"

@@ -15,7 +15,8 @@ from billing.archive.archiver import Archived, Archiver, ArchiveTaken
 from billing.archive.export import ExportMoved, export_page
 from billing.archive.files import ArchiveBroken
 from billing.archive.verification import next_day, verify_chain, verify_day
-from billing.ledger.verification import Violation, verify
+from billing.ledger.rules import Violation
+from billing.ledger.verification import prove
 from gateway.admin.operations import Nothing, Operation, OperationId, OperationRefused, Operations
 from storage.store import Store
 
@@ -67,7 +68,7 @@ class LedgerOperations:
     async def _prove(self, args: ProofName) -> dict[str, Any]:
         """Every violation of the ledger, however long that takes; meanwhile `ledger.progress` tells of it."""
         with self._progress_of(args.proof) as progress:
-            found = await self._store.read(partial(verify, progress=progress))
+            found = await prove(self._store.read, progress=progress)
         return {"ok": not found, "violations": [asdict(one) for one in found]}
 
     async def _progress(self, args: ProofName) -> dict[str, int | None]:

@@ -29,7 +29,8 @@ from billing.archive.days import DAY_S
 from billing.archive.files import members_of, read_manifest
 from billing.archive.months import make_months
 from billing.archive.verification import next_day, verify_chain, verify_day
-from billing.ledger.verification import Violation, verify
+from billing.ledger.rules import Violation
+from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
 from storage.opening import open_store
 from storage.postgres.link import open_link

@@ -13,7 +13,7 @@ from billing.archive.archiver import Archiver
 from billing.archive.files import read_manifest
 from billing.archive.index import index_name
 from billing.archive.verification import CHAIN, DIGESTS, INDEXED, SUMS, next_day, verify_chain, verify_day
-from billing.ledger.verification import Violation
+from billing.ledger.rules import Violation
 from billing.migrations import MIGRATIONS
 from storage.store import Tx
 from tests.billing.archive.past import DAY_S, PastDesk, play

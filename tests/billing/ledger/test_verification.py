@@ -8,7 +8,7 @@ import psycopg
 import pytest
 import trio
 
-from billing.ledger.verification import (
+from billing.ledger.rules import (
     CHAINED,
     CLOSED_ONCE,
     COMPLETE,
@@ -18,8 +18,8 @@ from billing.ledger.verification import (
     ROWS_FIT,
     ROWS_OF_ACCOUNTS,
     ROWS_OF_KEYS,
-    verify,
 )
+from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
 from storage.errors import ConstraintViolated
 from storage.postgres.link import open_link
@@ -36,7 +36,8 @@ COLUMNS = "taken, refunded, issued, taken_at, closed_after, balance_after, balan
 STILL_OPEN = """
 INSERT INTO charges (id, kind, account, key, credits, balance_after, place, taken_at, endpoint, node)
 SELECT journal.id, journal.kind, charges.account, charges.key, 0, 0, 90, 0, charges.endpoint, node
-FROM charges, journal WHERE taken = 5 AND refunded = 0 AND journal.issued = 0
+FROM charges, journal
+WHERE taken = 5 AND refunded = 0 AND journal.issued = 0 AND charges.account = 1 AND journal.account = 1
 """
 # Ada: acc_00000001, key_00000002, settled req_00000003, part-refunded req_00000004, open req_00000005.
 # Bob: acc_00000006, who is unlimited and has paid for req_00000007.

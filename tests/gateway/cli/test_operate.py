@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from billing.ledger.verification import CHAINED, CONSERVED
+from billing.ledger.rules import CHAINED, CONSERVED
 from tests.fakes.outsider import open_outsider
 from tests.processes.commands import SLUICE, Commands
 from tests.processes.place import Place
