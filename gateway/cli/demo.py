@@ -14,7 +14,7 @@ import trio
 
 from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_beside
 from gateway.config import load_config
-from gateway.config.settings import Config, with_egress
+from gateway.config.settings import Config
 from gateway.node.serve import Start, open_sandbox, open_served_node
 from gateway.observability.logs import Log, open_log
 from upstreams.sandbox.app import Behaviour
@@ -48,7 +48,7 @@ def demo(port: int | None, drift: bool) -> None:
             # SIGHUP too: a terminal that is closed must not leave the folder behind.
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
                 async with open_sandbox(Behaviour(drifts=drift)) as egress:
-                    start = Start(with_egress(config, egress), lambda: with_egress(config, egress), secrets, {}, log)
+                    start = Start(config, lambda: config, secrets, {}, log).over_sandbox(egress)
                     async with open_served_node(start) as (node, line):
                         operations = node.operations
                         account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})

@@ -26,7 +26,6 @@ from gateway.config import Config, load_config
 from gateway.config.certificate import certificate_doubts
 from gateway.config.doubts import doubts_of
 from gateway.config.secrets import Secrets
-from gateway.config.settings import with_egress
 from gateway.node.serve import Start, announce, open_sandbox
 from gateway.node.serve import serve as serve_node
 from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
@@ -52,21 +51,16 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
         _supervise(config, secrets, doubts)
         return
 
-    def start(egress: str, log: Log) -> Start:
-        def read_again() -> Config:
-            again = load_config(config_path, os.environ, known_platforms(), to_serve=True)
-            return with_egress(again, egress)
-
-        return Start(
-            with_egress(config, egress), read_again, secrets, os.environ, log, worker=worker, new_store=new_store
-        )
+    def read_again() -> Config:
+        return load_config(config_path, os.environ, known_platforms(), to_serve=True)
 
     async def main(log: Log) -> None:
+        start = Start(config, read_again, secrets, os.environ, log, worker=worker, new_store=new_store)
         if not sandbox:
-            await serve_node(start("", log))
+            await serve_node(start)
             return
         async with open_sandbox(Behaviour(drifts=drift)) as url:
-            await serve_node(start(url, log))
+            await serve_node(start.over_sandbox(url))
 
     also = {} if worker is None else {"worker": worker.number}
     with open_log(config.log.level, access=config.log.access, also=also) as log:

@@ -256,7 +256,7 @@ class Config(Struct, frozen=True):
 
 
 def with_egress(config: Config, egress: str) -> Config:
-    """The config with the sandbox for an egress, to which no contact is told; an empty one leaves it as it is."""
+    """The config with the sandbox for an egress, to which no contact is told."""
     upstreams = config.upstreams
     contact = upstreams.operator_contact or "https://example.org"
-    return replace(config, upstreams=replace(upstreams, egress=egress, operator_contact=contact)) if egress else config
+    return replace(config, upstreams=replace(upstreams, egress=egress, operator_contact=contact))

@@ -159,10 +159,10 @@ def content_types(operation: ApiOperation) -> list[str]:
 
 def availability_of(operation: ApiOperation) -> dict[str, Any]:
     """Whether the operation can be called, and else which credentials are missing."""
-    listing = operation.listing
-    if listing is None or listing.available:
+    missing, site = list(operation.lacks), operation.site
+    if not missing or site is None:
         return {"available": True, "missing_credentials": [], "next_step": None}
-    missing, platform = listing.site.lacks(listing.endpoint), listing.site.platform
+    platform = site.platform
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
     how = f"The operator names variables of the environment in [upstreams.{platform.slug}] of config.toml: {keys}."
     if platform.open_web:

@@ -105,8 +105,13 @@ class ApiOperation:
 
     @property
     def available(self) -> bool:
-        """Whether it can be called: an endpoint may lack a credential."""
-        return self.listing is None or self.listing.available
+        """Whether it can be called: it may lack a credential."""
+        return not self.lacks
+
+    @property
+    def lacks(self) -> Sequence[str]:
+        """The credentials that it needs and that are not configured."""
+        return self.route.lacks if self.listing is None else self.listing.site.lacks(self.listing.endpoint)
 
     @property
     def price(self) -> Price:

@@ -76,6 +76,8 @@ class Route:
     takes: str = "application/json"
     """The media type of that body."""
     body_bytes_max: int = BODY_BYTES_MAX
+    lacks: tuple[str, ...] = ()
+    """The credentials that it needs and that are not configured, where `doc` describes it."""
 
 
 class Routes:

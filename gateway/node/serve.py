@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Literal
@@ -20,6 +20,7 @@ from gateway.admin.app import BOUNDS as ADMIN_BOUNDS
 from gateway.config import Config, ConfigError
 from gateway.config.certificate import LiveCertificate
 from gateway.config.secrets import Secrets
+from gateway.config.settings import with_egress
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, share
 from gateway.node.membership import MembershipPace
@@ -67,6 +68,15 @@ class Start:
     """Looks at the disk below the store; None asks the store."""
     new_store: bool = False
     """Whether a store that is gone is made anew."""
+
+    def over_sandbox(self, egress: str) -> Start:
+        """Return the start of the same node over the sandbox at `egress`, where no platform's pace is to be kept."""
+        return replace(
+            self,
+            config=with_egress(self.config, egress),
+            read_config=lambda: with_egress(self.read_config(), egress),
+            platforms=tuple(replace(one, pace=None) for one in self.platforms),
+        )
 
 
 @asynccontextmanager

@@ -142,12 +142,13 @@ async def open_test_node(
     probe_disk: Probe | None = None,
     only: tuple[Platform, ...] = (),
     patience_s: float = PATIENCE_S,
+    sandbox: str = "",
     **tables: Mapping[str, object],
 ) -> AsyncIterator[OpenNode]:
     """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
 
-    Without an `egress` of the test's own its upstream is `OpenNode.upstream`; `platforms` come beside the real ones,
-    `only` in their place. The block ends within `patience_s`.
+    Without an `egress` of the test's own, or a `sandbox` at this address, its upstream is `OpenNode.upstream`;
+    `platforms` come beside the real ones, `only` in their place. The block ends within `patience_s`.
     Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
     What the block raises comes out as it is.
     """
@@ -158,6 +159,7 @@ async def open_test_node(
             every = only or with_composites((*load_platforms(), *platforms))
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
+            start = start.over_sandbox(sandbox) if sandbox else start
             # Loading the authorities that no test needs would take half of the time of opening a node.
             unverified = httpx.AsyncClient(timeout=PATIENCE_S, verify=False)
             async with open_served_node(start) as (node, line), unverified as client:

@@ -7,7 +7,6 @@ import trio
 
 from gateway.cli.run import known_platforms, read_secrets
 from gateway.config import Config, load_config
-from gateway.config.settings import with_egress
 from gateway.node.membership import MembershipPace
 from gateway.node.serve import Start, open_sandbox, serve
 from gateway.observability.logs import Log, open_log
@@ -26,22 +25,13 @@ def main() -> None:
     config = read_config()
     secrets = read_secrets(config)
 
-    def start(egress: str, log: Log) -> Start:
-        return Start(
-            with_egress(config, egress),
-            lambda: with_egress(read_config(), egress),
-            secrets,
-            os.environ,
-            log,
-            pace=MembershipPace(beat_s=BEAT_S),
-        )
-
     async def run(log: Log) -> None:
+        start = Start(config, read_config, secrets, os.environ, log, pace=MembershipPace(beat_s=BEAT_S))
         if "--sandbox" not in sys.argv:
-            await serve(start("", log))
+            await serve(start)
             return
         async with open_sandbox(Behaviour()) as url:
-            await serve(start(url, log))
+            await serve(start.over_sandbox(url))
 
     with open_log(config.log.level, access=config.log.access) as log:
         trio.run(run, log)

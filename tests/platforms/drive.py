@@ -16,10 +16,18 @@ import orjson
 
 from upstreams.fetching.answers import refusal_of
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import UNREADABLE, NotFound, UnexpectedBody, UpstreamError, UpstreamFailed, unreadable
+from upstreams.model.errors import (
+    UNREADABLE,
+    NotFound,
+    PartUnavailable,
+    UnexpectedBody,
+    UpstreamError,
+    UpstreamFailed,
+    unreadable,
+)
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Session, Single
-from upstreams.platforms import load_platform
+from upstreams.platforms import load_platform, platform_slugs
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import Routes, SandboxRequest, query_of
 from upstreams.sandbox.site import answer as answered
@@ -69,13 +77,13 @@ def drive(
     def _part(part: Part) -> Fetched | Missing:
         try:
             if part.platform:
-                return Fetched(drive(load_platform(part.platform), part.resource, part.values, answer, now_at=now_at))
+                return Fetched(drive(_served(part.platform), part.resource, part.values, answer, now_at=now_at))
             other = endpoint(platform, part.resource)
             return Fetched(read(other, Args(other.canonical(part.values), None, known, now_at)))
         except UpstreamError as refusal:
             if not part.optional:
                 raise
-            return Missing(str(refusal))
+            return Missing(str(refusal), failure=refusal)
 
     def read(one: Endpoint, args: Args) -> Page | Single:
         own, args = one.fallbacks[rung_index - 1].read if rung_index else one.read, one.placed(args)
@@ -127,6 +135,12 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | 
             return done.value
         except _UNREADABLE as exc:
             raise UpstreamFailed("the platform", f"another shape than documented: {exc!r}") from exc
+
+
+def _served(slug: str) -> Platform:
+    if slug not in platform_slugs():
+        raise PartUnavailable(slug, "the platform is not served by this node")
+    return load_platform(slug)
 
 
 def _asked(platform: Platform, call: Call, values: Mapping[str, Value], answer: Upstream) -> Answer | Missing:

@@ -23,7 +23,7 @@ from upstreams.model.endpoint import Platform
 from upstreams.sandbox.site import expression
 
 FOLDER = Path(__file__).resolve().parents[2] / "upstreams" / "sandbox" / "made"
-_KEPT = ("when", "of", "each", "headers", "missing", "throttled", "broken")
+_KEPT = ("when", "of", "each", "parts", "headers", "missing", "throttled", "broken")
 Json = dict[str, Any]
 
 

@@ -28,7 +28,7 @@ from upstreams.model.errors import (
     most_useful,
 )
 from upstreams.model.params import State, Value
-from upstreams.model.roles import Role
+from upstreams.model.roles import CONTRACTS, Role
 from upstreams.model.steps import Fetched, Leg, Missing, Page, Part, Single
 
 LEG_S: Final = 10.0
@@ -45,6 +45,11 @@ class Settled(NamedTuple):
     def platform(self) -> str:
         """The slug of its platform."""
         return self.part.platform
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the platform says that there is no such thing."""
+        return isinstance(self.answer, Missing) and self.answer.absent
 
     @property
     def record(self) -> Record | None:
@@ -72,6 +77,13 @@ def playing(platforms: Iterable[Platform], *roles: Role) -> tuple[Platform, ...]
     return tuple(one for one in platforms if all(one.playing(role) for role in roles))
 
 
+def foreseen(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
+    """These platforms, and an empty one for each of these slugs that is not there: its legs say `unsupported`."""
+    known = tuple(platforms)
+    absent = [slug for slug in slugs if slug not in {one.slug for one in known}]
+    return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=(), docs_url="") for slug in absent))
+
+
 def part_of(
     platform: Platform,
     role: Role,
@@ -83,9 +95,9 @@ def part_of(
 ) -> Part:
     """The endpoint in a role as a part that may fail, with as many `rows` as it gives at once where it is a list."""
     endpoint = platform.playing(role)
-    assert endpoint is not None, "a part is of a platform that plays its role"
-    sized = {**values, **_sized(endpoint, rows)} if rows else values
-    return Part(endpoint.resource, sized, True, platform.slug, cursor, within_s)  # noqa: FBT003 - it is optional
+    resource = CONTRACTS[role].resource if endpoint is None else endpoint.resource
+    sized = {**values, **_sized(endpoint, rows)} if rows and endpoint is not None else values
+    return Part(resource, sized, True, platform.slug, cursor, within_s)  # noqa: FBT003 - it is optional
 
 
 def _sized(endpoint: Endpoint, rows: int) -> dict[str, Value]:
@@ -96,8 +108,7 @@ def _sized(endpoint: Endpoint, rows: int) -> dict[str, Value]:
 def named(platform: Platform, role: Role, name: str) -> dict[str, Value]:
     """The value by which an endpoint's account or thing is named: a handle where it takes one."""
     endpoint = platform.playing(role)
-    assert endpoint is not None, "a part is of a platform that plays its role"
-    return {"handle" if "handle" in endpoint.named_by else endpoint.named_by[0]: name}
+    return {"handle" if endpoint is None or "handle" in endpoint.named_by else endpoint.named_by[0]: name}
 
 
 def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:

@@ -7,7 +7,9 @@ host, `{name*}` the rest of a path), and `body`, a template (see `filling`). The
 - `rows`: the path of the list in the body that is paged, "" where the body is that list; of several lists that are
   paged together the paths, with commas between. `of`, how many there are in all; and `paging`, the endpoint's own
   paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
-- `each`: a value of the request that holds several ids; the list has one row for each, which is `${each}` in it.
+- `each`: a value of the request that holds several ids; the list has one row for each, which is `${each}` in it. Those
+  with `missing` or that are 404 are left out. `parts` is a pattern of such an id, whose groups are values too:
+  `at://{did}/{kind}/{key}`.
 - `text`: the lines of a body that is no JSON, `$rows` among them in the place of the rows, each of the lines `row`, and
   what the paging object tells by the name of its member, `$next` of `ByToken("before", "next")`; its content type is
   `type`.
@@ -37,7 +39,7 @@ from upstreams.model import paging
 from upstreams.model.paging import ByTime, Once, Paging, StandInPage
 from upstreams.model.values import instant
 from upstreams.sandbox.filling import Filling, number_of, place_of_tick
-from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
+from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, expression, route
 
 _ROWS = 45
 """Rows of every list: three pages of the default size."""
@@ -127,7 +129,7 @@ class _Call:
         paged = {getattr(self.pages, name, "") for name in ("name", "other", "size")}
         subject = {name: values[name] for name in sorted(values.keys() - paged - (_NO_SUBJECT - request.found.keys()))}
         filling = Filling(values, f"{self.seed}/{'/'.join(subject.values())}", request.steps)
-        failure = self._failure(subject[name] for name in subject if name not in self.template.get("when", {}))
+        failure = self._failure(self._deciding(name, subject[name]) for name in subject if name not in self._fixed)
         if failure is not None and failure != _EMPTY:
             return _reply(failure, filling)
         served = self.pages.serve(self._requested(values), 0 if failure else self.template.get("of", _ROWS))
@@ -136,6 +138,17 @@ class _Call:
             return replace(reply, headers={**reply.headers, **served.headers})
         query = urlencode({**request.query, **served.link})
         return replace(reply, headers={"link": f'<https://{request.host}{request.path}?{query}>; rel="next"'})
+
+    @property
+    def _fixed(self) -> Mapping[str, Any]:
+        """The values that only say which call it is."""
+        found: Mapping[str, Any] = self.template.get("when", {})
+        return found
+
+    def _deciding(self, name: str, value: str) -> str:
+        """The part of a value that may ask for a failure of the whole call: of several ids those that are there."""
+        ids = _ids_in(value) if name == self.template.get("each") else []
+        return ",".join(_there(ids)) or value
 
     def _failure(self, subject: Iterable[str]) -> Any:
         """The answer that a word of the request asks for."""
@@ -174,9 +187,23 @@ class _Call:
         if several is None:
             rows = filling.rows(templates, range(served.start, served.stop))
             return rows[::-1] if getattr(self.pages, "newest_last", False) else rows
-        ids = [one for one in filling.values.get(several, "").replace(";", ",").split(",") if one]
-        told = [replace(filling, values={**filling.values, "each": one}, seed=f"{self.seed}/{one}") for one in ids]
-        return [one.rows(templates, range(1))[0] for one in told[: served.stop]]
+        ids = _there(_ids_in(filling.values.get(several, "")))[: served.stop]
+        return [self._of_id(filling, one).rows(templates, range(1))[0] for one in ids]
+
+    def _of_id(self, filling: Filling, one: str) -> Filling:
+        found = expression(self.template.get("parts", "")).fullmatch(one)
+        values = {**filling.values, "each": one, **(found.groupdict() if found else {})}
+        return replace(filling, values=values, seed=f"{self.seed}/{one}")
+
+
+def _ids_in(value: str) -> list[str]:
+    return [one for one in value.replace(";", ",").split(",") if one]
+
+
+def _there(ids: Iterable[str]) -> list[str]:
+    """The ids that are not asked for as missing."""
+    number = _FAILURES["missing"][0]
+    return [one for one in ids if "missing" not in one and one != number]
 
 
 _NO_SUBJECT = frozenset(("host", "path"))

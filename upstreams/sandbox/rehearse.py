@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import NotFound, UpstreamError
+from upstreams.model.errors import NotFound, PartUnavailable, UpstreamError
 from upstreams.model.params import Args, Credentials, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Single, Task, pairs_of
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
@@ -102,13 +102,20 @@ class _Rehearsal:
             return Answer(200, {}, wanted.sample)
         if not isinstance(wanted, Part):
             return self._answer(values, wanted)
-        platform = self._others[wanted.platform] if wanted.platform else self._platform
+        platform = self._others.get(wanted.platform) if wanted.platform else self._platform
         try:
+            if platform is None:
+                raise PartUnavailable(wanted.platform, "the platform is not served by this node")
             return Fetched(self._part(platform, wanted), source=next(iter(platform.sources), platform.slug))
         except UpstreamError as refusal:
             if not wanted.optional:
                 raise
-            return Missing(str(refusal), platform.slug, absent=isinstance(refusal, NotFound), failure=refusal)
+            return Missing(
+                str(refusal),
+                wanted.platform or self._platform.slug,
+                absent=isinstance(refusal, NotFound),
+                failure=refusal,
+            )
 
     def _part(self, platform: Platform, part: Part) -> Page | Single:
         endpoint = next(one for one in platform.endpoints if one.resource == part.resource)

@@ -24,7 +24,7 @@ from gateway.api.batch_inputs import (
 )
 from gateway.api.changes import claim_of_change
 from gateway.api.responses import Replies
-from gateway.api.routes.data import refuse_stream
+from gateway.api.routes.data import refuse_stream, unavailable
 from gateway.calls.batches import Batches, BatchRequest
 from gateway.calls.execute import BilledCalls
 from gateway.calls.planning import above_max_credits
@@ -74,30 +74,37 @@ class BatchRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the table: of the platforms that are served and have what it takes."""
-        return tuple(
-            Route(
-                kind.batch.path,
-                partial(self.answer, kind),
-                ("POST",),
-                doc=kind.doc,
-                params=_PARAMS,
-                body=kind.body,
-            )
-            for kind in _KINDS
-            if self._serves(kind.batch)
+        """Their places in the table: of the platforms that are served."""
+        return tuple(self._route(kind) for kind in _KINDS if kind.batch.platform in self._sites)
+
+    def _route(self, kind: _Kind) -> Route:
+        lacks = self._lacks(kind.batch)
+        handle = partial(self.answer, kind)
+        return Route(
+            kind.batch.path,
+            handle,
+            ("POST",),
+            is_listed=not lacks,
+            doc=kind.doc,
+            params=_PARAMS,
+            body=kind.body,
+            lacks=lacks,
         )
 
-    def _serves(self, batch: Batch) -> bool:
-        site = self._sites.get(batch.platform)
-        if site is None or batch.rows_a_cost == 1:
-            return site is not None
+    def _lacks(self, batch: Batch) -> tuple[str, ...]:
+        """The missing credentials of one that is billed by the upstream's own calls: they alone make it."""
+        if batch.rows_a_cost == 1:
+            return ()
+        site = self._sites[batch.platform]
         endpoint = site.platform.playing(batch.role)
-        many = None if endpoint is None else endpoint.many
-        return many is not None and all(map(site.credentials.__contains__, many.needs))
+        assert endpoint is not None, "a batch that is billed by calls is declared over an endpoint that has them"
+        assert endpoint.many is not None, "as above"
+        return tuple(name for name in endpoint.many.needs if name not in site.credentials)
 
     async def answer(self, kind: _Kind, request: Request, caller: Caller) -> Reply:
         """Check the inputs, then read them all."""
+        if self._lacks(kind.batch):
+            raise unavailable()
         values = read_free(request.query, _PARAMS)
         sent = await read_json(request, kind.body)
         batch = kind.batch

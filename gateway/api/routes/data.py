@@ -60,9 +60,7 @@ class DataEndpoint:
     async def answer(self, request: Request, caller: Caller) -> Reply:
         """Check the parameters, then make the billed call."""
         if not self._listing.available:
-            raise Refused(
-                "SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured."
-            )
+            raise unavailable()
         values, key, part, is_plain = self._readings.get(request.query_string) or self._read(request.query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
@@ -135,6 +133,11 @@ class DataEndpoint:
             data["limit"] = int(call.values["limit"])
         stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)
         return await self._replies.free(request, caller, stored)
+
+
+def unavailable() -> Refused:
+    """503 without Retry-After: waiting does not bring the credential that is missing."""
+    return Refused("SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured.")
 
 
 def refuse_stream(request: Request) -> None:

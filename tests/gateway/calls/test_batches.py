@@ -191,8 +191,24 @@ async def test_videos_cost_five_for_each_fifty_of_which_one_is_there(tmp_path: P
         assert data["summary"]["credits_refunded"] == 5
         listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
         assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels", "youtube/transcripts"}
-    async with open_test_node(tmp_path / "without") as node:
-        assert (await post(node, VIDEOS, {"ids": ["here0001"]})).status == 405
+
+
+async def test_a_batch_without_its_credential_answers_as_an_endpoint_without_one(tmp_path: Path) -> None:
+    """Goal: POST and GET of what a node cannot call say the same, and guide and document know."""
+    async with open_test_node(tmp_path) as node:
+        refused = await post(node, VIDEOS, {"ids": ["here0001"]})
+        endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
+        assert refused.status == endpoint.status == 503
+        assert refused.json["error"] == endpoint.json["error"]
+        assert "retry-after" not in refused.headers
+        assert refused.json["credits_used"] == 0
+        guide = (await node.get("/v1/utility/endpoint?id=youtube/videos&method=POST")).json["data"]
+        assert guide["availability"]["missing_credentials"] == ["key"]
+        assert "key_env" in guide["availability"]["next_step"]
+        listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
+        assert {one["id"] for one in listed} == {"youtube/transcripts"}
+        paths = (await node.get("/v1/openapi.json?platform=youtube")).json["paths"]
+        assert "/v1/youtube/videos" not in paths
 
 
 async def test_a_dry_run_prices_the_ceiling_and_max_credits_holds_it(tmp_path: Path) -> None:

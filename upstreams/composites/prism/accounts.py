@@ -24,7 +24,7 @@ from upstreams.model.archetypes import POST_LIST, Record
 from upstreams.model.archetypes.accounts import card_totals, creator_card, voice, voice_numbers, voiced
 from upstreams.model.endpoint import Platform
 from upstreams.model.params import Args, Value
-from upstreams.model.steps import Missing, Part, Single, Steps
+from upstreams.model.steps import Part, Single, Steps
 
 FREE_PLATFORMS: Final = 4
 """Platforms that the price of five credits is for."""
@@ -37,9 +37,10 @@ _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _NO_LETTER: Final = re.compile(r"\W+")
 
 
-def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """Five credits, and one for each platform above four."""
-    credits_ = 5 + max(0, len(str(values["platforms"]).split(",")) - FREE_PLATFORMS)
+def price_span(served: Sequence[Platform], values: Mapping[str, Value]) -> tuple[int, int]:
+    """Five credits, and one for each platform above four of those that are served."""
+    named_here = {one.slug for one in served}.intersection(str(values["platforms"]).split(","))
+    credits_ = 5 + max(0, len(named_here) - FREE_PLATFORMS)
     return credits_, credits_
 
 
@@ -128,7 +129,7 @@ def _newest_first(posts: list[Record]) -> list[Record]:
 def _has(leg: Settled) -> bool | None:
     if leg.answer:
         return True
-    return False if isinstance(leg.answer, Missing) and leg.answer.absent else None
+    return False if leg.is_absent else None
 
 
 def _numbers(timeline: Sequence[Record]) -> Record:

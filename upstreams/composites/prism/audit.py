@@ -77,11 +77,11 @@ class _Block:
     @property
     def is_skipped(self) -> bool:
         """Whether nothing is known of it: it could not be read."""
-        return self.author is None and not _is_absent(self.profile)
+        return self.author is None and not self.profile.is_absent
 
     def evidence(self) -> Record:
         """The state of its profile and of its posts."""
-        profile = "live" if self.author is not None else "not_found" if _is_absent(self.profile) else "unavailable"
+        profile = "live" if self.author is not None else "not_found" if self.profile.is_absent else "unavailable"
         return {
             "profile": self._evidence(profile, self.profile),
             "posts": self._evidence(self._posts_state(), self._posts),
@@ -91,7 +91,7 @@ class _Block:
         if self._posts is None:
             return "not_supported"
         if not self._posts.answer:
-            return "not_found" if _is_absent(self._posts) else "unavailable"
+            return "not_found" if self._posts.is_absent else "unavailable"
         return "sampled" if self._posts.records else "observed_empty"
 
     def _evidence(self, state: str, leg: Settled | None) -> Record:
@@ -106,7 +106,7 @@ class _Block:
     def record(self) -> Record:
         """The block as the audit tells it."""
         scored, author = self.scored, self.author
-        verdict = "not_found" if _is_absent(self.profile) else scoring.verdict_of(scored and scored.score)
+        verdict = "not_found" if self.profile.is_absent else scoring.verdict_of(scored and scored.score)
         told = scored or scoring.NOTHING
         return {
             "found": author is not None,
@@ -150,10 +150,6 @@ class _Block:
         pages = -(-posts // size)
         has_comments = comments and self.platform.playing("comments") is not None
         return pages + (_COMMENTS_LEAST * posts if has_comments else 0)
-
-
-def _is_absent(leg: Settled) -> bool:
-    return isinstance(leg.answer, Missing) and leg.answer.absent
 
 
 def _failure_reason(leg: Settled) -> str | None:

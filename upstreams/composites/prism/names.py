@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from upstreams.composites.legs import playing
+from upstreams.composites.legs import foreseen, playing
 from upstreams.composites.params import Several, several
 from upstreams.composites.prism.accounts import make_card, price_span, read_voice
 from upstreams.composites.prism.audit import MEMBERS, audit
@@ -32,13 +32,17 @@ _SAMPLE: Final = Param(
 )
 _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
 """The platforms that a card is of when none are named."""
+_VOCAL: Final = ("threads", "truthsocial", "twitter")
+_FORESEEN: Final = ("instagram", "tiktok", *_VOCAL)
+"""Platforms that callers name and that may not be here: their legs say so, and cost nothing."""
 _EXTRA: Final = "5, and 1 for each platform above 4."
 
 
 def of_names(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """The endpoints over these platforms."""
-    known = [one for one in playing(platforms, "profile") if _takes_names(one, "profile")]
-    vocal = [one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts")]
+    known = foreseen((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _FORESEEN)
+    able = (one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts"))
+    vocal = foreseen(able, _VOCAL)
     return _creator_card(known), _handle_audit(known), _voice(vocal)
 
 
@@ -55,7 +59,8 @@ def _platforms(known: Sequence[Platform], said: str = "Slugs") -> Several:
 
 
 def _creator_card(known: Sequence[Platform]) -> Endpoint:
-    most = 5 + max(0, len(known) - 4)
+    served = playing(known, "profile")
+    most = 5 + max(0, len(served) - 4)
     include = several("include", "What is wanted; both when absent.", ("cards", "totals"))
     return Endpoint(
         "creator-card",
@@ -63,7 +68,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
         CREATOR_CARD,
         partial(make_card, known),
         (HANDLE, _platforms(known), include),
-        price=PriceRange(5, most, _EXTRA, price_span),
+        price=PriceRange(5, most, _EXTRA, partial(price_span, served)),
         cache_ttl_s=900,
     )
 
@@ -75,7 +80,7 @@ def _handle_audit(known: Sequence[Platform]) -> Endpoint:
         HANDLE_AUDIT,
         partial(audit, known),
         (HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),
-        price=PriceRange(5, 5 + MEMBERS - 4, _EXTRA, price_span),
+        price=PriceRange(5, 5 + MEMBERS - 4, _EXTRA, partial(price_span, playing(known, "profile"))),
         cache_ttl_s=1_800,
     )
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
-from upstreams.composites.legs import playing
+from upstreams.composites.legs import foreseen, playing
 from upstreams.composites.params import number, several
-from upstreams.composites.prism.insight import campaign, crisis, devtools, leads, mentions, org, questions, stores
+from upstreams.composites.prism.apps import stores
+from upstreams.composites.prism.insight import (
+    campaign,
+    crisis,
+    devtools,
+    launch,
+    leads,
+    mentions,
+    org,
+    questions,
+)
 from upstreams.composites.prism.insight.days import GROUPS, day_param
+from upstreams.model.archetypes.insight import crisis as radar
 from upstreams.model.archetypes.insight import threads, words
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange, fixed
 from upstreams.model.params import Param, limit
@@ -20,12 +31,16 @@ BRAND = Param("brand", "The brand's name, as it stands in posts.", "Acme", requi
 SENSITIVITY = Param(
     "sensitivity", "Standard deviations from which on it is a breach, 0.5 to 6.", "2.5", default="2.0", length_max=10
 )
+_PULSE_PARTS = (
+    "The parts, commas between: hn and reddit, the threads of these two; threads, of all others; blogs, the sites that "
+    "they link to; dossier. All when absent."
+)
 _FROM, _TO = day_param("date_from", "The first day"), day_param("date_to", "The last day; today when absent")
 
 
 def endpoints(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """All of them, over these platforms."""
-    searched = playing(platforms, "search")
+    searched = foreseen(playing(platforms, "search"), ("reddit",))
     on = several(
         "platforms",
         "Slugs of the platforms to search, with commas between; all when absent.",
@@ -37,7 +52,7 @@ def endpoints(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
         *_of_code(platforms, searched),
         _of_organizations(playing(platforms, "repositories")),
         *_of_audiences(searched, on),
-        *stores.of_stores(playing(platforms, "app", "app_reviews", "app_search")),
+        *stores.of_stores(foreseen(playing(platforms, "app", "app_reviews", "app_search"), ("google_play",))),
     )
 
 
@@ -75,16 +90,23 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
         Endpoint(
             "crisis-radar",
             "Whether a brand is spoken of more, or worse, than on the days before.",
-            words.CRISIS_RADAR,
+            radar.CRISIS_RADAR,
             partial(crisis.crisis_radar, searched),
             (
                 BRAND,
                 SENSITIVITY,
+                Param(
+                    "confirm",
+                    "Whether a breach is looked at again: over all searches, and the comments on the day's mentions.",
+                    "true",
+                    "boolean",
+                    default=False,
+                ),
                 number("baseline_days", "The days before that are the usual", 7, least=3, most=30),
                 day_param("date_to", "The day that is judged; today when absent"),
                 on,
             ),
-            price=fixed(15),
+            price=PriceRange(15, 45, "15, and 30 with confirm=true where there is a breach.", crisis.price_span),
             kind="analytics",
         ),
         Endpoint(
@@ -99,6 +121,7 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
                 day_param("window_end", "Its last day; today when absent"),
                 number("pre_days", "Days before it to compare with", 14, least=1, most=90),
                 number("post_days", "Days after it", 14, least=0, most=90),
+                several("include", "amplifier_dates: the days on which each amplifier spoke.", ("amplifier_dates",)),
                 on,
             ),
             one_of=(("phrase", "hashtag"),),
@@ -122,7 +145,8 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
             (
                 Param("query", "The tool's name, as it stands in threads.", "trio", required=True),
                 repo,
-                several("include", "The parts, with commas between; all when absent.", devtools.PULSE_PARTS),
+                Param("subreddit", "The one community of Reddit that is searched.", "python", fold=True),
+                several("include", _PULSE_PARTS, devtools.PULSE_PARTS),
                 _FROM,
                 _TO,
             ),
@@ -133,12 +157,12 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
             "launch-echo",
             "What readers said of a launch: the threads with the most points, and their comments.",
             threads.LAUNCH_ECHO,
-            partial(devtools.launch_echo, dossiers, threaded),
+            partial(launch.launch_echo, dossiers, threaded, tuple(host for one in platforms for host in one.hosts)),
             (
                 Param("query", "The name of what was launched, as it stands in threads.", "trio", required=True),
                 Param("repo", "Its repository's address, or owner/name.", "python-trio/trio"),
                 number("threads", "Threads whose comments are read", 3, least=1, most=10),
-                several("include", "The parts, with commas between; all when absent.", devtools.ECHO_PARTS),
+                several("include", "The parts, with commas between; all when absent.", launch.ECHO_PARTS),
                 _FROM,
                 _TO,
             ),
@@ -155,10 +179,17 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
         threads.ORG_RADAR,
         partial(org.org_radar, listed),
         (
-            Param("org", "The organization's login.", "python-trio", required=True, length_max=255, strip="@"),
+            Param(
+                "org",
+                "The organization's login, or its address.",
+                "python-trio",
+                required=True,
+                length_max=255,
+                strip="@",
+            ),
             Param(
                 "platform",
-                "The slug of its platform.",
+                "The slug of its platform, where org is no address.",
                 "gitlab",
                 default="github",
                 choices=tuple(one.slug for one in listed),
@@ -185,6 +216,7 @@ def _of_audiences(threaded: tuple[Platform, ...], on: Param) -> tuple[Endpoint, 
                 number("max_questions", "Questions of the answer", 20, least=1, most=100),
                 number("threads_per_source", "Threads of each platform whose comments are read", 3, least=1, most=10),
                 Param("timeframe", "How old threads may be.", "month", default="all", choices=questions.TIMEFRAMES),
+                several("include", "web: pages of the web too, where the operator has a search engine.", ("web",)),
             ),
             price=fixed(30),
             kind="analytics",
@@ -199,6 +231,7 @@ def _of_audiences(threaded: tuple[Platform, ...], on: Param) -> tuple[Endpoint, 
                 Param("product_category", "Its kind, whose words give points.", "task manager"),
                 Param("freshness", "How old posts may be: 30d, 4w, 2m, or a day.", "4w", default="30d", length_max=40),
                 limit(100, 50),
+                several("include", "comments: comments on the posts too.", ("comments",)),
                 on,
             ),
             price=fixed(50),

@@ -52,7 +52,7 @@ def campaign(platforms: Sequence[Platform], args: Args) -> Steps:
         sustained_floor=float(median(counted((one.day for one in listed), after).values())) if after else None,
         peak_date=_peak(listed, whole),
         daily_series=series(listed, whole, "day"),
-        amplifiers=amplifiers(during),
+        amplifiers=amplifiers(during, with_dates="include" in args.values),
         sentiment=summed(one.tone for one in during),
         sources=[one.record() for one in found],
         method=f"{sweep.METHOD} {METHOD}",
@@ -84,7 +84,7 @@ def _peak(listed: Sequence[Mention], window: DaySpan) -> str | None:
     return max(counts, key=lambda day: counts[day]).isoformat() if listed else None
 
 
-def amplifiers(listed: Sequence[Mention]) -> list[Record]:
+def amplifiers(listed: Sequence[Mention], *, with_dates: bool) -> list[Record]:
     """The accounts of these mentions, those with the most engagement ahead."""
     found: dict[tuple[str, str], list[Mention]] = {}
     for one in listed:
@@ -92,14 +92,14 @@ def amplifiers(listed: Sequence[Mention]) -> list[Record]:
         name = author.get("username") or author.get("id")
         if name is not None:
             found.setdefault((one.platform, str(name)), []).append(one)
-    records = [_amplifier(platform, of_account) for (platform, _), of_account in found.items()]
+    records = [_amplifier(platform, of_account, with_dates) for (platform, _), of_account in found.items()]
     ranked = sorted(
         records, key=lambda one: (-one["engagement"], -one["mentions"], one["platform"], str(one["username"]))
     )
     return ranked[:_AMPLIFIERS]
 
 
-def _amplifier(platform: str, listed: Sequence[Mention]) -> Record:
+def _amplifier(platform: str, listed: Sequence[Mention], with_dates: bool) -> Record:  # noqa: FBT001 - as above
     author = listed[0].row["post"]["author"]
     numbers = [one.row["post"]["engagement"][name] for one in listed for name in ("likes", "comments", "shares")]
     return words.amplifier(
@@ -109,4 +109,5 @@ def _amplifier(platform: str, listed: Sequence[Mention]) -> Record:
         mentions=len(listed),
         engagement=sum(number for number in numbers if number is not None),
         first_seen_at=min(one.row["post"]["published_at"] for one in listed),
+        dates=sorted({one.day.isoformat() for one in listed}) if with_dates else None,
     )

@@ -10,24 +10,25 @@ score. Only complete sources are counted, since days that were not read would ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from statistics import fmean, stdev
 from typing import Final
 
 from upstreams.composites.legs import legs_of
-from upstreams.composites.prism.insight import days, sweep
+from upstreams.composites.prism.insight import days, severity, sweep
 from upstreams.composites.prism.insight.days import DaySpan
 from upstreams.composites.prism.insight.sweep import Mention, legs_in, named_in, phrase_of
 from upstreams.composites.prism.insight.tone import share_of_negative
 from upstreams.model.archetypes import Record
-from upstreams.model.archetypes.insight import words
+from upstreams.model.archetypes.insight import crisis as records
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Args
+from upstreams.model.params import Args, Value
 from upstreams.model.steps import Single, Steps
 
 ROUNDS: Final = 4
+WATCH_CREDITS, CONFIRM_CREDITS = 15, 30
 VOLUME_FLOOR, SHARE_FLOOR = 1.0, 0.05
 _SHARES_MIN: Final = 3
 METHOD: Final = (
@@ -37,8 +38,13 @@ METHOD: Final = (
 )
 
 
+def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
+    """The least and the most: the second look is paid for where there is one."""
+    return WATCH_CREDITS, WATCH_CREDITS + (CONFIRM_CREDITS if values.get("confirm") else 0)
+
+
 def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The deviation of a day from the days before it."""
+    """The deviation of a day from the days before it, and with `confirm` a second look at a breach."""
     sensitivity, judged = _sensitivity(args), days.day_of(args, "date_to") or days.today(args)
     if judged > days.today(args):
         raise InvalidArgument("date_to", "must not lie ahead")
@@ -46,19 +52,31 @@ def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
     phrase = phrase_of(args.text("brand"))
     found = yield from sweep.sweep(named_in(platforms, args), phrase, window, rounds=ROUNDS)
     counted = [one for one in found if one.is_complete and any(leg.answer for leg in one.legs)]
-    record = judge([mention for one in counted for mention in one.mentions], window, sensitivity)
+    listed = [mention for one in counted for mention in one.mentions]
+    record = judge(listed, window, sensitivity)
     if not counted:
         record |= {"alert_level": None, "breached": None, "z_volume": None, "z_negative_share": None}
         record |= {"baseline_window": None, "daily_series": []}
-    told = words.crisis_radar(
+    legs, confirmed = legs_in(found), None
+    if args.values.get("confirm") and record["breached"]:
+        of_day = [one for one in listed if one.day == judged]
+        z_scores = (record["z_volume"], record["z_negative_share"])
+        second, confirmed = yield from severity.confirm(
+            named_in(platforms, args), phrase, of_day, z_scores, sensitivity, searched=len(counted)
+        )
+        legs = [*legs, *second]
+    told = records.crisis_radar(
         brand=phrase,
         **record,
         sensitivity=sensitivity,
         is_partial_day=judged == days.today(args),
+        severity=None if confirmed is None else confirmed["severity"],
+        confirmation=confirmed,
         sources=[one.record() for one in found],
-        method=METHOD,
+        method=METHOD if confirmed is None else f"{METHOD} {severity.METHOD}",
     )
-    return Single(told, legs=legs_of(legs_in(found)))
+    used = WATCH_CREDITS + (CONFIRM_CREDITS if confirmed is not None else 0)
+    return Single(told, legs=legs_of(legs), credits_used=used)
 
 
 def _sensitivity(args: Args) -> float:
@@ -87,9 +105,9 @@ def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> R
         "breached": max(z_volume, z_volume if z_share is None else z_share) >= sensitivity,
         "z_volume": z_volume,
         "z_negative_share": z_share,
-        "baseline_window": words.baseline(
-            date_from=window.first.isoformat(),
-            date_to=(window.last - timedelta(days=1)).isoformat(),
+        "baseline_window": records.baseline(
+            first=window.first.isoformat(),
+            last=(window.last - timedelta(days=1)).isoformat(),
             days=window.days - 1,
             rolling_mean_volume=round(fmean(volumes[:-1]), 4),
             rolling_std_volume=round(stdev(volumes[:-1]), 4),
@@ -99,7 +117,7 @@ def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> R
             today_negative_share=_rounded(shares[-1]),
         ),
         "daily_series": [
-            words.volume(date=day.isoformat(), volume=count, negative_share=_rounded(share))
+            records.volume(date=day.isoformat(), volume=count, negative_share=_rounded(share))
             for day, count, share in zip(by_day, volumes, shares, strict=True)
         ],
     }

@@ -1,4 +1,4 @@
-"""The pulse of a tool for developers, and the echo of a launch (decisions 18)."""
+"""The pulse of a tool for developers (decisions 18)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from datetime import timedelta
 from statistics import fmean
 from typing import Any, Final
 
-from upstreams.composites.legs import Settled, attempt, failure_of, legs_of, part_of, playing
+from upstreams.composites.legs import Settled, attempt, failure_of, legs_of, part_of
 from upstreams.composites.params import chosen
 from upstreams.composites.prism.insight import days, sweep
 from upstreams.composites.prism.insight.days import DaySpan
 from upstreams.composites.prism.insight.mentions import series, shares, site_of
 from upstreams.composites.prism.insight.sweep import Mention, SearchSweep, legs_in, mentions_of, phrase_of
-from upstreams.composites.prism.insight.tone import summed, tone_of
+from upstreams.composites.prism.insight.talk import read_comments, tones_of, weightiest
+from upstreams.composites.prism.insight.tone import summed
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import threads
-from upstreams.model.computed import post_computed
 from upstreams.model.endpoint import Platform
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
-PULSE_PARTS: Final = ("dossier", "threads")
-ECHO_PARTS: Final = ("comments", "dossier")
+_OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
+"""The platforms whose threads are a part of their own; those of all others are `threads`."""
+PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
+_OPENED: Final = 3
+"""Threads whose comments are read."""
 PULSE_METHOD: Final = (
     "Four parts of 0 to 100 each, and their mean where known: release_recency = 100 x (1 - days / 365), issue_load = "
     "100 x (1 - open issues for each 1,000 stars / 50), attention = 20 x mentions a day, momentum = 50 x mentions of "
     "the second half / of the first. strong from 70, steady from 45, cooling from 20, else quiet."
-)
-ECHO_METHOD: Final = (
-    "The threads with the most points and comments together; comments as each platform gives them first."
 )
 _README: Final = 2_000
 _TOP: Final = 10
@@ -41,22 +41,27 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
     """How alive a tool for developers is."""
     included = chosen(args, "include", PULSE_PARTS)
     window, phrase = days.span(args, "date_from", "date_to", back_days=29), phrase_of(args.text("query"))
-    legs: list[Settled] = []
-    found = (yield from sweep.sweep(threaded, phrase, window, rounds=3)) if "threads" in included else []
-    legs += legs_in(found) if found else []
-    dossier = (yield from _dossier(platforms, args, legs)) if "dossier" in included else None
+    legs, found = list[Settled](), list[SearchSweep]()
+    if searched := _searched(threaded, included):
+        narrowed = {name: args.values[name] for name in ("subreddit",) if name in args.values}
+        found = yield from sweep.sweep(searched, phrase, window, rounds=3, narrowed=narrowed)
+        legs += legs_in(found)
+    listed = mentions_of(found)
+    comments = [leg for leg in (yield from read_comments(threaded, weightiest(listed)[:_OPENED])) if leg is not None]
+    legs += comments
+    dossier = (yield from read_dossier(platforms, args, legs)) if "dossier" in included else None
     if not any(leg.answer for leg in legs):
         raise failure_of(legs)
-    listed = mentions_of(found)
     released = _days_since_release(dossier, args)
     load = _load(dossier)
     change = _halves(listed, window)
     parts = threads.scores(
         release_recency=None if released is None else _part(1 - released / 365),
         issue_load=None if load is None else _part(1 - load / 50),
-        attention=_part(len(listed) / window.days / 5),
+        attention=_part(len(listed) / window.days / 5) if searched else None,
         momentum=None if change is None else _part((1 + change / 100) / 2),
     )
+    said = [tone for leg in comments for tone in tones_of(leg.records)]
     known = [value for value in parts.values() if value is not None]
     score = round(fmean(known)) if known else None
     record = threads.devtool_pulse(
@@ -67,12 +72,18 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
         days_since_release=released,
         open_issues_per_1000_stars=load,
         dossier=None if dossier is None else _project(dossier),
-        attention=_attention(listed, found, window, change),
-        tone=summed(one.tone for one in listed),
-        top_threads=[one.row["post"] for one in _weightiest(listed)[:_TOP]],
+        attention=_attention(listed, found, window, change, blogs="blogs" in included) if searched else None,
+        tone=summed([*(one.tone for one in listed), *said]) if searched else None,
+        top_threads=[one.row["post"] for one in weightiest(listed)[:_TOP]],
         method=PULSE_METHOD,
     )
     return Single(record, legs=legs_of(legs))
+
+
+def _searched(threaded: Sequence[Platform], included: Sequence[str]) -> list[Platform]:
+    """The platforms whose threads are wanted: all of them where only the pages are that threads link to."""
+    wanted = [one for one in threaded if _OWN_PARTS.get(one.slug, "threads") in included]
+    return wanted or (list(threaded) if "blogs" in included else [])
 
 
 def _part(share: float) -> int:
@@ -86,7 +97,7 @@ def pulse_of(score: int | None) -> str | None:
     return next((word for least, word in ((70, "strong"), (45, "steady"), (20, "cooling")) if score >= least), "quiet")
 
 
-def _dossier(
+def read_dossier(
     platforms: Sequence[Platform], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, Record | None]:
     """The dossier of the repository that was named, or of the one that a search puts first."""
@@ -165,7 +176,7 @@ def _first(issues: Sequence[Record], words: Sequence[str]) -> Record | None:
 
 
 def _attention(
-    listed: Sequence[Mention], found: Sequence[SearchSweep], window: DaySpan, change: float | None
+    listed: Sequence[Mention], found: Sequence[SearchSweep], window: DaySpan, change: float | None, *, blogs: bool
 ) -> Record:
     return threads.attention(
         window=window.record(),
@@ -174,92 +185,6 @@ def _attention(
         change_percent=change,
         daily_series=series(listed, window, "day"),
         top_sources=shares(one.platform for one in listed),
-        top_domains=shares(site for one in listed if (site := site_of(one)) is not None),
+        top_domains=shares(site for one in listed if (site := site_of(one)) is not None) if blogs else None,
         sources=[one.record() for one in found],
     )
-
-
-def _weightiest(listed: Sequence[Mention]) -> list[Mention]:
-    return sorted(listed, key=lambda one: -_weight(one))
-
-
-def _weight(mention: Mention) -> int:
-    engagement = mention.row["post"]["engagement"]
-    return sum(engagement[name] or 0 for name in ("likes", "comments"))
-
-
-def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], args: Args) -> Steps:
-    """The words of readers about a launch."""
-    included = chosen(args, "include", ECHO_PARTS)
-    window, phrase = days.span(args, "date_from", "date_to", back_days=90), phrase_of(args.text("query"))
-    found = yield from sweep.sweep(threaded, phrase, window, rounds=2)
-    legs, listed = legs_in(found), _weightiest(mentions_of(found))
-    chosen_threads = listed[: args.number("threads")]
-    comments: list[Settled | None] = [None] * len(chosen_threads)
-    if "comments" in included:
-        by_slug = {one.slug: one for one in playing(threaded, "comments")}
-        parts = [
-            comments_part(by_slug[one.platform], one) if one.platform in by_slug else None for one in chosen_threads
-        ]
-        settled = iter((yield from attempt([part for part in parts if part is not None])))
-        comments = [None if part is None else next(settled) for part in parts]
-        legs += [leg for leg in comments if leg is not None]
-    dossier = (yield from _dossier(platforms, args, legs)) if "dossier" in included and "repo" in args.values else None
-    stories = [_story(one, leg) for one, leg in zip(chosen_threads, comments, strict=True)]
-    said = [tone for leg in comments if leg is not None for tone in _tones(leg.records)]
-    numbers = [one.row["post"]["engagement"] for one in listed]
-    record = threads.launch_echo(
-        query=phrase,
-        stories=stories,
-        threads_found=len(listed),
-        points=sum(one["likes"] or 0 for one in numbers),
-        comments=sum(one["comments"] or 0 for one in numbers),
-        first_seen_at=min((one.row["post"]["published_at"] for one in listed), default=None),
-        sites=shares(site for one in listed if (site := site_of(one)) is not None),
-        tone=summed(said),
-        dossier=dossier,
-        sources=[one.record() for one in found],
-        method=f"{sweep.METHOD} {ECHO_METHOD}",
-    )
-    return Single(record, legs=legs_of(legs))
-
-
-def comments_part(platform: Platform, mention: Mention) -> Part:
-    """The comments of a thread, by its address where that is taken, else by its id."""
-    endpoint = platform.playing("comments")
-    assert endpoint is not None, "only platforms with comments are asked for them"
-    post = mention.row["post"]
-    for param in endpoint.params:
-        if param.name in endpoint.named_by and post["url"] and (value := param.at_address(post["url"])) is not None:
-            return part_of(platform, "comments", {param.name: value}, rows=100)
-    return part_of(platform, "comments", {endpoint.named_by[-1]: str(post["id"])}, rows=100)
-
-
-def _story(mention: Mention, leg: Settled | None) -> Record:
-    came = leg is not None and bool(leg.answer)
-    post, rows = mention.row["post"], leg.records if leg is not None else []
-    return threads.story(
-        platform=mention.platform,
-        post=post,
-        comments=threads.discussion(items=rows, total=post["engagement"]["comments"]) if came else None,
-        tone=summed(_tones(rows)) if came else None,
-    )
-
-
-def _tones(rows: Sequence[Record]) -> list[Any]:
-    """The tones of comments and of the replies to them; their language is told by their words."""
-    found: list[Any] = []
-    waiting = list(rows)
-    while waiting:
-        one = waiting.pop()
-        waiting += one["replies"]
-        if one["text"]:
-            found.append(tone_of(one["text"], language_of(one["text"])))
-    return found
-
-
-def language_of(text: str) -> str | None:
-    """The language of a text, as computed fields tell it."""
-    nothing = dict.fromkeys(("views", "likes", "comments", "shares"))
-    language: str | None = post_computed({"content": {"text": text}, "engagement": nothing, "ext": {}}, [])["language"]
-    return language

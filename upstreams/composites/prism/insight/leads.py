@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final
 
-from upstreams.composites.legs import legs_of
+from upstreams.composites.legs import Settled, legs_of
 from upstreams.composites.prism.insight import days, sweep
 from upstreams.composites.prism.insight.days import DaySpan
 from upstreams.composites.prism.insight.sweep import (
@@ -19,6 +19,7 @@ from upstreams.composites.prism.insight.sweep import (
     named_in,
     phrase_of,
 )
+from upstreams.composites.prism.insight.talk import each_comment, read_comments, weightiest
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import threads, words
 from upstreams.model.endpoint import Platform
@@ -52,6 +53,8 @@ _DISCONTENT = re.compile(
     r"|cancel(?:l?ed|ling)?|tired of|broken|bugs?|no longer|fed up|hate)\b",
     re.IGNORECASE,
 )
+_OPENED: Final = 10
+"""Posts below which comments are looked at."""
 _FRESH = re.compile(r"(\d{1,4})([dwm])")
 _DAYS: Final = {"d": 1, "w": 7, "m": 30}
 
@@ -71,19 +74,36 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
         )
     category = args.text_or_none("product_category")
     listed = {(one.platform, str(one.row["post"]["id"])): one for one in mentions_of(found)}
-    scored = [scored_of(one, finders, category, window.last) for one in listed.values()]
+    below: list[Settled] = []
+    if "include" in args.values:
+        opened = weightiest([*listed.values()])[:_OPENED]
+        below = [leg for leg in (yield from read_comments(named_in(platforms, args), opened)) if leg is not None]
+    said = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
+    scored = [scored_of(one, finders, category, window.last, competitor) for one in (*listed.values(), *said)]
     ranked = sorted(scored, key=lambda one: -one["intent_score"])  # those of one score are the newest first already
-    counts = dict.fromkeys(PHRASES, 0)
+    counts = {phrase.format(competitor): 0 for phrase in PHRASES}
     for one in ranked:
         counts[one["phrase_matched"]] += 1
     record = threads.leads(
         competitor=competitor,
         leads=ranked[: args.number("limit")],
-        counts_by_phrase={phrase.format(competitor): count for phrase, count in counts.items()},
+        counts_by_phrase=counts,
         sources=[_joined(one, found) for one in named_in(platforms, args)],
         method=METHOD,
     )
-    return Single(record, legs=legs_of(legs_in(found)))
+    return Single(record, legs=legs_of([*legs_in(found), *below]))
+
+
+def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: DaySpan) -> list[Mention]:
+    """The comments of a thread that have one of the phrases, as mentions."""
+    found = []
+    for one in each_comment(leg.records):
+        day = days.instant_day(one["published_at"])
+        if one["text"] and day is not None and window.holds(day) and any(has(one["text"]) for has in finds):
+            numbers = {"likes": one["engagement"]["likes"], "comments": one["engagement"]["replies"]}
+            post = {**one, "content": {"text": one["text"]}, "engagement": numbers}
+            found.append(Mention(leg.platform, day, {"post": post}, None))
+    return found
 
 
 def _window(args: Args) -> DaySpan:
@@ -104,7 +124,11 @@ def _window(args: Args) -> DaySpan:
 
 
 def scored_of(
-    mention: Mention, finders: Mapping[str, Callable[[str], bool]], category: str | None, today: date
+    mention: Mention,
+    finders: Mapping[str, Callable[[str], bool]],
+    category: str | None,
+    today: date,
+    competitor: str,
 ) -> Record:
     """The post as a lead, with the points that it has and their reasons."""
     post = mention.row["post"]
@@ -119,13 +143,14 @@ def scored_of(
         "category": 10 if category is not None and finder(category)(text) else 0,
     }
     return threads.lead(
+        kind="comment" if "parent_id" in post else "post",
         platform=mention.platform,
         url=post["url"],
         text=text or None,
         published_at=post["published_at"],
         likes=post["engagement"]["likes"],
         comments=post["engagement"]["comments"],
-        phrase_matched=phrase,
+        phrase_matched=phrase.format(competitor),
         intent_score=min(100, sum(points.values())),
         reasons=[reason for reason, count in points.items() if count],
     )

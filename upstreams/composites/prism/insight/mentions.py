@@ -75,7 +75,7 @@ def brand_mentions(platforms: Sequence[Platform], args: Args) -> Steps:
         top_sources=shares(one.platform for one in listed),
         top_sites=shares(site for one in listed if (site := site_of(one)) is not None),
         recent_mentions=[one.record() for one in listed[:_RECENT]],
-        trend=trend_of([one["mentions"] for one in grouped]),
+        computed=trend_of([one["mentions"] for one in grouped]),
         sources=[one.record() for one in found],
         method=sweep.METHOD,
     )

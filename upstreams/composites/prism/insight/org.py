@@ -32,11 +32,9 @@ def span_of(values: Mapping[str, Value]) -> tuple[int, int]:
 
 def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
     """The repositories of an organization."""
-    included, slug = chosen(args, "include", PARTS), args.text("platform")
-    platform = next(one for one in platforms if one.slug == slug)
-    (listed,) = legs = yield from attempt(
-        [part_of(platform, "repositories", named(platform, "repositories", args.text("org")), rows=100)]
-    )
+    included = chosen(args, "include", PARTS)
+    platform, values = _organization(platforms, args)
+    (listed,) = legs = yield from attempt([part_of(platform, "repositories", values, rows=100)])
     if not listed.answer:
         raise failure_of(legs)
     own = [one for one in listed.records if one["fork"] is not True and one["archived"] is not True]
@@ -52,13 +50,25 @@ def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
         legs += dossiers
     came = [record for leg in dossiers if (record := leg.record) is not None]
     told = threads.org_radar(
-        platform=slug,
-        org=args.text("org"),
+        platform=platform.slug,
+        org=str(next(iter(values.values()))),
         repositories=first,
         dossiers=came if "dossiers" in included else None,
         rollup=rolled_up(own, came, args) if "rollup" in included else None,
     )
     return Single(told, legs=legs_of(legs), credits_used=1 + DOSSIER_CREDITS * len(came))
+
+
+def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, dict[str, Value]]:
+    """The platform of an organization, and the value that names it there: an address says both."""
+    for one in platforms:
+        endpoint = one.playing("repositories")
+        assert endpoint is not None, "only platforms with lists of repositories are asked for one"
+        for param in endpoint.params:
+            if param.name in endpoint.named_by and (value := param.at_address(args.text("org"))) is not None:
+                return one, {param.name: value}
+    platform = next(one for one in platforms if one.slug == args.text("platform"))
+    return platform, named(platform, "repositories", args.text("org"))
 
 
 def rolled_up(own: Sequence[Record], dossiers: Sequence[Record], args: Args) -> Record:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from math import log1p
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from upstreams.composites.legs import Settled, attempt, legs_of, playing
+from upstreams.composites.legs import LEG_S, attempt, legs_of
 from upstreams.composites.prism.insight import days, sweep
 from upstreams.composites.prism.insight.days import DaySpan
-from upstreams.composites.prism.insight.devtools import comments_part
 from upstreams.composites.prism.insight.sweep import Mention, legs_in, mentions_of, named_in, phrase_of
+from upstreams.composites.prism.insight.talk import each_comment, read_comments
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import threads
 from upstreams.model.endpoint import Platform
@@ -26,6 +26,7 @@ METHOD: Final = (
 )
 _LIKENESS: Final = 0.5
 _QUOTES: Final = 5
+_PAGES: Final = 20
 _ADDRESS = re.compile(r"\w+://\S+")
 _SENTENCE = re.compile(r"[^.!?\n]+\?")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
@@ -61,9 +62,11 @@ def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
     window = None if timeframe == "all" else DaySpan(until.fromordinal(until.toordinal() - _DAYS[timeframe] + 1), until)
     found = yield from sweep.sweep(named_in(platforms, args), topic, window, rounds=1)
     read = [one for each in found for one in each.mentions[: args.number("threads_per_source")]]
-    comments = yield from _comments(platforms, read)
+    comments = [leg for leg in (yield from read_comments(platforms, read)) if leg is not None]
+    pages = (yield from attempt([_web(topic)])) if "include" in args.values else []
     places = [one for mention in mentions_of(found) for one in _of_post(mention)]
     places += [one for leg in comments for one in _of_comments(leg.platform, leg.records)]
+    places += [one for leg in pages for page in leg.records for one in _of_page(page)]
     record = threads.audience_questions(
         topic=topic,
         questions=ranked(places)[: args.number("max_questions")],
@@ -71,14 +74,18 @@ def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
         sentences_read=len(places),
         method=METHOD,
     )
-    return Single(record, legs=legs_of([*legs_in(found), *comments]))
+    return Single(record, legs=legs_of([*legs_in(found), *comments, *pages]))
 
 
-def _comments(
-    platforms: Sequence[Platform], read: Sequence[Mention]
-) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    by_slug = {one.slug: one for one in playing(platforms, "comments")}
-    return (yield from attempt([comments_part(by_slug[one.platform], one) for one in read if one.platform in by_slug]))
+def _web(topic: str) -> Part:
+    """The pages of the web about a topic, where the operator has a search engine."""
+    return Part("search", {"query": topic, "limit": _PAGES}, True, "web", within_s=LEG_S)  # noqa: FBT003 - optional
+
+
+def _of_page(page: Record) -> list[QuestionPlace]:
+    texts = (page["metadata"]["title"], page["metadata"]["description"], page["content"]["text"])
+    told = dict.fromkeys(one for text in texts for one in sentences(text))
+    return [QuestionPlace(text, "web", page["url"], None) for text in told]
 
 
 def _of_post(mention: Mention) -> list[QuestionPlace]:
@@ -90,14 +97,11 @@ def _of_post(mention: Mention) -> list[QuestionPlace]:
 
 
 def _of_comments(platform: str, rows: Sequence[Record]) -> list[QuestionPlace]:
-    found, waiting = [], list(rows)
-    while waiting:
-        one = waiting.pop(0)
-        waiting += one["replies"]
-        found += [
-            QuestionPlace(text, platform, one["url"], one["engagement"]["likes"]) for text in sentences(one["text"])
-        ]
-    return found
+    return [
+        QuestionPlace(text, platform, one["url"], one["engagement"]["likes"])
+        for one in each_comment(rows)
+        for text in sentences(one["text"])
+    ]
 
 
 def sentences(text: str | None) -> list[str]:

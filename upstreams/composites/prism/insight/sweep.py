@@ -8,9 +8,10 @@ the first day of the span, or to the end of its search; of the others it is said
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from unicodedata import normalize
 
@@ -136,10 +137,12 @@ def sweep(
     rows: int = ROWS,
     states: dict[str, State | None] | None = None,
     finds: Callable[[str], bool] | None = None,
+    narrowed: Mapping[str, Value] = MappingProxyType({}),
 ) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
     """Read the searches of these platforms, in so many rounds at most.
 
-    `states` tell where those go on that do; `finds` says which texts count, where that is not the phrase alone.
+    `states` tell where those go on that do; `finds` says which texts count, where that is not the phrase alone;
+    `narrowed` are further values for the searches that take them.
 
     Raises:
         UpstreamError, LimitError: none of them answered.
@@ -149,7 +152,7 @@ def sweep(
     has_phrase = finds or finder(phrase)
     for _ in range(rounds):
         going = [one for one in found if one.goes_on]
-        settled = yield from attempt([_part(one, phrase, rows) for one in going])
+        settled = yield from attempt([_part(one, phrase, rows, narrowed) for one in going])
         for one, leg in zip(going, settled, strict=True):
             one.take(leg, has_phrase)
         if not any(one.goes_on for one in found):
@@ -158,11 +161,11 @@ def sweep(
     return found
 
 
-def _part(one: SearchSweep, phrase: str, rows: int) -> Part:
+def _part(one: SearchSweep, phrase: str, rows: int, narrowed: Mapping[str, Value]) -> Part:
     endpoint = one.platform.playing("search")
-    assert endpoint is not None, "only platforms with a search are swept"
-    values: dict[str, Value] = {"query": phrase, **(endpoint.newest or {})}
-    names = {param.name for param in endpoint.params}
+    names = set() if endpoint is None else {param.name for param in endpoint.params}
+    values: dict[str, Value] = {name: value for name, value in narrowed.items() if name in names}
+    values |= {"query": phrase, **((endpoint and endpoint.newest) or {})}
     if one.window is not None and {"since", "until"} <= names:
         values |= {"since": one.window.first.isoformat(), "until": _after(one.window.last)}
     return part_of(one.platform, "search", values, rows=rows, cursor=one.state)

@@ -71,11 +71,18 @@ LISTS: Final[Mapping[str, WordList]] = {
 
 def tone_of(text: str | None, language: str | None) -> Tone | None:
     """The tone of a text in a language; None where there is no list for it, or no text."""
+    score = tone_score(text, language)
+    if score is None:
+        return None
+    return "positive" if score > 0 else "negative" if score < 0 else "neutral"
+
+
+def tone_score(text: str | None, language: str | None) -> int | None:
+    """Words that please less those that displease; None where there is no list for the language, or no text."""
     listed = LISTS.get((language or "").partition("-")[0].lower())
     if listed is None or not text:
         return None
-    score = sum(_score(clause, listed) for clause in _CLAUSE.split(text.lower().replace("\u2019", "'")))
-    return "positive" if score > 0 else "negative" if score < 0 else "neutral"
+    return sum(_score(clause, listed) for clause in _CLAUSE.split(text.lower().replace("\u2019", "'")))
 
 
 def _score(clause: str, listed: WordList) -> int:

@@ -1,11 +1,11 @@
 """The answers of composites that count, compare and rank what platforms tell (decisions 18)."""
 
-from upstreams.model.archetypes.insight import stores, threads, words
+from upstreams.model.archetypes.insight import crisis, stores, threads, words
 
 INSIGHTS = (
-    *(words.MENTIONS, words.BRAND_MENTIONS, words.CRISIS_RADAR, words.CAMPAIGN),
+    *(words.MENTIONS, words.BRAND_MENTIONS, crisis.CRISIS_RADAR, words.CAMPAIGN),
     *(threads.DEVTOOL_PULSE, threads.LAUNCH_ECHO, threads.ORG_RADAR, threads.AUDIENCE_QUESTIONS, threads.LEADS),
     *(stores.APP_REVIEWS, stores.APPS_LOOKUP),
 )
 """Their archetypes."""
-__all__ = ["INSIGHTS", "stores", "threads", "words"]
+__all__ = ["INSIGHTS", "crisis", "stores", "threads", "words"]

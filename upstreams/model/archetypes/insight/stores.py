@@ -84,7 +84,7 @@ def match(
 def listing(
     *,
     store: Annotated[str, "The store."],
-    found: Annotated[bool, "Whether the store has it."],
+    found: Annotated[bool | None, "Whether the store has it; null where it did not answer."],
     app: Annotated[Record | None, Of(app_record), "The listing."],
     rating: Annotated[float | None, "Its rating as a share of the best one."],
 ) -> Record:

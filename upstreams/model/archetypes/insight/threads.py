@@ -45,7 +45,7 @@ def attention(
     change_percent: Annotated[float | None, "The second half of the days against the first; null without any there."],
     daily_series: Annotated[list[Record], Of(day), "Mentions by day."],
     top_sources: Annotated[list[Record], Of(share), "The platforms with the most."],
-    top_domains: Annotated[list[Record], Of(share), "The sites that they link to the most."],
+    top_domains: Annotated[list[Record] | None, Of(share), "The sites that they link to most; null where left out."],
     sources: Annotated[list[Record], Of(source), "What each platform has."],
 ) -> Record:
     """How much something is spoken of."""
@@ -56,7 +56,7 @@ def scores(
     *,
     release_recency: Annotated[int | None, "100 for a release of today, 0 for one a year ago."],
     issue_load: Annotated[int | None, "100 without open issues, 0 with 50 or more for each thousand stars."],
-    attention: Annotated[int, "100 for five mentions a day and more."],
+    attention: Annotated[int | None, "100 for five mentions a day and more."],
     momentum: Annotated[int | None, "50 for as many as before, 100 for twice as many, 0 for none."],
 ) -> Record:
     """The parts of a pulse, 0 to 100 each."""
@@ -72,8 +72,8 @@ def devtool_pulse(
     days_since_release: Annotated[int | None, "Days since the latest release."],
     open_issues_per_1000_stars: Annotated[float | None, "Open issues and pull requests for each thousand stars."],
     dossier: Annotated[Record | None, Of(project), "The repository; null without one."],
-    attention: Annotated[Record, Of(attention), "How much it is spoken of."],
-    tone: Annotated[Record, Of(tones), "The tone of that by a list of words."],
+    attention: Annotated[Record | None, Of(attention), "How much it is spoken of; null where no thread was wanted."],
+    tone: Annotated[Record | None, Of(tones), "The tone of that, and of comments on the first three; null likewise."],
     top_threads: Annotated[list[Record], Of(post_record), "The ten threads with the most points and comments."],
     method: Annotated[str, "How it is computed."],
 ) -> Record:
@@ -101,6 +101,15 @@ def story(
     return locals()
 
 
+def blog(
+    *,
+    url: Annotated[str, "Its address, as the thread links to it."],
+    domain: Annotated[str, "Its host."],
+) -> Record:
+    """A page that is written about a launch."""
+    return locals()
+
+
 def launch_echo(
     *,
     query: Annotated[str, "The words that were looked for."],
@@ -110,6 +119,7 @@ def launch_echo(
     comments: Annotated[int, "Comments on all of them, as far as they are told."],
     first_seen_at: Annotated[str | None, "The time of the first of them."],
     sites: Annotated[list[Record], Of(share), "The sites that they link to the most."],
+    blogs: Annotated[list[Record] | None, Of(blog), "Pages that they link to, of no platform; null where left out."],
     tone: Annotated[Record, Of(tones), "The tone of all comments that were read."],
     dossier: Annotated[Record | None, Of(dossier_record), "The repository; null where it was left out or is none."],
     sources: Annotated[list[Record], Of(source), "What each platform has."],
@@ -194,8 +204,9 @@ def audience_questions(
 
 def lead(
     *,
+    kind: Annotated[str, "post or comment."],
     platform: Annotated[str, "The platform's slug."],
-    url: Annotated[str | None, "The page of the post."],
+    url: Annotated[str | None, "Its page."],
     text: Annotated[str | None, "Its words."],
     published_at: Annotated[str | None, "The time of its publication."],
     likes: Annotated[int | None, "Likes or points."],
@@ -211,7 +222,7 @@ def lead(
 def leads(
     *,
     competitor: Annotated[str, "The product that they leave or compare."],
-    leads: Annotated[list[Record], Of(lead), "The posts, the highest score ahead."],
+    leads: Annotated[list[Record], Of(lead), "The posts and comments, the highest score ahead."],
     counts_by_phrase: Annotated[Record, "How many there are by phrase."],
     sources: Annotated[list[Record], Of(source), "What each platform has."],
     method: Annotated[str, "How the score is made."],

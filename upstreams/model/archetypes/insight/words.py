@@ -1,4 +1,4 @@
-"""Mentions of a phrase by day: of a brand, of a campaign, and where they rise above the usual."""
+"""Mentions of a phrase by day: of a brand and of a campaign."""
 
 from __future__ import annotations
 
@@ -110,55 +110,11 @@ def brand_mentions(
     top_sources: Annotated[list[Record], Of(share), "The platforms with the most of them."],
     top_sites: Annotated[list[Record], Of(share), "The sites that they link to the most."],
     recent_mentions: Annotated[list[Record], Of(mention), "The newest 20."],
-    trend: Annotated[Record, Of(trend), "The way that the series goes."],
+    computed: Annotated[Record, Of(trend), "The way that the series goes."],
     sources: Annotated[list[Record], Of(source), "What each platform has."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
     """The mentions of a brand."""
-    return locals()
-
-
-def volume(
-    *,
-    date: Annotated[str, "The day in UTC."],
-    volume: Annotated[int, "Mentions of that day."],
-    negative_share: Annotated[float | None, "The share of negative ones among those with a tone; null without any."],
-) -> Record:
-    """One day of a series."""
-    return locals()
-
-
-def baseline(
-    *,
-    date_from: Annotated[str, "Its first day."],
-    date_to: Annotated[str, "Its last day, the one before the day that is judged."],
-    days: Annotated[int, "Its days."],
-    rolling_mean_volume: Annotated[float, "Mentions on a usual day."],
-    rolling_std_volume: Annotated[float, "Their sample standard deviation."],
-    today_volume: Annotated[int, "Mentions on the day that is judged."],
-    rolling_mean_negative_share: Annotated[float | None, "The negative share of a usual day that has one."],
-    rolling_std_negative_share: Annotated[float | None, "Its sample standard deviation; null with less than 3 days."],
-    today_negative_share: Annotated[float | None, "The negative share of the day that is judged."],
-) -> Record:
-    """The days that the day which is judged is compared with."""
-    return locals()
-
-
-def crisis_radar(
-    *,
-    brand: Annotated[str, "The phrase that was looked for."],
-    alert_level: Annotated[str | None, "calm, watch, alert or crisis; null without a platform that reaches back."],
-    breached: Annotated[bool | None, "Whether one of the two is at or above the sensitivity."],
-    z_volume: Annotated[float | None, "How far the day's mentions are above the usual, in standard deviations."],
-    z_negative_share: Annotated[float | None, "The same of the negative share; null where it is not known."],
-    sensitivity: Annotated[float, "The deviation from which on it is a breach."],
-    baseline_window: Annotated[Record | None, Of(baseline), "What it is compared with."],
-    daily_series: Annotated[list[Record], Of(volume), "Each day of the baseline, and the day that is judged."],
-    is_partial_day: Annotated[bool, "Whether the day that is judged is not over."],
-    sources: Annotated[list[Record], Of(source), "What each platform has; only complete ones are counted."],
-    method: Annotated[str, "How it is computed."],
-) -> Record:
-    """Whether a brand is spoken of more, or worse, than on usual days."""
     return locals()
 
 
@@ -182,6 +138,7 @@ def amplifier(
     mentions: Annotated[int, "Its mentions."],
     engagement: Annotated[int, "Likes, comments and shares of them together, as far as they are told."],
     first_seen_at: Annotated[Instant, "The time of its first one."],
+    dates: Annotated[list[str] | None, "The days of its mentions; null where left out."],
 ) -> Record:
     """An account that carried a campaign."""
     return locals()
@@ -209,5 +166,4 @@ def campaign(  # noqa: PLR0913 - one argument a field of the archetype
 
 MENTIONS = Archetype("MentionList", "", mention, many=True, has_legs=True, beside=around_mentions)
 BRAND_MENTIONS = Archetype("BrandMentions", "", brand_mentions, has_legs=True)
-CRISIS_RADAR = Archetype("CrisisRadar", "", crisis_radar, has_legs=True)
 CAMPAIGN = Archetype("Campaign", "", campaign, has_legs=True)

@@ -87,8 +87,8 @@ def test_the_scores_of_a_day_are_those_of_a_table_made_by_hand() -> None:
     assert told["z_negative_share"] == 3.6325  # (0.666667 - 0.219444) / 0.123115
     assert (told["alert_level"], told["breached"]) == ("crisis", True)
     assert told["baseline_window"] == {
-        "date_from": "2025-01-01",
-        "date_to": "2025-01-07",
+        "from": "2025-01-01",
+        "to": "2025-01-07",
         "days": 7,
         "rolling_mean_volume": 4.0,
         "rolling_std_volume": 1.4142,
@@ -185,7 +185,7 @@ def test_the_mentions_of_a_brand_are_value_by_value_as_counted_by_hand() -> None
     ]
     assert [one["post"]["id"] for one in told["recent_mentions"]] == ["9", "8", "6", "5"]
     # 1 0 0 1 2 0: the mean is 4/6, the slope (-2.5 + 0.5 + 3) / 17.5 = 0.057143, more than 0.05 x 4/6
-    assert (told["trend"]["slope"], told["trend"]["direction"]) == (0.0571, "rising")
+    assert (told["computed"]["slope"], told["computed"]["direction"]) == (0.0571, "rising")
     weekly = record(
         "brand-mentions", {"keyword": "Acme", "date_from": "2025-01-05", "date_group": "week", **ON_HN}, LISTED
     )

@@ -8,8 +8,8 @@ import pytest
 
 from tests.platforms.case import recorded
 from tests.upstreams.composites.prism.insight.legs import Json, compose, record
-from upstreams.composites.prism.insight.reviews import topics, wishes
-from upstreams.composites.prism.insight.stores import likeness
+from upstreams.composites.prism.apps.reviews import topics, wishes
+from upstreams.composites.prism.apps.stores import likeness
 from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.steps import Single
 
@@ -103,6 +103,7 @@ def test_two_listings_are_one_app_by_title_and_developer() -> None:
     assert [(one["store"], one["found"], one["rating"]) for one in told["listings"]] == [
         ("app_store", True, 0.9),
         ("steam", True, None),
+        ("google_play", None, None),
     ]
     assert told["match"]["is_match"] is True
     assert (told["match"]["title_similarity"], told["match"]["confidence"]) == (1.0, 1.0)

@@ -12,13 +12,14 @@ from unicodedata import normalize
 
 from upstreams.composites.legs import Settled, attempt, check_any, failure_of, legs_of, part_of
 from upstreams.composites.params import chosen, number, several
-from upstreams.composites.prism.insight import reviews as verdicts
-from upstreams.composites.prism.insight.reviews import share_of
+from upstreams.composites.prism.apps import reviews as verdicts
+from upstreams.composites.prism.apps.reviews import share_of
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import stores as records
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange, fixed
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param, Value
+from upstreams.model.roles import Role
 from upstreams.model.steps import Part, Single, Steps
 
 PARTS: Final = ("topics", "sentiment_timeline", "feature_requests", "responses")
@@ -40,6 +41,8 @@ def app_reviews(platforms: Sequence[Platform], args: Args) -> Steps:
     """The reviews of an app in numbers."""
     legs: list[Settled] = []
     apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "query", legs)), args, legs)
+    if "stores" in args.values:
+        apps |= yield from _by_title(platforms, apps, args, legs)
     reviews = yield from _reviews([one for one in platforms if one.slug in apps], apps, args, legs)
     if not any(leg.answer for leg in legs if leg.part.resource in _resources(platforms)):
         raise failure_of(legs)
@@ -94,7 +97,7 @@ def _listed(
     return apps | {leg.platform: leg.record for leg in settled if leg.record is not None}
 
 
-def _shared(platform: Platform, role: Any, args: Args) -> dict[str, Value]:
+def _shared(platform: Platform, role: Role, args: Args) -> dict[str, Value]:
     """The country and language of a request, where a store's endpoint takes them."""
     endpoint = platform.playing(role)
     names = {param.name for param in endpoint.params} if endpoint is not None else set()
@@ -124,10 +127,14 @@ def _reviews(
 
 
 def _first(platform: Platform, app: Record, args: Args, depth: int) -> Part:
-    endpoint = platform.playing("app_reviews")
-    assert endpoint is not None, "only stores with reviews are read"
-    values = {endpoint.named_by[0]: str(app["id"]), **_shared(platform, "app_reviews", args)}
+    values = {**_named(platform, "app_reviews", app), **_shared(platform, "app_reviews", args)}
     return part_of(platform, "app_reviews", values, rows=depth)
+
+
+def _named(platform: Platform, role: Role, app: Record) -> dict[str, Value]:
+    """The value by which a store's endpoint is told an app."""
+    endpoint = platform.playing(role)
+    return {"app_id" if endpoint is None else endpoint.named_by[0]: str(app["id"])}
 
 
 def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
@@ -135,23 +142,32 @@ def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
     threshold = _threshold(args)
     legs: list[Settled] = []
     apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "title", legs)), args, legs)
-    titles = [str(app["title"]) for app in apps.values() if app.get("title")]
-    missing = [one for one in platforms if one.slug not in apps and one.slug in _wanted(platforms, args)]
-    if titles and missing:
-        values: dict[str, Value] = {"query": titles[0]}
-        others = yield from attempt([part_of(one, "app_search", values, rows=5) for one in missing])
-        legs += others
-        apps |= {leg.platform: nearest(leg.records, titles[0]) for leg in others if leg.records}
+    apps |= yield from _by_title(platforms, apps, args, legs)
     found = {slug: app for slug, app in apps.items() if app.get("title") is not None}
     if not found:
         raise failure_of(legs)
     record = records.apps_lookup(
-        listings=[_listing(one.slug, found.get(one.slug)) for one in platforms if one.slug in _wanted(platforms, args)],
+        listings=[_listing(slug, found.get(slug), legs) for slug in _wanted(platforms, args)],
         match=matched(list(found.values()), threshold),
         rating_gap=_gap(list(found.values())),
         method=LOOKUP_METHOD,
     )
     return Single(record, legs=legs_of(legs))
+
+
+def _by_title(
+    platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
+) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
+    """The nearest app in each further store that is wanted, by the title that one of them tells."""
+    title = next((str(app["title"]) for app in apps.values() if app.get("title")), None)
+    tried = {leg.platform for leg in legs}
+    missing = [one for one in platforms if one.slug in _wanted(platforms, args) and one.slug not in tried]
+    if title is None or not missing:
+        return {}
+    values: dict[str, Value] = {"query": title}
+    found = yield from attempt([part_of(one, "app_search", values, rows=5) for one in missing])
+    legs += found
+    return {leg.platform: nearest(leg.records, title) for leg in found if leg.records}
 
 
 def _wanted(platforms: Sequence[Platform], args: Args) -> tuple[str, ...]:
@@ -169,14 +185,17 @@ def _threshold(args: Args) -> float:
 
 
 def _listing_part(platform: Platform, app: Record, args: Args) -> Part:
-    endpoint = platform.playing("app")
-    assert endpoint is not None, "a store tells of its apps"
-    return part_of(platform, "app", {endpoint.named_by[0]: str(app["id"]), **_shared(platform, "app", args)})
+    return part_of(platform, "app", {**_named(platform, "app", app), **_shared(platform, "app", args)})
 
 
-def _listing(store: str, app: Record | None) -> Record:
+def _listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
+    """The listing of a store; one of which no leg answered may have it or not."""
+    is_known = any(leg.answer or leg.is_absent for leg in legs if leg.platform == store)
     return records.listing(
-        store=store, found=app is not None, app=app, rating=None if app is None else share_of(app["rating"])
+        store=store,
+        found=True if app is not None else False if is_known else None,
+        app=app,
+        rating=None if app is None else share_of(app["rating"]),
     )
 
 
@@ -258,6 +277,7 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
                 *ids,
                 where,
                 country,
+                language,
                 Param(
                     "match_threshold",
                     "The likeness from which on they are the same, 0 to 1.",
@@ -275,5 +295,6 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
 
 def _example_of(platform: Platform) -> str:
     endpoint = platform.playing("app_reviews")
-    assert endpoint is not None, "only stores with reviews are asked for them"
+    if endpoint is None:
+        return "com.example.app"
     return str(next(one for one in endpoint.params if one.name == endpoint.named_by[0]).example_value)

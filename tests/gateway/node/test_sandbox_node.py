@@ -1,0 +1,92 @@
+"""A node over the sandbox: composites are tried without the waits that real platforms need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from gateway.node.serve import open_sandbox
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.patient_clock import BRISKLY
+from upstreams.sandbox.app import Behaviour
+
+SEARCHES = 7
+"""Lemmy takes six a minute, and gives another one after ten seconds."""
+
+
+async def searched_s(node: OpenNode) -> float:
+    """Seconds of the clock that so many searches of Lemmy took, one after the other."""
+    began = trio.current_time()
+    for number in range(SEARCHES):
+        answer = await node.get(f"/v1/lemmy/search?query=trio{number}")
+        assert answer.status == 200, answer.body
+    return trio.current_time() - began
+
+
+async def test_the_sandbox_is_asked_without_the_pace_that_platforms_need(tmp_path: Path) -> None:
+    async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
+        assert await searched_s(node) < 10
+        for target in ("mentions?phrase=trio", "leads?competitor=trio", "audience-questions?topic=trio"):
+            answer = await node.get(f"/v1/prism/{target}")
+            assert answer.status == 200, answer.body
+            late = [leg for leg in answer.json["data"]["legs"] if leg["status"] in ("deferred", "failed")]
+            assert late == [], target
+
+
+@BRISKLY
+async def test_any_other_upstream_is_asked_at_its_platforms_pace(tmp_path: Path) -> None:
+    """Goal: the sandbox alone is spared. Method: the same searches through some other egress."""
+    async with open_test_node(tmp_path) as node:
+        assert await searched_s(node) >= 9
+
+
+def addresses(count: int) -> list[str]:
+    """Addresses of posts on every platform that reads one by its address, by turns."""
+    forms = (
+        "https://news.ycombinator.com/item?id={}",
+        "https://bsky.app/profile/ada.example.com/post/3l{}",
+        "https://bsky.app/profile/did:plc:ada{}/post/3lk{}",
+        "https://mastodon.social/@ada/1000{}",
+        "https://lemmy.world/post/{}",
+        "https://stackoverflow.com/q/{}",
+        "https://github.com/python-trio/trio/issues/{}",
+        "https://gitlab.com/gitlab-org/gitlab/-/issues/{}",
+        "https://meta.discourse.org/t/{}",
+        "https://framatube.org/w/kkGMgK9ZtnKfYAgnEt{:04}",
+        "https://t.me/durov/{}",
+        "https://www.youtube.com/watch?v=video{:06}",
+    )
+    return [forms[place % len(forms)].format(1_000 + place, place) for place in range(count)]
+
+
+async def test_a_hundred_mixed_addresses_come_from_the_sandbox_at_once(tmp_path: Path) -> None:
+    """Goal: all rows, with the upstreams' own calls for many. Method: twelve kinds of addresses, by turns."""
+    keys = {"upstreams": {"youtube": {"key_env": "TEST_KEY"}, "github": {"token_env": "TEST_KEY"}}}
+    async with (
+        open_sandbox(Behaviour()) as address,
+        open_test_node(tmp_path, sandbox=address, environ={"TEST_KEY": "a-key"}, **keys) as node,
+    ):
+        answer = await node.client.post(
+            f"{node.url}/v1/prism/post-stats", json={"urls": addresses(100)}, headers={"x-api-key": node.key}
+        )
+        data = answer.json()["data"]
+        assert [(row["platform"], row["status"]) for row in data["results"] if row["status"] != "ok"] == []
+        assert data["summary"]["credits_charged"] == 100
+        many = {leg["endpoint"].partition("/")[0]: leg["rows"] for leg in data["legs"] if leg["rows"] > 1}
+        assert many == {"bluesky": 18, "github": 8, "stackexchange": 8, "youtube": 8}
+        accounts = ["ada.example.com", "did:plc:ada", "missing.example.com"]
+        items = [{"platform": "bluesky", "handle": one} for one in accounts]
+        told = await node.client.post(
+            f"{node.url}/v1/prism/profiles", json={"items": items}, headers={"x-api-key": node.key}
+        )
+        assert [row["status"] for row in told.json()["data"]["results"]] == ["ok", "ok", "not_found"]
+        for path, ids in (
+            ("videos", ["video000001", "missing0001"]),
+            ("channels", [f"UC{place:022}" for place in range(3)]),
+        ):
+            body = {"ids": ids}
+            read = await node.client.post(f"{node.url}/v1/youtube/{path}", json=body, headers={"x-api-key": node.key})
+            statuses = [row["status"] for row in read.json()["data"]["results"]]
+            assert statuses == ["not_found" if "missing" in one else "ok" for one in ids]
+        await node.assert_sound()

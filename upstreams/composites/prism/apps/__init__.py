@@ -1,0 +1,1 @@
+"""Prism's composites over stores of apps (decisions 18)."""

@@ -1,0 +1,64 @@
+"""Threads by their weight, and the comments below them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from upstreams.composites.legs import Settled, attempt, part_of, playing
+from upstreams.composites.prism.insight.sweep import Mention
+from upstreams.composites.prism.insight.tone import Tone, tone_of
+from upstreams.model.archetypes import Record
+from upstreams.model.computed.language import language_of
+from upstreams.model.endpoint import Platform
+from upstreams.model.steps import Part
+
+
+def weightiest(listed: Sequence[Mention]) -> list[Mention]:
+    """The mentions by their likes and comments together, the most ahead."""
+    return sorted(listed, key=_weight, reverse=True)
+
+
+def _weight(mention: Mention) -> int:
+    engagement = mention.row["post"]["engagement"]
+    return sum(engagement[name] or 0 for name in ("likes", "comments"))
+
+
+def comments_parts(platforms: Sequence[Platform], listed: Sequence[Mention]) -> list[Part | None]:
+    """The comments of each of these threads; None where its platform has none to read."""
+    by_slug = {one.slug: one for one in playing(platforms, "comments")}
+    return [comments_part(by_slug[one.platform], one) if one.platform in by_slug else None for one in listed]
+
+
+def comments_part(platform: Platform, mention: Mention) -> Part:
+    """The comments of a thread, by its address where that is taken, else by its id."""
+    endpoint = platform.playing("comments")
+    assert endpoint is not None, "only platforms with comments are asked for them"
+    post = mention.row["post"]
+    for param in endpoint.params:
+        if param.name in endpoint.named_by and post["url"] and (value := param.at_address(post["url"])) is not None:
+            return part_of(platform, "comments", {param.name: value}, rows=100)
+    return part_of(platform, "comments", {endpoint.named_by[-1]: str(post["id"])}, rows=100)
+
+
+def read_comments(
+    platforms: Sequence[Platform], listed: Sequence[Mention]
+) -> Generator[tuple[Part, ...], Any, list[Settled | None]]:
+    """The comments of each of these threads, side by side; None where its platform has none to read."""
+    parts = comments_parts(platforms, listed)
+    settled = iter((yield from attempt([part for part in parts if part is not None])))
+    return [None if part is None else next(settled) for part in parts]
+
+
+def tones_of(rows: Sequence[Record]) -> list[Tone | None]:
+    """The tones of comments and of the replies to them; their language is told by their words."""
+    return [tone_of(text, language_of(text)) for one in each_comment(rows) if (text := one["text"])]
+
+
+def each_comment(rows: Sequence[Record]) -> list[Record]:
+    """Comments and the replies to them, level by level."""
+    found, level = list[Record](), list(rows)
+    while level:
+        found += level
+        level = [reply for one in level for reply in one["replies"]]
+    return found
