@@ -8,6 +8,7 @@ from pathlib import Path
 
 import trio
 
+from tests.crash import composites
 from tests.crash.run import ordeal
 from tests.fakes.stores import open_stores
 from tests.processes.commands import open_commands
@@ -18,10 +19,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--of", choices=("calls", "composites"), default="calls")
     chosen = parser.parse_args()
     began = time.monotonic()
     with open_stores(), open_commands() as commands, tempfile.TemporaryDirectory() as folder:
-        report = trio.run(partial(ordeal, Path(folder), commands, kills=chosen.kills, seed=chosen.seed))
+        run = ordeal if chosen.of == "calls" else composites.ordeal
+        report = trio.run(partial(run, Path(folder), commands, kills=chosen.kills, seed=chosen.seed))
     print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
 
 

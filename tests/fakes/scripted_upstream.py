@@ -53,7 +53,7 @@ class Upstream:
         self.requests: list[str] = []
         self.sandbox_answers: dict[str, Told] = {}
         """The sandbox's latest answer to each such text."""
-        self._open = trio.Event()
+        self._held = self._open = trio.Event()
         self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))
 
@@ -68,11 +68,15 @@ class Upstream:
     @contextmanager
     def holding(self) -> Iterator[None]:
         """Requests that come in the block are answered when it ends."""
-        opened = self._open = trio.Event()
+        opened = self._held = self._open = trio.Event()
         try:
             yield
         finally:
             opened.set()
+
+    def release(self) -> None:
+        """Answer all that is held."""
+        self._held.set()
 
     def hold_no_more(self) -> None:
         """Answer the requests that come from now on at once; those that are held stay so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.scripted_upstream import Told, told
-from tests.fakes.upstream_server import until
+from tests.gateway.calls.crowd import AT_ONCE_MAX, COMMON, crowd
 from upstreams.model.steps import CACHE
 
 HOSTS: Mapping[str, str] = {
@@ -189,31 +190,16 @@ async def test_a_leg_that_is_cached_costs_nothing_and_says_so_and_serves_direct_
         await node.assert_sound()
 
 
-async def test_parts_follow_a_call_that_is_under_way_and_no_key_has_more_than_fifty_at_a_time(tmp_path: Path) -> None:
-    """Goal: one upstream call for the same, and a bound for all. Method: 30 cards of other names, held upstream."""
-    async with open_test_node(tmp_path, limits={"requests_per_minute": 1_000_000}) as node:
-        running = 0
-        most = 0
+async def test_a_crowd_shares_flights_and_no_key_has_more_than_fifty_legs_at_a_time(tmp_path: Path) -> None:
+    """Goal: one upstream call for the same, and a bound for each key. Method: 100 cards of two keys, held upstream.
 
-        def script(asked: str) -> Told | None:
-            nonlocal running, most
-            running += 1
-            most = max(most, running)
-            return None
-
-        node.upstream.script = script
-        with node.upstream.holding():
-            async with trio.open_nursery() as nursery:
-                for number in range(30):
-                    nursery.start_soon(node.get, f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada{number}")
-                nursery.start_soon(node.get, "/v1/mastodon/profile?handle=ada7")
-                await until(lambda: len(node.upstream.requests) >= 50)
-                await trio.sleep(0.2)
-                assert len(node.upstream.requests) in (50, 51), "the direct call follows, or leads"
-                node.upstream.hold_no_more()
-        asked = [one for one in node.upstream.requests if "ada7" in one]
-        assert len(asked) == len(set(asked)), "nobody asked twice for the same"
-        await node.assert_sound()
+    `python -m tests.gateway.calls.crowd` sends a thousand.
+    """
+    counted = await crowd(tmp_path, 100)
+    assert (counted.requests, counted.most_of_a_key) == (100, AT_ONCE_MAX)
+    assert counted.legs == 4 * (2 * 40 + COMMON), "an answer that somebody else's call brought is none of theirs"
+    assert counted.paid == 4 * (2 * 20 + COMMON), "one leg of all that want the same"
+    assert counted.calls == counted.distinct, "nobody asked twice for the same"
 
 
 def events_in(text: bytes) -> list[tuple[str, Any]]:
@@ -249,6 +235,30 @@ async def test_a_stream_tells_each_leg_with_its_data_as_it_settles_and_then_the_
         assert (last["leg"]["status"], last["data"]) == ("deferred", None)
         assert [leg["status"] for leg in result["data"]["legs"]] == ["deferred", "ok"]
         assert (result["credits_used"], result["data"]["coverage"]) == (20, 0.5)
+        await node.assert_sound()
+
+
+async def test_the_first_source_is_told_while_all_others_are_silent(tmp_path: Path) -> None:
+    """Goal: nothing else has to happen. Method: one host answers at once; the client reads while the rest are held."""
+    async with open_hurried(tmp_path) as node:
+        silent = {"discourse": "slow", "github": "slow", "lemmy": "slow"}
+        node.upstream.script = fated(silent)
+        request = node.client.build_request(
+            "GET",
+            f"{node.url}/v1/search/everywhere?query=trio&platforms={SLUGS},hackernews",
+            headers={"x-api-key": node.key, "accept": "text/event-stream"},
+        )
+        answer = await node.client.send(request, stream=True)
+        heard, waiting = b"", list[str]()
+        async for piece in answer.aiter_raw():
+            heard += piece
+            if not waiting and heard.count(b"event: leg") == 2:
+                first = {data["leg"]["endpoint"] for _, data in events_in(heard)}
+                metrics = (await node.client.get(f"{node.admin_url}/metrics")).text
+                waiting = re.findall(r'^sluice_upstream_in_flight\{platform="(\w+)".* 1\.0$', metrics, re.MULTILINE)
+        assert first == {"mastodon/search", "hackernews/search"}
+        assert sorted(waiting) == sorted(silent), "they had not answered when these were told"
+        assert events_in(heard)[-1][0] == "result"
         await node.assert_sound()
 
 

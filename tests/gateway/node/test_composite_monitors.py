@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,13 @@ import pytest
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import MONITORS
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.upstream_server import always, open_upstream_server, reply, until
+from tests.spec.monitor_life import SLOTS, open_life
+from tests.upstreams.composites.prism.insight.legs import hit
+
+Script = Callable[[str], Told | None]
+Recipe = dict[str, Any]
 
 HOURLY = {"cadence": "hourly"}
 CARD = {"recipe": "prism/creator-card", "params": {"handle": "ada", "platforms": "lemmy,mastodon"}}
@@ -50,3 +58,98 @@ async def test_a_path_that_a_composite_has_not_is_refused_with_the_right_one(tmp
         answer = await made(node, **CARD, track={"metrics": ["followers"]})
         assert answer.status == 400
         assert "totals.followers" in answer.body.decode()
+
+
+ALGOLIA = "hn.algolia.com/api/v1/search_by_date"
+ISSUES = 90
+
+
+def card(followers: int) -> Script:
+    """Mastodon knows the name, with so many followers."""
+    account = {"id": "1", "username": "ada", "acct": "ada", "followers_count": followers}
+    return lambda asked: told(account if asked.startswith("mastodon.social/") else {})
+
+
+def spoken_of(today: int) -> Script:
+    """One mention a day for a week, and so many on the last day."""
+    usual = [hit(day, f"2025-01-0{day}", "Why Acme reads files") for day in range(3, 10)]
+    rows = [*(hit(100 + place, "2025-01-10", "Acme crashed again") for place in range(today)), *reversed(usual)]
+    body = {"hits": rows, "nbHits": len(rows), "nbPages": 1, "page": 0}
+    return lambda asked: told(body if asked.startswith(ALGOLIA) else {}, 200)
+
+
+def cared_for(open_issues: int) -> Script:
+    """A repository of 2,000 stars without a release, and so many open issues."""
+    repo = {"id": 7, "full_name": "ada/acme", "stargazers_count": 2_000, "open_issues_count": open_issues}
+
+    def script(asked: str) -> Told | None:
+        return told(repo) if asked == "api.github.com/repos/ada/acme" else told({"message": "Not Found"}, 404)
+
+    return script
+
+
+FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[float, float]]] = {
+    "totals.followers": (
+        {"recipe": "prism/creator-card", "params": {"handle": "ada", "platforms": "mastodon"}},
+        "totals.followers",
+        "gt",
+        50,
+        (card(40), card(90)),
+        (40, 90),
+    ),
+    "z_volume": (
+        {
+            "recipe": "prism/crisis-radar",
+            "params": {"brand": "Acme", "platforms": "hackernews", "date_to": "2025-01-10"},
+        },
+        "z_volume",
+        "gte",
+        2,
+        (spoken_of(1), spoken_of(6)),
+        (0.0, 5.0),  # (1 - 1) / 1 and (6 - 1) / 1
+    ),
+    "pulse": (
+        {
+            "recipe": "prism/devtool-pulse",
+            "params": {"query": "Acme", "repo": "ada/acme", "include": "dossier"},
+        },
+        "score",
+        "lt",
+        45,
+        (cared_for(40), cared_for(ISSUES)),
+        (60, 10),  # 100 x (1 - 20/50) and 100 x (1 - 45/50)
+    ),
+}
+
+
+@pytest.mark.parametrize("tracks", [False, True], ids=["whole", "numbers"])
+@pytest.mark.parametrize("name", FIRED)
+async def test_a_rule_on_a_composite_fires_and_is_delivered(name: str, tmp_path: Path, *, tracks: bool) -> None:
+    """Goal: from the legs to the receiver. Method: two runs, of which the second passes the limit."""
+    recipe, metric, op, value, scripts, expected = FIRED[name]
+    async with open_upstream_server(always(reply(b"thanks"))) as receiver:
+        body = {**recipe, **HOURLY, "alert_rules": [{"metric": metric, "op": op, "value": value}]}
+        own = {"webhook_url": f"{receiver.url}/hook", "suppress_webhook_unless_alert": True}
+        track = {"track": {"metrics": [metric]}} if tracks else {}
+        async with open_life(tmp_path, {**body, **own, **track}, credits=1_000) as life:
+            for slot, script in zip(SLOTS[:2], scripts, strict=True):
+                life.node.upstream.script = script
+                record = await life.run(slot)
+                assert record["status"] in ("ok", "partial"), record
+            await until(lambda: len(receiver.requests) == 1)
+            payload = orjson.loads(receiver.requests[0].partition(b"\r\n\r\n")[2])
+            assert payload["run_id"] == life.runs[1]["run_id"]
+            (alert,) = payload["alerts_fired"]
+            assert (alert["metric"], alert["op"], alert["to"]) == (metric, op, expected[1])
+            points = (await life.data(f"/timeseries?metric={metric}"))["points"]
+            assert [one["metrics"][metric] for one in points] == list(expected)
+            events = (await life.node.get("/v1/events?types=monitor.alert_fired")).json["data"]["items"]
+            assert [one["subject"]["id"] for one in events] == [life.runs[1]["run_id"]]
+            await life.assert_paid()
+
+
+async def test_the_word_for_a_pulse_is_no_number(tmp_path: Path) -> None:
+    recipe = FIRED["pulse"][0]
+    async with open_test_node(tmp_path) as node:
+        answer = await made(node, **recipe, track={"metrics": ["pulse"]})
+        assert (answer.status, "text" in answer.body.decode()) == (400, True)

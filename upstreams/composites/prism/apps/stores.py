@@ -25,6 +25,10 @@ from upstreams.model.steps import Part, Single, Steps
 PARTS: Final = ("topics", "sentiment_timeline", "feature_requests", "responses")
 DEPTH_MAX: Final = 600
 _ROUNDS: Final = 12
+_SHARED: Final = (
+    Param("country", "The country of the store, by its two letters.", "de", fold=True, pattern="[a-z]{2}"),
+    Param("language", "The language, where a store tells apps or reviews by it.", "english"),
+)
 LOOKUP_METHOD: Final = (
     "Titles and developers' names in small letters without punctuation and company forms, compared as difflib's ratio; "
     "confidence is (2 x title + developer) / 3, or the title's alone where a developer is not told."
@@ -246,8 +250,6 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     where = several(
         "stores", "Slugs of the stores, with commas between; all when absent.", (one.slug for one in listed)
     )
-    country = Param("country", "The country of the store, by its two letters.", "de", fold=True, pattern="[a-z]{2}")
-    language = Param("language", "The language, where a store has reviews by it.", "english")
     return (
         Endpoint(
             "app-reviews",
@@ -258,8 +260,7 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
                 Param("query", "The app's name.", "podcast player"),
                 *ids,
                 where,
-                country,
-                language,
+                *_SHARED,
                 number("depth", "Reviews of each store", 50, least=1, most=DEPTH_MAX),
                 several("include", "The parts, with commas between; all when absent.", PARTS),
             ),
@@ -276,8 +277,7 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
                 Param("title", "The app's name.", "podcast player"),
                 *ids,
                 where,
-                country,
-                language,
+                *_SHARED,
                 Param(
                     "match_threshold",
                     "The likeness from which on they are the same, 0 to 1.",

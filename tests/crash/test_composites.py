@@ -1,0 +1,20 @@
+"""Composites and batches under SIGKILL; `python -m tests.crash --of composites --seed N` runs a failure again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from tests.crash.composites import ordeal
+from tests.processes.commands import Commands
+
+KILLS, SEED = 8, 7
+
+
+async def test_composites_that_are_killed_are_used_or_given_back(tmp_path: Path, commands: Commands) -> None:
+    """Goal: actual + refunded = reserved through legs that fail and hang, clients that hang up, and SIGKILL."""
+    with trio.fail_after(300):
+        report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED)
+    assert report.recovered >= KILLS, "kills met calls under way"
+    assert min(report.counts[name] for name in ("ok", "partly", "hung up")) > 0, report.counts

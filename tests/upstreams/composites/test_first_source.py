@@ -1,0 +1,57 @@
+"""A source of search/everywhere is told at the very instant of its answer, on a clock that only the stand-ins move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+from tests.fakes.scripted_exchange import LONG_S, SILENCE, Said, ScriptedExchange, Slow, said, source_over
+from upstreams.composites.search import over
+from upstreams.fetching.fetch import plan
+from upstreams.fetching.parts import Conduct
+from upstreams.fetching.site import Site
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Args
+from upstreams.model.steps import Leg, Part
+from upstreams.platforms import load_platform
+from upstreams.transport.http import HttpCall
+
+ANSWERS: dict[str, Said] = {
+    "hn.algolia.com": Slow(0.2, said({"hits": [], "nbHits": 0, "nbPages": 0, "page": 0})),
+    "api.stackexchange.com": Slow(0.7, said({"items": [], "has_more": False})),
+    "api.github.com": SILENCE,
+}
+
+
+def site(platform: Platform, exchange: ScriptedExchange) -> Site:
+    sources = {
+        name: source_over(exchange, name=name, base_url=address)
+        for name, address in platform.sources.items()
+        if address.startswith("https://")
+    }
+    return Site(platform, sources, credentials={}, user_agent="sluice/1")
+
+
+async def test_each_source_is_told_at_the_instant_of_its_answer(autojump_clock: MockClock) -> None:
+    """Goal: within 50 ms; it is within none. Method: two answer after 0.2 and 0.7 s, the third never does."""
+    heard: list[tuple[str, float]] = []
+
+    async def on_leg(leg: Leg, _part: Part) -> None:
+        heard.append((leg.endpoint, round(trio.current_time() - began, 6)))
+        await trio.lowlevel.checkpoint()
+
+    def script(call: HttpCall) -> Said:
+        return ANSWERS[call.origin.host]
+
+    platforms = tuple(map(load_platform, ("github", "hackernews", "stackexchange")))
+    own = Site(over(platforms), {}, credentials={}, user_agent="sluice/1")
+    own.others = {one.slug: site(one, ScriptedExchange(script=script)) for one in platforms}
+    (endpoint,) = own.platform.endpoints
+    values: dict[str, Any] = endpoint.with_defaults({"query": "trio"})
+    planned = plan(own, endpoint, Args(values))
+    planned.conduct = Conduct(on_leg=on_leg)
+    began = trio.current_time()
+    await planned.run(1, began + LONG_S, on_leg=on_leg)
+    assert heard == [("hackernews/search", 0.2), ("stackexchange/search", 0.7), ("github/search", 10.0)]
