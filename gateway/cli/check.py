@@ -83,6 +83,8 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
     tried = {"store": partial(trio.to_thread.run_sync, try_store, config.store.url, abandon_on_cancel=True)}
     if config.state.url != MEMORY:
         tried["state"] = partial(_reach_state, config.state.url)
+    if config.web.browser_url:
+        tried[f"web.browser_url ({config.web.browser_url})"] = partial(_reach_browser, config.web.browser_url)
     tried |= {f"upstreams.{slug} ({url})": partial(_reach_host, url) for slug, url in _hosts(config)}
     names = list(tried)
     async with trio.open_nursery() as nursery:
@@ -97,6 +99,12 @@ async def _reach_state(url: str) -> None:
     async with open_state(url) as state:
         if state is not None:
             await state.call(b"EXISTS", b"sluice:ready")
+
+
+async def _reach_browser(url: str) -> None:
+    from upstreams.web.browser.browser import try_browser
+
+    await try_browser(url)
 
 
 async def _reach_host(url: str) -> None:
@@ -127,6 +135,6 @@ def _hosts(config: Config) -> Iterator[tuple[str, str]]:
         return
     for platform in load_platforms():
         if config.upstreams.platforms[platform.slug].enabled:
-            fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None)
+            fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None and url[0] != "$")
             hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
             yield from ((platform.slug, host) for host in hosts)

@@ -232,6 +232,7 @@ class WebSettings(Struct, frozen=True):
 
     respect_robots: bool = True
     browser_url: BaseAddress = ""
+    browser_pages: Count = 4
     search: WebSearchSettings = WebSearchSettings()
 
 

@@ -64,6 +64,8 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "unsupported_content", "The address leads to something that has no text."),
     Reason("RESOURCE_NOT_FOUND", "redirect_loop", "The page redirects too often."),
     Reason("RESOURCE_NOT_FOUND", "empty", "The page has no text."),
+    Reason("RESOURCE_NOT_FOUND", "selector_absent", "Nothing that `wait_for` finds came up in time."),
+    Reason("RESOURCE_NOT_FOUND", "screenshot_too_large", "The picture of the page is longer than an answer may be."),
     Reason("RESOURCE_NOT_FOUND", "unknown_monitor", "The account has no such monitor."),
     Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
     Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The monitor has no such delivery."),
@@ -154,7 +156,7 @@ def _gone(listing: Listing) -> Iterable[str]:
         yield from ("captions_disabled", "no_captions", "login_required", "video_gone")
     if listing.site.platform.open_web:
         yield from ("login_required", "challenge", "robots_disallowed", "javascript_required", "pdf")
-        yield from ("unsupported_content", "redirect_loop", "empty")
+        yield from ("unsupported_content", "redirect_loop", "empty", "selector_absent", "screenshot_too_large")
 
 
 def error_records(operation: ApiOperation) -> list[dict[str, Any]]:

@@ -174,9 +174,9 @@ class _SourceRules:
         return path in (f"upstreams.{slug}.timeout_s", f"upstreams.{slug}.retries")
 
     def apply(self, config: Config) -> None:
-        rules = source_rules(config.upstreams.platforms[self.site.platform.slug])
-        for source in self.site.sources.values():
-            source.change(rules)
+        settings = config.upstreams.platforms[self.site.platform.slug]
+        for name, source in self.site.sources.items():
+            source.change(source_rules(settings, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ from upstreams.model.endpoint import Platform
 from upstreams.transport.http import BODY_BYTES_MAX, Exchange
 from upstreams.transport.pooled import open_transport
 from upstreams.transport.revalidating import Revalidating
+from upstreams.web.browser.browser import Browser
+from upstreams.web.browser.page import SOURCE as BROWSER
+from upstreams.web.browser.rendering import RENDER_S, Rendering
 from upstreams.workers.pool import ProcessPool
 
 _VERSION = "0.1"
@@ -74,8 +77,9 @@ async def open_sites(
     rng: Random,
     open_exchange: OpenExchange = open_exchange,
     resolve: Resolve | None = None,
+    rendering: Rendering | None = None,
 ) -> AsyncIterator[list[Site]]:
-    """A site a platform that config.toml does not disable, each with its own connections."""
+    """A site a platform that config.toml does not disable, each with its own connections; `rendering` is the web's."""
     async with AsyncExitStack() as stack:
         sites = []
         aside, workers = Aside(), ProcessPool()
@@ -92,8 +96,10 @@ async def open_sites(
                     )
                 )
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
-                way = _Way(platform, settings, config, exchange, guarded, rng, aside, workers)
+                way = _Way(platform, settings, config, exchange, guarded, rng, aside, workers, rendering)
                 sites.append(way.site(environ))
+                if platform.open_web and rendering is not None:
+                    rendering.join(sites[-1], guarded)
         by_slug = {site.platform.slug: site for site in sites}
         for site in sites:
             site.others = by_slug
@@ -112,6 +118,7 @@ class _Way:
     rng: Random
     aside: Aside
     workers: ProcessPool
+    rendering: Rendering | None
 
     def site(self, environ: Mapping[str, str]) -> Site:
         """Return the platform with its sources."""
@@ -119,6 +126,7 @@ class _Way:
         credentials = _credentials(self.settings, environ)
         if platform.slug == "web":
             credentials |= _search_engines(self.config.web, environ)
+            credentials |= {} if self.rendering is None else {"browser_url": self.config.web.browser_url}
         if platform.revalidates is not None and all(map(credentials.__contains__, platform.revalidates)):
             return replace(self, exchange=Revalidating(self.exchange))._site(credentials)
         return self._site(credentials)
@@ -165,12 +173,12 @@ class _Way:
         return Source(
             name,
             address,
-            exchange=self.guarded if goes_anywhere else self.exchange,
+            exchange=self._exchange(name, goes_anywhere=goes_anywhere),
             breaker=Breaker(breaker_rules(self.config), clock),
             judge=platform.judge,
             backoff=platform.rest,
             method_of=platform.method_of,
-            rules=source_rules(self.settings),
+            rules=source_rules(self.settings, name),
             rng=self.rng,
             now=clock,
             aside=self.aside,
@@ -178,6 +186,19 @@ class _Way:
             hidden=platform.hidden_error,
             goes_anywhere=goes_anywhere,
         )
+
+    def _exchange(self, name: str, *, goes_anywhere: bool) -> Exchange:
+        if name == BROWSER and self.rendering is not None:
+            return self.rendering.exchange
+        return self.guarded if goes_anywhere else self.exchange
+
+
+def make_rendering(config: Config) -> Rendering | None:
+    """The pages in the operator's browser; None where none is configured."""
+    if not config.web.browser_url:
+        return None
+    browser = Browser(config.web.browser_url, contact=config.upstreams.operator_contact)
+    return Rendering(browser, pages_max=config.web.browser_pages)
 
 
 def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
@@ -195,9 +216,9 @@ def breaker_rules(config: Config) -> BreakerRules:
     return BreakerRules(config.breaker.failures, config.breaker.window_s, config.breaker.open_s)
 
 
-def source_rules(settings: PlatformSettings) -> Rules:
-    """A platform's settings as the rules of its sources."""
-    return Rules(timeout_s=settings.timeout_s, retries=settings.retries)
+def source_rules(settings: PlatformSettings, name: str) -> Rules:
+    """A platform's settings as the rules of its source of this name; a browser has as long as a page may take."""
+    return Rules(timeout_s=RENDER_S if name == BROWSER else settings.timeout_s, retries=settings.retries)
 
 
 def _target_rules(platform: Platform) -> TargetRules:

@@ -36,7 +36,7 @@ from gateway.node.membership import Membership, open_membership
 from gateway.node.node import Node, NodeSetting
 from gateway.node.reload import Reload, reloadable_parts
 from gateway.node.routes import RouteParts, account_routes, data_routes
-from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
+from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
 from gateway.observability.metrics import Metrics
@@ -50,6 +50,7 @@ from upstreams.cache.shared_cache import SharedCache
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.model.cursors import CursorSigner
+from upstreams.web.browser.rendering import Rendering
 
 
 @asynccontextmanager
@@ -133,7 +134,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shares_state=state is not None,
             pace=setting.pace,
         ) as membership,
-        _open_sites(setting, runtime) as sites,
+        _open_sites(setting, runtime, make_rendering(config)) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
         open_sharing(cache_link, cache, sites, stores.cipher) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
@@ -162,7 +163,9 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         )
 
 
-def _open_sites(setting: NodeSetting, runtime: Runtime) -> AbstractAsyncContextManager[list[Site]]:
+def _open_sites(
+    setting: NodeSetting, runtime: Runtime, rendering: Rendering | None
+) -> AbstractAsyncContextManager[list[Site]]:
     return open_sites(
         setting.config,
         setting.platforms,
@@ -170,6 +173,7 @@ def _open_sites(setting: NodeSetting, runtime: Runtime) -> AbstractAsyncContextM
         rng=runtime.rng,
         open_exchange=setting.open_exchange,
         resolve=setting.resolve,
+        rendering=rendering,
     )
 
 

@@ -167,7 +167,8 @@ class Site:
         found, headers, body = self.sources[name], self._headers[name], b""
         source = found.source_at(call.host) if isinstance(found, NamedSource) else found
         if call.accepts.__class__ is Form:
-            headers = (*(one for one in headers if one[0] != "accept"), ("accept", call.accepts.media_types))
+            own = {"accept", *(name for name, _ in call.headers)}
+            headers = (*(one for one in headers if one[0] not in own), ("accept", call.accepts.media_types))
         if call.headers or signature:
             headers = (*headers, *call.headers, *signature)
         if call.method == "POST":

@@ -20,7 +20,8 @@ _SCRAPE = (
     "A page as Markdown, HTML or text, its links and what it says of itself. Menus, banners, comments and footers are "
     "left out. Robots files are respected, redirects are followed, each to a public address only. A page that asks for "
     "a sign-in or tests for robots is told as such (reason login_required or challenge), never passed for content. "
-    "Feeds and plain text are read too, a PDF with pdf_parse=true."
+    "Feeds and plain text are read too, a PDF with pdf_parse=true. Where the node has a browser, wait_for, mobile and "
+    "formats=screenshot show the page in it, so that its scripts run."
 )
 
 _MAP = (
@@ -54,7 +55,7 @@ def make_web() -> Platform:
     return Platform(
         slug=SLUG,
         title="Web",
-        sources={"page": "https://{host}", "plain": "http://{host}", **engines.SOURCES},
+        sources={"page": "https://{host}", "plain": "http://{host}", "browser": "$browser_url", **engines.SOURCES},
         docs_url="https://www.rfc-editor.org/rfc/rfc9309",
         refusals=judge_page,
         open_web=True,
@@ -73,7 +74,7 @@ def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
             description=_SCRAPE,
             price=PRICE,
             cache_ttl_s=CACHED_S,
-            never=("content.summary", "media.screenshot_url", "extraction"),
+            never=("content.summary", "extraction"),
         ),
         Endpoint(
             "extract",

@@ -14,21 +14,20 @@ from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Single, Steps, Task
 from upstreams.web.addresses import URL_MAX, PageParam
+from upstreams.web.browser.looks import look_of
+from upstreams.web.rendered import PICTURE, WaitParam, is_rendered, render
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.visiting import Visited, visit
 
 PRICE: Final = PriceRange(
     1,
     5,
-    "1 for a page; 5 where pdf_parse=true reads a PDF. With it a page that is none costs 1 all the same.",
-    lambda values: (5, 5) if values.get("pdf_parse") else (1, 1),
+    "1 for a page; 5 where the browser renders it, or pdf_parse=true reads a PDF. What is no page of HTML is not "
+    "rendered, what is no PDF not read as one: that costs 1 all the same.",
+    lambda values: (5, 5) if values.get("pdf_parse") or is_rendered(values) else (1, 1),
 )
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
-FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text")
-_NO_FORMATS: Final = {
-    "screenshot": "a picture of the page",
-    "summary": "a language model",
-}
+FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
 _SELECTORS_MAX: Final = 50
 
 SAMPLE: Final[Mapping[str, Any]] = {
@@ -108,19 +107,18 @@ PARAMS: Final = (
         type="boolean",
         default=True,
     ),
-    Param(
+    WaitParam(
         "wait_for",
-        "Milliseconds to wait for the page's JavaScript; above 0 it needs a browser.",
+        "Milliseconds to wait once the page's JavaScript has come to rest, 0 to 30000, or a CSS selector whose element "
+        "is waited for. All but 0 needs a browser.",
         "0",
-        type="integer",
-        default=0,
-        minimum=0,
-        maximum=30_000,
+        default="0",
+        length_max=500,
     ),
     Param("mobile", "Whether to be a telephone; needs a browser.", "false", type="boolean", default=False),
     Param(
         "screenshot_full_page",
-        "Whether a screenshot shows the whole page; needs a browser.",
+        "Whether a screenshot is made, of the whole page; needs a browser.",
         "false",
         type="boolean",
         default=False,
@@ -146,11 +144,25 @@ PARAMS: Final = (
 
 def scrape(robots: RobotsMemory, args: Args) -> Steps:
     """One page."""
-    wanted = wanted_of(args.values)
-    visited = yield from visit(args.text("url"), args, robots)
-    done = yield Task(READ_PAGE, document_args(args.text("url"), visited, wanted), SAMPLE)
-    record = page_record(args, visited, done.body)
-    return Single(record, credits_used=5 if done.body["source_type"] == "pdf" else 1)
+    url, renders = args.text("url"), is_rendered(args.values)
+    wanted = wanted_of(args.values, has_browser="browser_url" in args.credentials)
+    agent = look_of(mobile=bool(args.values.get("mobile"))).named(args.credentials.get("contact", ""))
+    visited = yield from visit(url, args, robots, agent=agent if renders else "")
+    picture, credits_used = None, 1
+    if renders and is_html(visited):
+        visited, picture = yield from render(visited, args.values)
+        credits_used = 5
+    done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE)
+    record = page_record(args, visited, done.body, picture=picture)
+    return Single(record, credits_used=5 if done.body["source_type"] == "pdf" else credits_used)
+
+
+def is_html(visited: Visited) -> bool:
+    """Whether a browser shows it as a page."""
+    media_type = visited.content_type.partition(";")[0].strip().lower()
+    return media_type in ("text/html", "application/xhtml+xml") or (
+        not media_type and visited.answer.raw[:512].lstrip()[:1] == b"<"
+    )
 
 
 def document_args(url: str, visited: Visited, wanted: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -158,14 +170,14 @@ def document_args(url: str, visited: Visited, wanted: Mapping[str, Any]) -> tupl
     return visited.answer.raw, visited.content_type, url, visited.url, wanted
 
 
-def wanted_of(values: Mapping[str, Value]) -> dict[str, Any]:
+def wanted_of(values: Mapping[str, Value], *, has_browser: bool = False) -> dict[str, Any]:
     """The formats and parts that a request wants.
 
     Raises:
         InvalidArgument: there is no such format or selector, or this node lacks the means.
     """
-    _check_means(values)
     formats = _formats(str(values.get("formats", "markdown")))
+    _check_means(values, formats, has_browser=has_browser)
     return {
         "formats": formats,
         "only_main_content": bool(values.get("only_main_content", True)),
@@ -177,11 +189,14 @@ def wanted_of(values: Mapping[str, Value]) -> dict[str, Any]:
     }
 
 
-def _check_means(values: Mapping[str, Value]) -> None:
-    """Refuse by name what needs a browser or a proxy, which this node does not have."""
-    for name in ("wait_for", "mobile", "screenshot_full_page"):
-        if values.get(name):
-            raise _lacks(name, "needs a browser, which this node does not have")
+def _check_means(values: Mapping[str, Value], formats: tuple[str, ...], *, has_browser: bool) -> None:
+    """Refuse by name what needs a browser or a proxy that this node does not have."""
+    if not has_browser:
+        for name in ("wait_for", "mobile", "screenshot_full_page"):
+            if values.get(name, "0") not in (False, "0"):
+                raise _lacks(name, "needs a browser, which this node does not have")
+        if PICTURE in formats:
+            raise _lacks("formats", f"cannot have {PICTURE}: it needs a browser, which this node does not have")
     if "location_country" in values:
         raise _lacks("location_country", "needs a proxy in that country, which this node does not have")
     if values.get("proxy") == "enhanced":
@@ -195,8 +210,8 @@ def _lacks(param: str, problem: str) -> InvalidArgument:
 def _formats(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in names:
-        if name in _NO_FORMATS:
-            raise _lacks("formats", f"cannot have {name}: it needs {_NO_FORMATS[name]}, which this node does not make")
+        if name == "summary":
+            raise _lacks("formats", "cannot have summary: it needs a language model, which this node does not have")
         if name not in FORMATS:
             raise InvalidArgument("formats", f"must be of {', '.join(FORMATS)}; {name[:40]} is none of them")
     return names
@@ -239,8 +254,8 @@ def _parted(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, parts)))
 
 
-def page_record(args: Args, visited: Visited, read: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a page that was read."""
+def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, picture: str | None = None) -> dict[str, Any]:
+    """The record of a page that was read; `picture` is the address of its screenshot."""
     metadata = read["metadata"]
     return page(
         url=args.text("url"),
@@ -254,6 +269,7 @@ def page_record(args: Args, visited: Visited, read: Mapping[str, Any]) -> dict[s
         links=read["links"],
         source_type=read["source_type"],
         page_count=read["page_count"],
+        screenshot_url=picture,
         **{name: metadata.get(name) for name in METADATA},
     )
 

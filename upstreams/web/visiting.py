@@ -43,8 +43,8 @@ class Visited:
         return self.answer.headers.get("content-type", "")
 
 
-def visit(url: str, args: Args, robots: RobotsMemory) -> Generator[Wanted, Any, Visited]:
-    """The page at an address in its one spelling.
+def visit(url: str, args: Args, robots: RobotsMemory, *, agent: str = "") -> Generator[Wanted, Any, Visited]:
+    """The page at an address in its one spelling; `agent` is the name to go by, if not the node's own.
 
     Raises:
         NotFound: robots may not read it, or it leads round in a circle.
@@ -54,8 +54,8 @@ def visit(url: str, args: Args, robots: RobotsMemory) -> Generator[Wanted, Any, 
     for _ in range(REDIRECTS_MAX + 1):
         spacing_s = yield from robots.check(url, args)
         call = page_call(url, accepts=PAGE, spacing_s=spacing_s)
-        if cookies:
-            call = replace(call, headers=(("cookie", "; ".join(f"{name}={value}" for name, value in cookies.items())),))
+        if cookies or agent:
+            call = replace(call, headers=(*_agent(agent), *_cookies(cookies)))
         answer = yield call
         location = answer.headers.get("location")
         if answer.status not in _REDIRECTS or not location:
@@ -69,6 +69,14 @@ def visit(url: str, args: Args, robots: RobotsMemory) -> Generator[Wanted, Any, 
             cookies |= dict(_COOKIE.findall(answer.headers.get("set-cookie", ""))[:_COOKIES_MAX])
         url = following
     raise NotFound(f"The page redirects more than {REDIRECTS_MAX} times.", reason="redirect_loop")
+
+
+def _agent(name: str) -> tuple[tuple[str, str], ...]:
+    return (("user-agent", name),) if name else ()
+
+
+def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return (("cookie", "; ".join(f"{name}={value}" for name, value in cookies.items())),) if cookies else ()
 
 
 def judge_page(answer: Answer) -> UpstreamError | None:

@@ -1,0 +1,146 @@
+"""web/scrape in a real Chromium: JavaScript, pictures, telephones, prices, and a browser that dies (decisions 21)."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import trio
+from PIL import Image
+
+from tests.fakes.chromium import Chromium, open_chromium
+from tests.fakes.node import open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.servers.ports import free_port
+from tests.upstreams.web.test_scraping import HOST, page, scrape, serve
+
+TEXT = "Words that a script has written, as many of them as an article has. " * 4
+SCRIPTED = page(f"""<!doctype html><html><head><title>By script</title></head><body><main id=m></main><script>
+fetch('/data.json').then(r => r.json()).then(d => setTimeout(() => {{
+  document.getElementById('m').innerHTML = '<h1>' + d.title + '</h1><p id=p>{TEXT}</p><p class=w>' + innerWidth + '</p>'
+}}, 200))</script></body></html>""")
+DATA = Told(200, b'{"title":"From afar"}', {"content-type": "application/json"})
+RED = page(
+    "<!doctype html><title>Red</title><body style='margin:0;background:rgb(255,0,0)'>"
+    f"<p>{TEXT}</p><div style='position:absolute;top:1900px;height:100px;width:100%;background:rgb(0,0,255)'></div>"
+)
+SCRIPTS = {"/s": SCRIPTED, "/data.json": DATA, "/a": page(), "/red": RED}
+
+
+def open_node(folder: Path, browser: Chromium, **web: Any) -> Any:
+    return open_test_node(
+        folder, web={"browser_url": browser.url, **web}, upstreams={"defaults": {"retries": 0}}, patience_s=300
+    )
+
+
+async def test_a_page_that_needs_javascript_is_read_as_its_scripts_leave_it(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        serve(node, SCRIPTS)
+        plain = await scrape(node, "/s")
+        assert (plain.status, plain.json["error"]["details"]["reason"]) == (404, "javascript_required")
+        assert (await scrape(node, "/s", wait_for=300, dry_run=1)).json["data"]["estimated_credits"] == 5
+        found = await scrape(node, "/s", wait_for=300)
+        assert (found.status, found.json["credits_used"]) == (200, 5)
+        read = found.json["data"]["page"]
+        assert read["content"]["markdown"].startswith("# From afar\n\nWords that a script")
+        assert (read["final_url"], read["status_code"]) == (f"https://{HOST}/s", 200)
+        assert (await scrape(node, "/s", wait_for=300)).headers["x-cache"] == "HIT"
+        by_selector = await scrape(node, "/s", wait_for="#m > p#p", formats="text", only_main_content="false")
+        assert "1280" in by_selector.json["data"]["page"]["content"]["text"]
+        absent = await scrape(node, "/s", wait_for="#never", timeout=6000)
+        assert (absent.status, absent.json["error"]["details"]["reason"]) == (404, "selector_absent")
+        assert absent.json["credits_used"] == 0
+        mobile = await scrape(node, "/s", mobile="true", wait_for=300, formats="text", only_main_content="false")
+        assert "980" in mobile.json["data"]["page"]["content"]["text"], (
+            "a telephone's window, without a word of the page's"
+        )
+        await node.assert_sound()
+
+
+async def test_screenshots_show_the_window_or_the_whole_page(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        serve(node, SCRIPTS)
+        window = _picture(await scrape(node, "/red", formats="screenshot"))
+        assert window.size == (1280, 800)
+        assert window.getpixel((1270, 790)) == (255, 0, 0)
+        whole = _picture(await scrape(node, "/red", screenshot_full_page="true"))
+        assert whole.size == (1280, 2000)
+        assert (whole.getpixel((1270, 1000)), whole.getpixel((640, 1950))) == ((255, 0, 0), (0, 0, 255))
+        telephone = _picture(await scrape(node, "/red", formats="screenshot", mobile="true"))
+        assert telephone.size == (780, 1688)
+        await node.assert_sound()
+
+
+def _picture(answer: Any) -> Image.Image:
+    assert answer.status == 200, answer.json
+    address = answer.json["data"]["page"]["media"]["screenshot_url"]
+    kind, data = address.split(";base64,")
+    assert kind == "data:image/png"
+    return Image.open(BytesIO(b64decode(data))).convert("RGB")
+
+
+async def test_bodies_that_no_browser_shows_cost_one_credit(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        serve(node, {"/t": Told(200, b"Some plain text of a file.", {"content-type": "text/plain"})})
+        found = await scrape(node, "/t", wait_for=100)
+        assert (found.status, found.json["credits_used"]) == (200, 1)
+        for value in ("30001", "-1", "p[", "::x("):
+            refused = await scrape(node, "/t", wait_for=value)
+            assert (refused.status, refused.json["error"]["details"]["param"]) == (400, "wait_for"), value
+        await node.assert_sound()
+
+
+async def test_a_page_that_never_ends_blames_itself_and_not_the_browser(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        serve(node, {**SCRIPTS, "/loop": page(f"<p>{TEXT}</p><script>setTimeout(() => {{ for(;;); }}, 50)</script>")})
+        for _ in range(6):
+            late = await scrape(node, "/loop", wait_for=10, timeout=3000)
+            assert (late.status, late.json["error"]["type"], late.json["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
+        assert (await scrape(node, "/s", wait_for=300)).status == 200
+        status = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]
+        assert status["sources"]["browser"] == {"circuit": "closed"}
+        await node.assert_sound()
+
+
+async def test_a_browser_that_dies_fails_its_calls_for_free_and_works_when_it_is_back(tmp_path: Path) -> None:
+    port = free_port()
+    async with open_node(tmp_path, Chromium(port), browser_pages=2) as node:
+        serve(node, SCRIPTS)
+        with open_chromium(port=port) as browser:
+            assert (await scrape(node, "/s", wait_for=300)).status == 200
+            answers = []
+
+            async def call() -> None:
+                answers.append(await scrape(node, "/s", wait_for=25_000, max_age=0))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call)
+                while node.upstream.requests.count(f"{HOST}/data.json") < 2:  # noqa: ASYNC110 - a page sets no event
+                    await trio.sleep(0.05)
+                browser.kill()
+            (lost,) = answers
+            assert (lost.status, lost.json["error"]["type"], lost.json["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
+            assert "browser" in lost.json["error"]["message"]
+        for _ in range(5):
+            away = await scrape(node, "/s", wait_for=300, max_age=0)
+            assert (away.status, away.json["credits_used"]) in ((502, 0), (503, 0))
+        assert away.status == 503, "its circuit is open by now, as any source's"
+        assert (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]["sources"]["browser"] == {
+            "circuit": "open"
+        }
+        assert (await scrape(node, "/a")).status == 200, "pages without it are read as ever"
+        await node.operate("platform.reset", platform="web")
+        with open_chromium(port=port):
+            assert (await scrape(node, "/s", wait_for=300, max_age=0)).status == 200
+        await node.assert_sound()
+
+
+async def test_a_browser_without_the_flag_that_it_needs_is_not_used(tmp_path: Path) -> None:
+    with open_chromium(("--headless", "--no-sandbox", "--disable-gpu", "about:blank")) as browser:
+        async with open_node(tmp_path, browser) as node:
+            serve(node, SCRIPTS)
+            refused = await scrape(node, "/s", wait_for=300)
+            assert refused.status == 502
+            assert "--webrtc-ip-handling-policy=disable_non_proxied_udp" in refused.json["error"]["message"]

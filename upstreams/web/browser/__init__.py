@@ -1,0 +1,1 @@
+"""Pages in the operator's Chromium, spoken to over its DevTools WebSocket (decisions 21)."""

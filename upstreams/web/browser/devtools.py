@@ -1,0 +1,209 @@
+"""A connection to a browser over its DevTools WebSocket: commands with their results, and events.
+
+Each page has a connection of its own, so that nothing which one page does (a message that is too long, a flood of
+events) touches another. The browser ends what a connection has made when that ends, however it ends: also by the death
+of this process.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+import httpx
+import orjson
+import trio
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
+
+from upstreams.transport.http import HttpCall, origin_of
+from upstreams.transport.origin import Origin
+from upstreams.transport.pooled import open_transport
+
+CONNECT_S: Final = 5.0
+MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A browser that sends a longer message loses its connection."""
+_ANSWER_BYTES_MAX: Final = 65_536
+_READ_BYTES: Final = 65_536
+
+Observe = Callable[[str, Mapping[str, Any]], None]
+"""Takes the name of an event and its members, without waiting."""
+
+
+class BrowserLost(httpx.TransportError):
+    """The connection to the browser ended."""
+
+
+class CommandRefused(Exception):
+    """The browser refused a command, as where what it is about is gone."""
+
+
+class BrowserAddress(NamedTuple):
+    """The end of a browser's WebSocket. `path` names the browser's process: another one has another."""
+
+    host: str
+    port: int
+    path: str
+    is_tls: bool
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A command without a result yet."""
+
+    answered: trio.Event = field(default_factory=trio.Event)
+    result: Mapping[str, Any] | None = None
+
+
+class DevTools:
+    """Speaks to a browser. `observers` take the events of a session, by its id."""
+
+    def __init__(self, socket: WebSocketConnection) -> None:
+        self._socket = socket
+        self._numbers = count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self.observers: dict[str, Observe] = {}
+        self.is_lost = False
+
+    async def call(self, method: str, session: str = "", **params: Any) -> Mapping[str, Any]:
+        """The result of a command.
+
+        Raises:
+            CommandRefused: the browser does not do it.
+            BrowserLost: the connection has ended.
+        """
+        number, waiting = next(self._numbers), _Waiting()
+        self._waiting[number] = waiting
+        try:
+            await self._send(number, method, session, params)
+            await waiting.answered.wait()
+        finally:
+            del self._waiting[number]
+        reply = waiting.result
+        if reply is None:
+            raise BrowserLost("the browser has ended the connection")
+        if "error" in reply:
+            raise CommandRefused(f"{method}: {reply['error'].get('message')}")
+        result: Mapping[str, Any] = reply["result"]
+        return result
+
+    async def _send(self, number: int, method: str, session: str, params: Mapping[str, Any]) -> None:
+        message = {"id": number, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        try:
+            await self._socket.send_message(orjson.dumps(message).decode())
+        except ConnectionClosed as exc:
+            raise BrowserLost("the browser has ended the connection") from exc
+
+    async def keep_reading(self) -> None:
+        """Pass on what the browser says, until it says no more."""
+        try:
+            while True:
+                self._take(orjson.loads(await self._socket.get_message()))
+        except ConnectionClosed:
+            self.is_lost = True
+            for waiting in self._waiting.values():
+                waiting.answered.set()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        if "id" in message:
+            if (waiting := self._waiting.get(message["id"])) is not None:
+                waiting.result = message
+                waiting.answered.set()
+        elif (observe := self.observers.get(message.get("sessionId", ""))) is not None:
+            observe(message["method"], message["params"])
+
+
+async def find_browser(url: str) -> BrowserAddress:
+    """The end of the WebSocket of the browser at an address.
+
+    Raises:
+        httpx.RequestError: it is not there.
+    """
+    origin, _ = origin_of(url)
+    if origin.scheme == "http":  # Chromium answers to no name but localhost
+        origin = Origin(origin.scheme, await _address_of(origin), origin.port)
+    async with open_transport(max_connections=1, body_bytes_max=_ANSWER_BYTES_MAX, connect_s=CONNECT_S) as transport:
+        answer = await transport.exchange(HttpCall("GET", origin, "/json/version"), trio.current_time() + CONNECT_S)
+    try:
+        _, path = origin_of(orjson.loads(answer.body)["webSocketDebuggerUrl"].replace("ws", "http", 1))
+    except (KeyError, TypeError, ValueError, AttributeError, httpx.InvalidURL, httpx.TransportError) as exc:
+        raise httpx.RemoteProtocolError("what answers there is no browser with DevTools") from exc
+    # Of the rest the setting counts: the browser knows only its own side of a container.
+    return BrowserAddress(origin.host, origin.port, path, origin.scheme == "https")
+
+
+async def _address_of(origin: Origin) -> str:
+    try:
+        found = await trio.socket.getaddrinfo(origin.host, origin.port, type=trio.socket.SOCK_STREAM)
+    except OSError as exc:
+        raise httpx.ConnectError(f"{origin.host} has no address: {exc.strerror or exc}") from exc
+    return str(found[0][4][0])
+
+
+@asynccontextmanager
+async def open_devtools(address: BrowserAddress) -> AsyncIterator[DevTools]:
+    """A connection that lasts as long as the block.
+
+    Raises:
+        httpx.ConnectError, httpx.ConnectTimeout: the browser is not there.
+        BrowserLost: it went while the block ran, which was then cancelled.
+    """
+    failure: Exception | None = None
+    devtools: DevTools | None = None
+    is_done = False
+    async with await _connected(address) as stream, trio.open_nursery() as nursery:
+
+        async def read(devtools: DevTools) -> None:
+            await devtools.keep_reading()
+            nursery.cancel_scope.cancel()
+
+        try:
+            devtools = DevTools(await _opened(nursery, stream, address))
+            nursery.start_soon(read, devtools)
+            yield devtools
+            is_done = True
+        except Exception as exc:  # noqa: BLE001 - raised below, outside of the nursery that wraps it in a group
+            failure = exc
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if devtools is not None and devtools.is_lost and not is_done:
+        raise BrowserLost("the browser has ended the connection")
+
+
+async def _connected(address: BrowserAddress) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
+    with trio.move_on_after(CONNECT_S):
+        try:
+            if not address.is_tls:
+                return await trio.open_tcp_stream(address.host, address.port)
+            context = ssl.create_default_context()
+            return await trio.open_ssl_over_tcp_stream(
+                address.host, address.port, ssl_context=context, https_compatible=True
+            )
+        except OSError as exc:
+            raise httpx.ConnectError(f"the browser cannot be reached: {exc}") from exc
+    raise httpx.ConnectTimeout("the browser cannot be reached in time")
+
+
+async def _opened(
+    nursery: trio.Nursery, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream], address: BrowserAddress
+) -> WebSocketConnection:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    with trio.move_on_after(CONNECT_S):
+        try:
+            return await wrap_client_stream(
+                nursery,
+                stream,
+                f"{host}:{address.port}",
+                address.path,
+                max_message_size=MESSAGE_BYTES_MAX,
+                receive_buffer_size=_READ_BYTES,
+            )
+        except HandshakeError as exc:
+            raise httpx.ConnectError("the browser refuses the connection") from exc
+    raise httpx.ConnectTimeout("the browser does not open its WebSocket in time")

@@ -1,0 +1,32 @@
+"""The two looks of a reader: a desk's screen and a telephone's, each with the name that it gives itself."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_ENGINE: Final = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0"
+
+
+class Look(NamedTuple):
+    """The screen of a page, in CSS pixels, and the browser's name: that of a usual one, and ours behind it."""
+
+    width: int
+    height: int
+    scale: int
+    is_mobile: bool
+    agent: str
+
+    def named(self, contact: str = "") -> str:
+        """The value of the User-Agent header, with the operator's contact where there is one."""
+        return f"{self.agent} sluice/0.1{f' (+{contact})' if contact else ''}"
+
+
+DESK: Final = Look(1280, 800, 1, is_mobile=False, agent=f"Mozilla/5.0 (X11; Linux x86_64) {_ENGINE} Safari/537.36")
+PHONE: Final = Look(
+    390, 844, 2, is_mobile=True, agent=f"Mozilla/5.0 (Linux; Android 10; K) {_ENGINE} Mobile Safari/537.36"
+)
+
+
+def look_of(*, mobile: bool) -> Look:
+    """The look that a caller wants."""
+    return PHONE if mobile else DESK

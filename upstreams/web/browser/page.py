@@ -1,0 +1,200 @@
+"""A page that is open in the browser: visits, what it shows, and its pictures. Only our own small scripts run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+import trio
+
+from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.web.browser.devtools import CommandRefused, DevTools
+from upstreams.web.browser.looks import Look
+from upstreams.web.browser.resources import FetchedPage, Resources
+
+SOURCE: Final = "browser"
+SETTLE_S: Final = 10.0
+"""The longest that a page may take to come to rest; then it is read as it is."""
+QUIET_S: Final = 0.5
+"""A page is at rest when for so long it loads nothing."""
+_LOOK_S: Final = 0.1
+LETTERS_MAX: Final = 10 * 1024 * 1024
+"""Letters of a page's HTML."""
+HEIGHT_MAX: Final = 10_000
+"""CSS pixels of a picture's height."""
+PNG_LETTERS_MAX: Final = 4_000_000
+"""Letters of a PNG in base64; a longer one becomes a JPEG."""
+JPEG_LETTERS_MAX: Final = 8_000_000
+_SCRIPT_MS: Final = 5_000
+_READ_HTML: Final = """(() => {
+  const type = document.doctype, root = document.documentElement;
+  const html = root ? root.outerHTML : "";
+  return html.length > %d ? null : (type ? "<!DOCTYPE " + type.name + ">" : "") + html;
+})()"""
+_NO_CALLS: Final = "delete window.RTCPeerConnection; delete window.webkitRTCPeerConnection;"
+"""Calls between browsers go past the context's proxy; the operator's flag stops them, and this before it."""
+
+
+class BrowserPage:
+    """One page, in a context of its own."""
+
+    def __init__(self, devtools: DevTools, session: str, frame: str, resources: Resources) -> None:
+        self._devtools = devtools
+        self._session = session
+        self._frame = frame
+        self.resources = resources
+        self._is_loading = False
+        self.is_crashed = False
+        devtools.observers[session] = self._observe
+
+    async def prepare(self, look: Look, contact: str) -> None:
+        """Make it look so, stop its requests, and let its scripts wait for nobody."""
+        await self.call("Page.enable")
+        await self.call("Fetch.enable", patterns=[{"urlPattern": "*"}])
+        await self.call("Network.setBypassServiceWorker", bypass=True)
+        await self.call("Page.addScriptToEvaluateOnNewDocument", source=_NO_CALLS, runImmediately=True)
+        metrics = {"width": look.width, "height": look.height, "deviceScaleFactor": look.scale}
+        await self.call("Emulation.setDeviceMetricsOverride", **metrics, mobile=look.is_mobile)
+        await self.call("Emulation.setScrollbarsHidden", hidden=True)
+        await self.call("Emulation.setTouchEmulationEnabled", enabled=look.is_mobile)
+        await self.call("Emulation.setUserAgentOverride", userAgent=look.named(contact))
+
+    async def call(self, method: str, **params: Any) -> Mapping[str, Any]:
+        """As `DevTools.call`, in this page."""
+        return await self._devtools.call(method, self._session, **params)
+
+    def _observe(self, method: str, params: Mapping[str, Any]) -> None:
+        match method:
+            case "Fetch.requestPaused":
+                self.resources.answer_nowait(self._session, params)
+            case "Page.frameStartedLoading" if params["frameId"] == self._frame:
+                self._is_loading = True
+            case "Page.frameStoppedLoading" if params["frameId"] == self._frame:
+                self._is_loading = False
+            case "Page.javascriptDialogOpening":
+                self.resources.begin(self._close_dialog)
+            case "Inspector.targetCrashed":
+                self.is_crashed = True
+            case _:
+                pass
+
+    async def _close_dialog(self) -> None:
+        await self.call("Page.handleJavaScriptDialog", accept=False)
+
+    async def visit(self, document: FetchedPage) -> None:
+        """Show a document that was fetched, and let it come to rest.
+
+        Raises:
+            UpstreamError, LimitError: it cannot be shown.
+        """
+        self.resources.given = document
+        self._is_loading = True
+        found = await self.call("Page.navigate", url=document.url)
+        self.resources.given = None
+        if found.get("errorText"):
+            raise self.resources.refusal or UpstreamFailed(SOURCE, f"the page cannot be shown: {found['errorText']}")
+        await self.settle()
+
+    async def settle(self, within_s: float = SETTLE_S) -> None:
+        """Wait until it loads nothing more, at most so long.
+
+        Raises:
+            UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
+        """
+        with trio.move_on_after(within_s):
+            quiet_since = trio.current_time()
+            while trio.current_time() < quiet_since + QUIET_S:
+                with trio.move_on_after(_LOOK_S):
+                    await self.resources.changed.wait()
+                if self._is_loading or self.resources.in_flight:
+                    quiet_since = trio.current_time()
+                if self.is_crashed or self.resources.refusal is not None:
+                    break
+        self.check()
+
+    def check(self) -> None:
+        """Raise what stands against the page.
+
+        Raises:
+            UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
+        """
+        if self.is_crashed:
+            raise UpstreamFailed(SOURCE, "the page has crashed")
+        if self.resources.refusal is not None:
+            raise self.resources.refusal
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of a script of ours, in a world that the page's own scripts cannot see.
+
+        Raises:
+            CommandRefused: it failed or took too long, or the page has just gone.
+        """
+        world = await self.call("Page.createIsolatedWorld", frameId=self._frame, worldName="sluice")
+        found = await self.call(
+            "Runtime.evaluate",
+            expression=expression,
+            contextId=world["executionContextId"],
+            returnByValue=True,
+            awaitPromise=False,
+            timeout=_SCRIPT_MS,
+        )
+        if "exceptionDetails" in found:
+            details = found["exceptionDetails"]
+            raise CommandRefused(str(details.get("exception", {}).get("description") or details.get("text")))
+        return found["result"].get("value")
+
+    async def html(self) -> str:
+        """The HTML of the page as it stands now.
+
+        Raises:
+            UpstreamFailed: it is too long.
+        """
+        html = await self.evaluate(_READ_HTML % LETTERS_MAX)
+        if html is None:
+            raise UpstreamFailed(SOURCE, f"the page is longer than {LETTERS_MAX} letters")
+        return str(html)
+
+    async def url(self) -> str:
+        """The address of the page that is shown."""
+        return str(await self.evaluate("location.href"))
+
+    async def wait_for(self, selector: str) -> None:
+        """Wait until something is there that a CSS selector finds; whoever waits bounds it.
+
+        Raises:
+            UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
+        """
+        expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
+        while not await self._is_so(expression):
+            self.check()
+            await trio.sleep(_LOOK_S)
+
+    async def _is_so(self, expression: str) -> bool:
+        try:
+            return bool(await self.evaluate(expression))
+        except CommandRefused as exc:
+            if "SyntaxError" in str(exc):
+                raise
+            return False  # the page is just going somewhere else
+
+    async def picture(self, *, whole: bool = False, kind: str = "png") -> tuple[str, str]:
+        """Its type and a picture in base64: of the window, or of the page as a whole as far as that goes.
+
+        Raises:
+            NotFound: it is too large.
+        """
+        clip: dict[str, Any] = {}
+        if whole:
+            size = (await self.call("Page.getLayoutMetrics"))["cssContentSize"]
+            area = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], HEIGHT_MAX), "scale": 1}
+            clip = {"clip": area, "captureBeyondViewport": True}
+        data = ""
+        if kind == "png":
+            data = (await self.call("Page.captureScreenshot", format="png", **clip))["data"]
+        if kind == "jpeg" or len(data) > PNG_LETTERS_MAX:
+            kind = "jpeg"
+            data = (await self.call("Page.captureScreenshot", format="jpeg", quality=80, **clip))["data"]
+        if len(data) > JPEG_LETTERS_MAX:
+            raise NotFound("The screenshot is too large.", reason="screenshot_too_large")
+        return f"image/{kind}", data

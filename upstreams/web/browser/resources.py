@@ -1,0 +1,189 @@
+"""All that a page in the browser wants from the net, fetched by this node: the browser itself connects to nowhere.
+
+Each request is stopped before it leaves, judged by the guard, fetched over the connection that the guard has pinned,
+and the browser is given the answer. So a name that means another address a moment later changes nothing, and one set of
+rules (targets, egress, lengths) is for all pages. What Chromium does not let us stop, such as a WebSocket or a service
+worker's script, goes to the proxy of its context, where nobody listens.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import trio
+
+from limits.errors import LimitError
+from upstreams.fetching.answers import failure_of
+from upstreams.guard.addresses import OPEN_WEB, check_url
+from upstreams.model.errors import TargetRefused, UpstreamError
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
+from upstreams.web.browser.devtools import BrowserLost, CommandRefused, DevTools
+
+REQUESTS_MAX: Final = 1_000
+"""Requests of one page; in a session, of one action."""
+AT_ONCE: Final = 8
+BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of all answers that a page is given; in a session, that an action is."""
+SENT_BYTES_MAX: Final = 1024 * 1024
+FETCH_S: Final = 15.0
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OURS: Final = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "upgrade", "te", "keep-alive",
+     "proxy-connection", "proxy-authorization", "expect"}
+)  # fmt: skip
+"""Headers of a request that are the transport's."""
+_NOT_PASSED: Final = frozenset(
+    {"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "alt-svc", "set-cookie",
+     "link", "nel", "report-to", "reporting-endpoints", "x-dns-prefetch-control", "strict-transport-security"}
+)  # fmt: skip
+"""Headers of an answer that tell of a connection, or lead the browser to others on its own."""
+_NEXT_COOKIE = re.compile(r", (?=[^\s;,=]+=)")
+"""Parts cookies that stand in one line; the comma of a date has no name with an equals sign behind it."""
+
+MayVisit = Callable[[str], Awaitable[None]]
+"""Returns where a page may be visited, by its host's robots file; else it raises an `UpstreamError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPage:
+    """A page as it came from its host."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Resources:
+    """Answers the requests of one page in `nursery`, which lasts as long as the page."""
+
+    def __init__(
+        self, devtools: DevTools, exchange: Exchange, may_visit: MayVisit, nursery: trio.Nursery, *, frame: str
+    ) -> None:
+        """`frame` is the id of the page's main frame, whose documents are visits."""
+        self._devtools = devtools
+        self._exchange = exchange
+        self._may_visit = may_visit
+        self._nursery = nursery
+        self._frame = frame
+        self._turn = trio.CapacityLimiter(AT_ONCE)
+        self._requests = self._bytes = 0
+        self.given: FetchedPage | None = None
+        """A document that was fetched before, for the visit that comes next."""
+        self.shown: FetchedPage | None = None
+        """The main frame's document that came last; its body is dropped."""
+        self.refusal: UpstreamError | LimitError | None = None
+        """Why the main frame's last visit failed."""
+        self.in_flight = 0
+        self.changed = trio.Event()
+        """Set when a request ends; another one follows it."""
+
+    def renew(self) -> None:
+        """Count from nothing again, for the next action."""
+        self._requests = self._bytes = 0
+        self.refusal = None
+
+    def begin(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do something for the page beside it; where the page has gone on, or the browser away, there is no need."""
+
+        async def do() -> None:
+            with suppress(CommandRefused, BrowserLost):
+                await work()
+
+        self._nursery.start_soon(do)
+
+    def answer_nowait(self, session: str, params: Mapping[str, Any]) -> None:
+        """Answer a request that the browser has stopped."""
+        self.in_flight += 1
+        self.begin(partial(self._answer, session, params))
+
+    async def _answer(self, session: str, params: Mapping[str, Any]) -> None:
+        is_visit = params.get("resourceType") == "Document" and params.get("frameId") == self._frame
+        try:
+            command, told = await self._judged(params["request"], is_visit=is_visit)
+            await self._devtools.call(command, session, requestId=params["requestId"], **told)
+        finally:
+            self.in_flight -= 1
+            self.changed.set()
+            self.changed = trio.Event()
+
+    async def _judged(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
+        """The command that answers a request, and its parameters."""
+        started = trio.current_time()
+        try:
+            return "Fetch.fulfillRequest", _as_fulfilled(await self._fetched(request, is_visit=is_visit))
+        except (UpstreamError, LimitError) as exc:
+            refusal: UpstreamError | LimitError = exc
+        except httpx.RequestError as exc:
+            refusal = failure_of("page", exc, trio.current_time() - started)
+        if is_visit:
+            self.refusal = refusal
+        return "Fetch.failRequest", {"errorReason": "BlockedByClient"}
+
+    async def _fetched(self, request: Mapping[str, Any], *, is_visit: bool) -> HttpAnswer:
+        """The answer to a request of the page.
+
+        Raises:
+            TargetRefused: it leads to what is not plainly public, or is more than a page may want.
+            UpstreamError, LimitError, httpx.RequestError: it may not be visited, or did not come.
+        """
+        self._requests += 1
+        url = request["url"].partition("#")[0]
+        given = self.given if is_visit else None
+        if given is not None:
+            self.given = None
+        if given is not None and urlsplit(given.url)[:2] == urlsplit(url)[:2] and request["method"] == "GET":
+            answer = HttpAnswer(given.status, dict(given.headers), given.body)
+        else:
+            answer = await self._called(request, url, is_visit=is_visit)
+        self._bytes += len(answer.body)
+        if is_visit and not 300 <= answer.status < 400:
+            self.shown = FetchedPage(url, answer.status, answer.headers, b"")
+        return answer
+
+    async def _called(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
+        call = _call_of(request, url)
+        if self._requests > REQUESTS_MAX or self._bytes > BYTES_MAX:
+            raise TargetRefused("too_long", "the page wants more than a page may have")
+        if is_visit:
+            await self._may_visit(url)
+        async with self._turn:
+            return await self._exchange(call, trio.current_time() + FETCH_S)
+
+
+def _call_of(request: Mapping[str, Any], url: str) -> HttpCall:
+    """The call of a request.
+
+    Raises:
+        TargetRefused: nothing of the kind is called.
+    """
+    target = check_url(url, rules=OPEN_WEB)
+    method = request["method"]
+    if method not in _METHODS:
+        raise TargetRefused("malformed", "its method is none of a page's")
+    sent = request.get("headers") or {}
+    headers = tuple((name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _OURS)
+    body = b"".join(b64decode(part.get("bytes", "")) for part in request.get("postDataEntries") or ())
+    if len(body) > SENT_BYTES_MAX or (request.get("hasPostData") and not body):
+        raise TargetRefused("too_long", "it sends more than a page may")
+    return HttpCall(method, target.origin_at(""), target.path, headers, body)
+
+
+def _as_fulfilled(answer: HttpAnswer) -> dict[str, Any]:
+    """An answer as the browser takes it."""
+    headers = [(name, value) for name, value in answer.headers.items() if name not in _NOT_PASSED]
+    headers += [("set-cookie", one) for one in _NEXT_COOKIE.split(answer.headers.get("set-cookie", "")) if one]
+    headers.append(("x-dns-prefetch-control", "off"))
+    return {
+        "responseCode": answer.status if 200 <= answer.status < 600 else 502,
+        "responseHeaders": [{"name": name, "value": value} for name, value in headers],
+        "body": b64encode(answer.body).decode(),
+    }

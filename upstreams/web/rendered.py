@@ -1,0 +1,99 @@
+"""The step of a read that has the browser render a document: when it is wanted, its call, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import orjson
+from cssselect import SelectorError
+
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
+from upstreams.model.params import Param, Value
+from upstreams.model.steps import Call, Form, Wanted
+from upstreams.web.browser.rendering import RenderedPage, RenderWanted
+from upstreams.web.visiting import Visited
+
+PICTURE: Final = "screenshot"
+WAIT_MS_MAX: Final = 30_000
+_HTML: Final = {"content-type": "text/html; charset=utf-8"}
+
+
+def _read_rendered(raw: bytes, _content_type: str) -> RenderedPage:
+    return msgspec.msgpack.decode(raw, type=RenderedPage)
+
+
+_RENDERED: Final = Form("application/msgpack", _read_rendered, follows=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitParam(Param):
+    """A parameter that takes milliseconds or a CSS selector."""
+
+    def canonical(self, text: str) -> str:
+        """The milliseconds without zeros before them, or the selector.
+
+        Raises:
+            InvalidArgument: it is neither.
+        """
+        from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - few requests have one
+
+        wanted = text.strip()
+        if wanted.isascii() and wanted.lstrip("+-").isdigit():
+            if not 0 <= int(wanted) <= WAIT_MS_MAX:
+                raise InvalidArgument(self.name, f"must be 0 to {WAIT_MS_MAX} milliseconds, or a CSS selector")
+            return str(int(wanted))
+        try:
+            selector(wanted)
+        except (SelectorError, ValueError) as exc:
+            problem = f"must be milliseconds or a CSS selector, which {wanted[:60]} is not: {exc}"
+            raise InvalidArgument(self.name, problem) from exc
+        return wanted
+
+
+def is_rendered(values: Mapping[str, Value]) -> bool:
+    """Whether a request needs the browser."""
+    formats = str(values.get("formats", "")).lower().split(",")
+    return (
+        str(values.get("wait_for", "0")) != "0"
+        or bool(values.get("mobile") or values.get("screenshot_full_page"))
+        or PICTURE in map(str.strip, formats)
+    )
+
+
+def render(visited: Visited, values: Mapping[str, Value]) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
+    """The document as it is once its scripts have run, and the address with its screenshot, where one is wanted.
+
+    Raises:
+        NotFound: it has not what is waited for.
+        UpstreamFailed: it cannot be shown.
+    """
+    answer = yield _render_call(visited, values)
+    rendered: RenderedPage = answer.body
+    if rendered.is_absent:
+        raise NotFound(rendered.problem, reason=rendered.reason or None)
+    if rendered.problem:
+        raise UpstreamFailed("page", rendered.problem)
+    raw = rendered.html.encode("utf-8", "replace")
+    shown = visited.answer._replace(status=rendered.status, headers=_HTML, raw=raw, body=None)
+    return replace(visited, url=rendered.url, answer=shown), rendered.picture or None
+
+
+def _render_call(visited: Visited, values: Mapping[str, Value]) -> Call:
+    wait_for = str(values.get("wait_for", "0"))
+    whole = bool(values.get("screenshot_full_page"))
+    has_picture = whole or PICTURE in map(str.strip, str(values.get("formats", "")).lower().split(","))
+    wanted = RenderWanted(
+        url=visited.url,
+        status=visited.answer.status,
+        headers=dict(visited.answer.headers),
+        body=visited.answer.raw,
+        wait_ms=int(wait_for) if wait_for.isdigit() else 0,
+        selector="" if wait_for.isdigit() else wait_for,
+        mobile=bool(values.get("mobile")),
+        picture=("page" if whole else "window") if has_picture else "",
+    )
+    body = orjson.Fragment(msgspec.msgpack.encode(wanted))  # a body in bytes goes as it is
+    return Call("/render", source="browser", method="POST", json=body, accepts=_RENDERED)
