@@ -1,4 +1,4 @@
-"""Removes what a deleted account has left: its Monitors, webhooks, runs and jobs, events, consumers, stored answers.
+"""Removes what a deleted account has left: Monitors, webhooks, runs, jobs, events, consumers, stored answers, users.
 
 The account's row, without its name, stays beside the ledger, and so do the numbers of its usage. All is removed some at
 a time, so that others need not wait; what is cut short is taken up again by a node's maintenance, since the account is
@@ -16,6 +16,7 @@ import trio
 
 from billing.accounts.accounts import read_account
 from billing.accounts.lifecycle import end_deletion, list_deleting
+from billing.users.users import forget_users_of
 from events.consumers.rows import forget_consumers_of
 from events.log.retention import clear
 from gateway.admin.operation_records import forget_operations_of
@@ -29,7 +30,13 @@ from storage.store import Store, Tx
 PAUSE_S: Final = 0.02
 RemoveSome = Callable[[Tx, str], int]
 """Removes some of an account's rows, and returns how many: 0 when none are left."""
-REMOVES: Final[tuple[RemoveSome, ...]] = (forget_jobs_of, forget_consumers_of, forget_replies_of, forget_operations_of)
+REMOVES: Final[tuple[RemoveSome, ...]] = (
+    forget_jobs_of,
+    forget_consumers_of,
+    forget_replies_of,
+    forget_operations_of,
+    forget_users_of,
+)
 
 
 async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:

@@ -33,6 +33,7 @@ _COMMANDS = {
     "sandbox": ("serve", "sandbox", "Run the upstream sandbox alone."),
     "serve": ("serve", "serve", "Run a node."),
     "store": ("store", "store", "Look at the store."),
+    "user": ("user", "user", "Invite, list, reset, sign out and delete users."),
     "webhook": ("webhook", "webhook", "Receive and verify webhooks."),
 }
 """The module and the name of each command, and the first sentence of its help: a command is loaded by its first use."""

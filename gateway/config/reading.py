@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from keyword import iskeyword
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
 import msgspec
@@ -36,7 +37,8 @@ class TableReader:
         for key, value in table.items():
             here = join(path, key)
             if key in types:
-                changes[key] = self._read_value(getattr(base, key), types[key], value=value, path=here)
+                name = _attribute(key)
+                changes[name] = self._read_value(getattr(base, name), types[key], value=value, path=here)
             else:
                 self.problems.append(Problem(here, "unknown key", self._nearest(key, _names(base, types), path)))
         return msgspec.structs.replace(base, **changes)
@@ -103,14 +105,21 @@ def field_names(settings: msgspec.Struct) -> frozenset[str]:
 def _settable(settings: msgspec.Struct) -> dict[str, object]:
     """Keys and their types. A mapping holds tables whose names the schema does not know; it is read apart."""
     return {
-        field.name: field.type for field in fields(settings) if not isinstance(getattr(settings, field.name), Mapping)
+        field.encode_name: field.type
+        for field in fields(settings)
+        if not isinstance(getattr(settings, field.name), Mapping)
     }
+
+
+def _attribute(key: str) -> str:
+    """The name of a key's setting: words of Python cannot be names."""
+    return f"{key}_" if iskeyword(key) else key
 
 
 def _places(settings: msgspec.Struct, path: str) -> Iterable[tuple[str, str]]:
     """Each setting's name and its full key path."""
     for name in _settable(settings):
-        here, value = join(path, name), getattr(settings, name)
+        here, value = join(path, name), getattr(settings, _attribute(name))
         if isinstance(value, msgspec.Struct):
             yield from _places(value, here)
         else:

@@ -32,6 +32,8 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     yield from _broken_by_tls(config.server)
     if config.server.workers > 1:
         yield from _broken_by_workers(config)
+    if config.mail.smtp_url and not config.mail.from_:
+        yield Problem("mail.from", "must be set with mail.smtp_url: the address that mail is sent from")
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
         yield Problem("admin.port", "the admin address must differ from the server's host and port")
 

@@ -6,7 +6,7 @@ import secrets
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -26,11 +26,15 @@ class SecretUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Keys for one purpose each, 32 bytes: sealing API keys, signing cursors; and the admin API's token."""
+    """Keys for one purpose each, 32 bytes: sealing API keys, signing cursors; and the admin API's token.
+
+    The password of the mail server's user is no key of ours: it comes from the environment as it is.
+    """
 
     sealing: bytes = field(repr=False)
     cursors: bytes = field(repr=False)
     admin_token: str = field(repr=False)
+    smtp_password: str = field(repr=False, default="")
 
 
 def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
@@ -45,7 +49,7 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
     else:
         place = "SLUICE_SECRET"
     _refuse_short(master, place)
-    return derive_secrets(master)
+    return replace(derive_secrets(master), smtp_password=environ.get("SLUICE_SMTP_PASSWORD", ""))
 
 
 def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr, replace
 
 from storage.opening import SQLITE
@@ -60,6 +60,17 @@ BaseAddress = Annotated[
         pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+(/[!-~]*)?)?\Z",
         description="an address that begins with http:// or https://",
     ),
+]
+
+SmtpAddress = Annotated[
+    str,
+    Meta(
+        pattern=r"^(smtps?://([!-9;=?A-~]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?)?\Z",
+        description="an address like smtp://user@host:587, without a password",
+    ),
+]
+MailAddress = Annotated[
+    str, Meta(pattern=r"^([^@\s<>]+@[^@\s<>]+|[^<>\r\n]* <[^@\s<>]+@[^@\s<>]+>)?\Z", description="an address of mail")
 ]
 
 WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
@@ -236,6 +247,19 @@ class WebSettings(Struct, frozen=True):
     search: WebSearchSettings = WebSearchSettings()
 
 
+class MailSettings(Struct, frozen=True):
+    """[mail]: the server that sends invitations; the password of its user is SLUICE_SMTP_PASSWORD."""
+
+    smtp_url: SmtpAddress = ""
+    from_: MailAddress = field(default="", name="from")
+
+
+class DashboardSettings(Struct, frozen=True):
+    """[dashboard]: the pages of account owners."""
+
+    enabled: bool = True
+
+
 class Config(Struct, frozen=True):
     """The whole file. A Config never changes; a reload makes another one."""
 
@@ -252,6 +276,8 @@ class Config(Struct, frozen=True):
     events: EventSettings = EventSettings()
     ledger: LedgerSettings = LedgerSettings()
     web: WebSettings = WebSettings()
+    mail: MailSettings = MailSettings()
+    dashboard: DashboardSettings = DashboardSettings()
     log: LogSettings = LogSettings()
     keys: KeySettings = KeySettings()
 

@@ -16,6 +16,8 @@ from billing.archive.archiver import Archiver, ArchiveTaken
 from billing.archive.files import ArchiveBroken
 from billing.archive.months import make_months
 from billing.keys.keys import ended_keys
+from billing.users.attempts import forget_attempts
+from billing.users.sessions import forget_sessions
 from events.consumers.rows import forget_consumers, keys_with_consumers
 from gateway.admin.erasure import erase_all
 from gateway.admin.operation_records import forget_operations
@@ -122,6 +124,8 @@ async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
                 await _repeat(store, partial(forget_old, now=at))
                 await _repeat(store, partial(forget_old_replies, now=at))
                 await _repeat(store, partial(forget_operations, now=at))
+                await _repeat(store, partial(forget_sessions, now=at))
+                await _repeat(store, partial(forget_attempts, now=at))
                 await forget_unreadable(store, at)
         except StorageError as exc:
             log.event("warning", "claims_kept", error=str(exc))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import billing.migrations
+import billing.users.schema
 import events.migrations
 import gateway.admin.operation_records
 import limits.idempotency
@@ -25,12 +26,18 @@ from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
 from billing.ledger.free_usage import FreeUsage
 from billing.ledger.transactions import Ledger
+from billing.users.passwords import Passwords
+from billing.users.second_factor import SecondFactor
+from billing.users.sessions import UserSessions
+from billing.users.users import Users
 from events.filters import Moved
 from events.log.log import EventLog
 from gateway.admin.account_operations import AccountOperations
 from gateway.admin.erasure import RemoveSome
 from gateway.admin.ledger_operations import LedgerOperations
+from gateway.admin.mail import Mailer
 from gateway.admin.operations import Nothing, Operation, Operations
+from gateway.admin.user_operations import UserOperations
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.billing_events import FeedOfBilling
@@ -48,6 +55,7 @@ OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[
 
 MIGRATIONS = (
     billing.migrations.MIGRATIONS,
+    billing.users.schema.MIGRATIONS,
     limits.idempotency.MIGRATIONS,
     events.migrations.MIGRATIONS,
     scheduler.migrations.MIGRATIONS,
@@ -62,6 +70,18 @@ def _nobody(_moved: Sequence[Moved]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class UserServices:
+    """The users of all accounts, and the server that mails to them."""
+
+    users: Users
+    sessions: UserSessions
+    second_factor: SecondFactor
+    mailer: Mailer | None
+    base_url: str
+    """Their links begin with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stores:
     """Everything that stands on the store."""
 
@@ -69,6 +89,7 @@ class Stores:
     balances: Balances
     accounts: Accounts
     keys: Keys
+    people: UserServices
     lifecycle: Lifecycle
     charges: Charges
     ledger: Ledger
@@ -86,6 +107,8 @@ class Stores:
         operations = Operations(self.accounts, self.keys, self.store, self.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
         AccountOperations(self.store, self.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
+        people = self.people
+        UserOperations(people.users, base_url=people.base_url, mailer=people.mailer).add_to(operations)
         LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
         return operations
 
@@ -106,6 +129,26 @@ class Stores:
 def _archiver(store: Store, config: Config) -> Archiver | None:
     terms = config.ledger
     return Archiver(store, Path(terms.archive), detail_days=terms.detail_days) if terms.archive else None
+
+
+def _people(
+    config: Config,
+    secrets: Secrets,
+    store: Store,
+    cipher: Cipher,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    base_url: str,
+) -> UserServices:
+    mail, passwords = config.mail, Passwords()
+    return UserServices(
+        users=Users(store, passwords, now=now, make_id=make_id),
+        sessions=UserSessions(store, passwords, now=now, make_id=make_id),
+        second_factor=SecondFactor(store, cipher, now=now),
+        mailer=Mailer(mail.smtp_url, mail.from_, secrets.smtp_password) if mail.smtp_url else None,
+        base_url=base_url,
+    )
 
 
 @asynccontextmanager
@@ -148,6 +191,7 @@ async def open_stores(
             balances=balances,
             accounts=Accounts(store, balances, now=now, make_id=make_id),
             keys=keys,
+            people=_people(config, secrets, store, cipher, now=now, make_id=make_id, base_url=begin),
             lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
             charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
             ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),

@@ -1,0 +1,1 @@
+"""The people of an account: users, their sessions, passwords and second factors (decisions 22)."""

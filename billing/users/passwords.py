@@ -1,0 +1,90 @@
+"""Passwords: which are taken, and their argon2id digests, made in threads of which few run at a time.
+
+The parameters are OWASP's for argon2id: 19 MiB, two passes, one lane. The digest is a PHC string, so any library reads
+it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+from unicodedata import normalize
+
+import trio
+
+from billing.users.errors import PasswordRefused, TooManyAttempts
+from storage.store import T
+
+LENGTH_MIN: Final = 12
+LENGTH_MAX: Final = 200
+MEMORY_KIB: Final = 19 * 1024
+PASSES: Final = 2
+AT_ONCE: Final = 2
+WAITING_MAX: Final = 50
+_BUSY_S: Final = 60.0
+_DISTINCT_MIN: Final = 5
+_NOBODY: Final = "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
+"""The digest that stands for users that are not there: checking it takes as long as any."""
+
+
+def check_password(password: str, email: str) -> None:
+    """Return where a password may be a user's new one. Raises PasswordRefused."""
+    if len(password) < LENGTH_MIN:
+        raise PasswordRefused(f"must have at least {LENGTH_MIN} characters")
+    if len(password) > LENGTH_MAX:
+        raise PasswordRefused(f"must have at most {LENGTH_MAX} characters")
+    if "\0" in password or "\ufffd" in password:
+        raise PasswordRefused("holds a character that cannot be typed")
+    folded = password.casefold()
+    if folded in (email, email.partition("@")[0]) or len(set(folded)) < _DISTINCT_MIN:
+        raise PasswordRefused("is easily guessed; a few words that do not belong together are a good one")
+
+
+class Passwords:
+    """Makes and checks digests."""
+
+    def __init__(self) -> None:
+        self._limiter = trio.CapacityLimiter(AT_ONCE)
+
+    async def digest(self, password: str) -> str:
+        """The digest to store. Raises TooManyAttempts: too many wait."""
+        return await self._run(partial(_digest, password))
+
+    async def fits(self, password: str, digest: str) -> bool:
+        """Whether a password is the one of a digest; an empty one is nobody's, which takes as long.
+
+        Raises:
+            TooManyAttempts: too many wait.
+        """
+        return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _NOBODY)) and digest != ""
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._limiter.statistics().tasks_waiting >= WAITING_MAX:
+            await trio.lowlevel.checkpoint()
+            raise TooManyAttempts(_BUSY_S)
+        return await trio.to_thread.run_sync(work, limiter=self._limiter)
+
+
+def _digest(password: str) -> str:
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: PLC0415 - with the first password
+
+    kdf = Argon2id(salt=os.urandom(16), length=32, iterations=PASSES, lanes=1, memory_cost=MEMORY_KIB)
+    return kdf.derive_phc_encoded(_bytes(password))
+
+
+def _fits(password: str, digest: str) -> bool:
+    from cryptography.exceptions import InvalidKey  # noqa: PLC0415 - as above
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: PLC0415 - as above
+
+    try:
+        Argon2id.verify_phc_encoded(_bytes(password), digest)
+    except InvalidKey:
+        return False
+    return True
+
+
+def _bytes(password: str) -> bytes:
+    """A password as it is digested: one form of what looks alike (NIST SP 800-63B, 5.1.1.2)."""
+    return normalize("NFKC", password).encode("utf-8", "surrogatepass")

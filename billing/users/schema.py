@@ -1,0 +1,72 @@
+"""The tables of users. Nothing in them opens anything as it stands: passwords are argon2id, tokens and codes are
+digests, and the secrets of second factors are sealed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from storage.migrations import MigrationSet, Schema
+
+# An empty password: the user was invited and has not come yet. An empty `totp`: no second factor is on.
+USERS: Final = """
+CREATE TABLE users (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    email TEXT NOT NULL UNIQUE,
+    password TEXT NOT NULL,
+    totp TEXT NOT NULL,
+    totp_step BIGINT NOT NULL,
+    created_at DOUBLE PRECISION NOT NULL
+)
+"""
+# One for each user at most: a new one ends the one before.
+INVITES: Final = """
+CREATE TABLE user_invites (
+    user_id TEXT PRIMARY KEY REFERENCES users (id),
+    hash TEXT NOT NULL UNIQUE,
+    expires_at DOUBLE PRECISION NOT NULL
+)
+"""
+CODES: Final = """
+CREATE TABLE user_codes (
+    hash TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES users (id)
+)
+"""
+# A session at the stage `code` has shown the password alone, and opens nothing but the page that asks for the code.
+SESSIONS: Final = """
+CREATE TABLE user_sessions (
+    id TEXT PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    user_id TEXT NOT NULL REFERENCES users (id),
+    stage TEXT NOT NULL CHECK (stage IN ('code', 'full')),
+    address TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    created_at DOUBLE PRECISION NOT NULL,
+    proved_at DOUBLE PRECISION NOT NULL,
+    seen_at DOUBLE PRECISION NOT NULL
+)
+"""
+ATTEMPTS: Final = """
+CREATE TABLE sign_in_attempts (
+    subject TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL
+)
+"""
+INDEXES: Final = (
+    "CREATE INDEX users_of_account ON users (account_id, created_at, id)",
+    "CREATE INDEX user_codes_of_user ON user_codes (user_id)",
+    "CREATE INDEX user_sessions_of_user ON user_sessions (user_id)",
+    "CREATE INDEX user_sessions_by_age ON user_sessions (seen_at)",
+    "CREATE INDEX sign_in_attempts_of_subject ON sign_in_attempts (subject, at)",
+    "CREATE INDEX sign_in_attempts_by_age ON sign_in_attempts (at)",
+)
+
+
+def m0001_users(schema: Schema) -> None:
+    """Users, their invitations, recovery codes and sessions, and the attempts to sign in."""
+    for sql in (USERS, INVITES, CODES, SESSIONS, ATTEMPTS, *INDEXES):
+        schema.execute(sql)
+
+
+MIGRATIONS = MigrationSet("users", (m0001_users,))

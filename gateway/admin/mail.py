@@ -1,0 +1,59 @@
+"""Sends one mail through the operator's server, in a thread, within a deadline ([mail] of config.toml)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import trio
+
+SEND_S: Final = 15.0
+_PORTS: Final = {"smtp": 587, "smtps": 465}
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class MailFailed(Exception):
+    """The mail was not taken; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mailer:
+    """A server that takes mail: its address, its user's password, and the sender."""
+
+    smtp_url: str
+    sender: str
+    password: str = field(default="", repr=False)
+
+    async def send(self, to: str, subject: str, text: str) -> None:
+        """Send a mail of plain text. Raises MailFailed."""
+        with trio.move_on_after(SEND_S) as scope:
+            await trio.to_thread.run_sync(self._send, to, subject, text, abandon_on_cancel=True)
+        if scope.cancelled_caught:
+            raise MailFailed(f"the mail server did not take it within {SEND_S:g} s")
+
+    def _send(self, to: str, subject: str, text: str) -> None:
+        import smtplib  # noqa: PLC0415 - with the first mail, as the two below
+        import ssl  # noqa: PLC0415
+        from email.message import EmailMessage  # noqa: PLC0415
+
+        message = EmailMessage()
+        message["From"], message["To"], message["Subject"] = self.sender, to, subject
+        message.set_content(text)
+        parts = urlsplit(self.smtp_url)
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        try:
+            if parts.scheme == "smtps":
+                server: smtplib.SMTP = smtplib.SMTP_SSL(
+                    host, port, timeout=SEND_S, context=ssl.create_default_context()
+                )
+            else:
+                server = smtplib.SMTP(host, port, timeout=SEND_S)
+            with server:
+                if parts.scheme == "smtp" and (server.has_extn("starttls") or host not in _LOOPBACK):
+                    server.starttls(context=ssl.create_default_context())
+                if parts.username:
+                    server.login(unquote(parts.username), self.password)
+                server.send_message(message)
+        except (OSError, smtplib.SMTPException) as exc:
+            raise MailFailed(f"the mail server did not take it: {exc}") from exc
