@@ -55,7 +55,8 @@ def read_pages(tx: Tx, queries: Sequence[PageQuery]) -> dict[PageQuery, Found]:
 def _is_near(query: PageQuery, head: LogHead) -> bool:
     """Whether all that comes after it is little, and fits on its page."""
     left = head.last_pos - query.after
-    return query.upto is None and query.after >= head.first_pos - 1 and 0 <= left <= min(NEAR, query.limit)
+    of_key = query.key_id is not None
+    return of_key and query.upto is None and query.after >= head.first_pos - 1 and 0 <= left <= min(NEAR, query.limit)
 
 
 def _read_moves(tx: Tx, account_id: str, after: int, head: LogHead) -> _Moves:

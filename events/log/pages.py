@@ -25,7 +25,8 @@ READ_AT = "SELECT created_at FROM events WHERE account_id = ? AND pos = ?"
 FIND = """
 SELECT pos, created_at FROM events WHERE id = ? AND account_id = ? AND (key_id IS NULL OR key_id = ?) AND pos >= ?
 """
-VISIBLE = "account_id = ? AND pos > ? AND pos <= ? AND (key_id IS NULL OR key_id = ?)"
+OF_OWNER = "account_id = ? AND pos > ? AND pos <= ?"
+VISIBLE = f"{OF_OWNER} AND (key_id IS NULL OR key_id = ?)"
 
 
 class Item(NamedTuple):
@@ -37,10 +38,13 @@ class Item(NamedTuple):
 
 
 class PageQuery(NamedTuple):
-    """A read of up to `limit` events after the position `after`, none beyond `upto`."""
+    """A read of up to `limit` events after the position `after`, none beyond `upto`.
+
+    A key sees its own events and those of nobody's; without one it is the account's owner, who sees all.
+    """
 
     account_id: str
-    key_id: str
+    key_id: str | None
     after: int
     limit: int
     filters: Filters
@@ -133,10 +137,12 @@ def _position(tx: Tx, account_id: str, pos: int, head: LogHead) -> Position:
     return Position(pos, row[0])
 
 
-def _matching(account_id: str, key_id: str, filters: Filters, *, after: int, upto: int) -> tuple[str, list[Value]]:
+def _matching(
+    account_id: str, key_id: str | None, filters: Filters, *, after: int, upto: int
+) -> tuple[str, list[Value]]:
     """The condition of a read, and its parameters."""
-    where = VISIBLE
-    params: list[Value] = [account_id, after, upto, key_id]
+    where = VISIBLE if key_id is not None else OF_OWNER
+    params: list[Value] = [account_id, after, upto, *(() if key_id is None else (key_id,))]
     if filters.types is not None:
         types = _padded(sorted(filters.types))
         where += f" AND type IN ({_marks(types)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from billing.ledger.free_usage import FreeUsage
 from gateway.api.admission import WINDOW, Admission, window_values
@@ -53,6 +54,18 @@ class Parts:
     """None: pages of other sites may not call it."""
 
 
+class PagesBeside(Protocol):
+    """Pages that stand beside the API and answer by themselves, whatever the method."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is one of theirs."""
+        ...
+
+    async def answer(self, request: Request) -> Reply:
+        """The page."""
+        ...
+
+
 class Api:
     """Answers every request of the public address. It is plain ASGI 3: any server can run it."""
 
@@ -62,6 +75,8 @@ class Api:
         self._public = parts.description.public
         self._count_refusal = parts.usage.refusal
         self._cors = parts.cors
+        self.dashboard: PagesBeside | None = None
+        """Set by the composition root, since the dashboard calls this API."""
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
@@ -163,6 +178,8 @@ class Api:
 
     async def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
+        if self.dashboard is not None and self.dashboard.covers(request.path):
+            return await self.dashboard.answer(request)
         pages = self._parts.description.pages
         if not await pages.knows(request.path):
             absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")

@@ -1,11 +1,14 @@
-"""The routing table of a node: the account's own routes, and those of data endpoints."""
+"""The routing table of a node: the account's own routes, and those of data endpoints; and the dashboard beside it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from billing.ledger.free_usage import FreeUsage
+from billing.ledger.usage_report import UsageReports
+from gateway.admin.operations import Operations
 from gateway.api.admission import Admission
+from gateway.api.app import Api, Parts
 from gateway.api.changes import Changes
 from gateway.api.responses import Replies
 from gateway.api.routes.batches import BatchRoutes
@@ -20,6 +23,9 @@ from gateway.api.routes.monitors import MonitorRoutes
 from gateway.api.routes.parse import ParseRoute
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
+from gateway.dashboard.calling import calls_of
+from gateway.dashboard.services import Services
+from gateway.dashboard.site import Dashboard
 from gateway.feed.service import Feed
 from gateway.http.routing import Route
 from gateway.node.background.jobs import Jobs
@@ -68,3 +74,31 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
         DataEndpoint(one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage).route
         for one in catalog.all()
     ]
+
+
+def dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
+    """The pages of account owners, over the services of the API that `entry` is of."""
+    stores, monitors, description = parts.stores, parts.monitors, entry.description
+    people = stores.people
+    services = Services(
+        accounts=stores.accounts,
+        keys=stores.keys,
+        ledger=stores.ledger,
+        usage=UsageReports(stores.store, now=stores.now),
+        users=people.users,
+        sessions=people.sessions,
+        second_factor=people.second_factor,
+        monitors=monitors.service,
+        webhooks=monitors.webhooks,
+        projections=monitors.projections,
+        events=parts.feed.readers.pages,
+        operations=operations,
+        reference=description.reference,
+        guides=description.guides,
+        call_api=calls_of(api),
+        proxies=entry.proxies,
+        base_url=people.base_url,
+        now=stores.now,
+        log=entry.runtime.log,
+    )
+    return Dashboard(services)

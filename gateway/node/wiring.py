@@ -35,7 +35,7 @@ from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
 from gateway.node.node import Node, NodeSetting
 from gateway.node.reload import Reload, reloadable_parts
-from gateway.node.routes import RouteParts, account_routes, data_routes
+from gateway.node.routes import RouteParts, account_routes, dashboard_of, data_routes
 from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
@@ -221,9 +221,12 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     reload = Reload(setting.config, setting.read_config, reloadable)
     _add_operations(operations, parts, reload)
     readiness = NodeReadiness(stores, parts.state, runtime.stopping)
+    api = Api(entry)
+    if setting.config.dashboard.enabled:
+        api.dashboard = dashboard_of(api, entry, routed, operations)
     node = Node(
         runtime=runtime,
-        api=Api(entry),
+        api=api,
         admin=admin_of(setting, operations, readiness=readiness, metrics=metrics, runtime=runtime),
         stores=stores,
         state=parts.state,

@@ -57,8 +57,10 @@ class MonitorService:
         hook = None if url is None else OpenedWebhook(Webhook("", url, ""), url, draft.secret)
         return self._json(monitor, hook)
 
-    async def create(self, draft: Draft, account_id: str, key_id: str, *, write: Write | None = None) -> Saved:
-        """Make it, within the account's plan, and run it at once where that is asked for.
+    async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
+        """Make it, within the account's plan, and run it at once where that is asked for; its events are the key's.
+
+        Without a key it is the owner who makes it, and every key of the account sees its events.
 
         `write` stands for the store's, to record there what came of it.
 

@@ -67,7 +67,7 @@ class Description:
 
     def __init__(self, catalog: Catalog, replies: Replies, *, signer: CursorSigner, now: Callable[[], float]) -> None:
         reference = self.reference = Reference(catalog)
-        guides = Guides(reference, base_url=replies.base_url, signer=signer)
+        guides = self.guides = Guides(reference, base_url=replies.base_url, signer=signer)
         documents = self.documents = OpenApi(reference, replies.base_url)
         status, document = Status(catalog, now=now), OpenApiRoute(reference, documents, replies)
         self.status = status

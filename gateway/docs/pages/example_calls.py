@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 
 from gateway.docs.operations import FORM_FIELD, ApiOperation
+from gateway.docs.pages.code_blocks import CodeBlock
 
 _PYTHON_NAMES: Final = re.compile(r'("(?:\\.|[^"\\])*")|\b(?:true|false|null)\b')
 _JS_FORM: Final = """import { openAsBlob } from "node:fs";
@@ -21,13 +22,16 @@ form.append("file", await openAsBlob("page.html"), "page.html");
 
 def calls_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
     """Its example as curl, Python and JavaScript."""
-    request = guide["request"]
-    blocks = (
-        ("sh", _curl(operation, request)),
-        ("python", _python(operation, request)),
-        ("js", _javascript(operation, request)),
+    return "\n\n".join(fence(block.language, block.text) for block in call_blocks(operation, guide["request"]))
+
+
+def call_blocks(operation: ApiOperation, request: Mapping[str, Any]) -> tuple[CodeBlock, ...]:
+    """One call, by its `url` and its `body`, as curl, Python and JavaScript."""
+    return (
+        CodeBlock("sh", _curl(operation, request)),
+        CodeBlock("python", _python(operation, request)),
+        CodeBlock("js", _javascript(operation, request)),
     )
-    return "\n\n".join(fence(language, text) for language, text in blocks)
 
 
 def _curl(operation: ApiOperation, request: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""The pages of account owners under `/dashboard` (decisions 22)."""

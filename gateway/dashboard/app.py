@@ -1,0 +1,157 @@
+"""The Quart app of the dashboard: it lets a request in, finds the page, and turns its answer into a reply."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import trio
+from quart import Response, g, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
+
+from gateway.dashboard.doors import PREFIX, SESSION, Door, door_of, has_token, is_own_form
+from gateway.dashboard.frame import Frame, ObjectMissing, here
+from gateway.dashboard.pages.account import AccountPages
+from gateway.dashboard.pages.events import EventPages
+from gateway.dashboard.pages.keys import KeyPages
+from gateway.dashboard.pages.money import MoneyPages
+from gateway.dashboard.pages.monitors import MonitorPages
+from gateway.dashboard.pages.playground import PlaygroundPages
+from gateway.dashboard.pages.signing import OPEN_PAGES, SigningPages
+from gateway.dashboard.services import Services
+from gateway.http.request import Reply, Request
+from gateway.server.http1.fields import fields_of
+from storage.errors import StorageError
+
+_APART: Final = (b"content-length", b"content-type")
+
+
+class DashboardApp:
+    """Answers requests by their pages."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._frame = Frame(services)
+        self._app = self._routed()
+
+    async def answer(self, incoming: Request, body: bytes) -> Reply:
+        """The page, or the way on."""
+        sent: list[Any] = []
+        bodies = [body]
+
+        async def receive() -> Any:
+            if not bodies:
+                await trio.sleep_forever()  # the body is whole, and a page is soon made
+            await trio.lowlevel.checkpoint()
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+
+        async def send(message: Any) -> None:
+            await trio.lowlevel.checkpoint()
+            sent.append(message)
+
+        await self._app(_scope(incoming), receive, send)
+        return _reply(sent)
+
+    def _routed(self) -> QuartTrio:
+        app = QuartTrio("dashboard", static_folder=None)
+        app.url_map.strict_slashes = True
+        app.url_map.merge_slashes = False
+        app.before_request(self._enter)
+        app.register_error_handler(ObjectMissing, self._missing)
+        app.register_error_handler(HTTPException, self._refused)
+        app.register_error_handler(StorageError, self._store_away)
+        app.register_error_handler(Exception, self._failed)
+        for pages in (SigningPages, AccountPages, KeyPages, MoneyPages, MonitorPages, PlaygroundPages, EventPages):
+            pages(self._services, self._frame).add_to(app)
+        return app
+
+    async def _enter(self) -> Response | None:
+        """Let a request in: by a host that is ours, over a line that is safe, with a form that is ours, signed in."""
+        incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
+        services = self._services
+        g.incoming = incoming
+        base_url = services.proxies.base_url(incoming.client, incoming.headers, services.base_url)
+        host = incoming.headers.get(b"host", b"").decode("latin-1")
+        door = g.door = door_of(host, base_url, services.base_url)
+        g.token = request.cookies.get(door.cookie(SESSION), "")
+        g.signed_in = await services.sessions.find(g.token) if g.token else None
+        if not door.is_known:
+            return await self._frame.message(421, "Another address", _ANOTHER)
+        if not door.is_open:
+            return await self._frame.message(403, "Not over this line", _IN_THE_CLEAR)
+        if request.method == "POST" and not await self._is_ours(door, host):
+            return await self._frame.message(403, "The form is too old", _OLD_FORM)
+        return self._to_sign_in()
+
+    async def _is_ours(self, door: Door, host: str) -> bool:
+        form = await request.form
+        return is_own_form(g.incoming.headers, door, host) and has_token(
+            self._frame.binding(), form.get("form_token", "")
+        )
+
+    def _to_sign_in(self) -> Response | None:
+        signed_in = g.signed_in
+        if request.endpoint in OPEN_PAGES or (signed_in is not None and signed_in.session.stage == "full"):
+            return None
+        if signed_in is not None:
+            return self._frame.to_page(f"{PREFIX}/code")
+        return self._frame.to_page(f"{PREFIX}/sign-in", next=here() if request.method == "GET" else "")
+
+    async def _missing(self, _error: Exception) -> Response:
+        return await self._frame.message(404, "Not found", _ABSENT)
+
+    async def _refused(self, error: HTTPException) -> Response:
+        if error.code == 404:
+            return await self._missing(error)
+        if error.code is not None and error.code < 400:
+            return self._frame.to_page(PREFIX)
+        return await self._frame.message(error.code or 400, error.name, error.description or "")
+
+    async def _store_away(self, error: Exception) -> Response:
+        self._services.log.failure("page_failed", error, path=request.path)
+        return await self._frame.message(503, "Just a moment", _AWAY)
+
+    async def _failed(self, error: Exception) -> Response:
+        self._services.log.failure("page_failed", error, path=request.path)
+        return await self._frame.message(500, "Something went wrong", _FAILED)
+
+
+_ANOTHER: Final = (
+    "This address is not one of this node's. Open the dashboard by the address in server.base_url, or by localhost."
+)
+_IN_THE_CLEAR: Final = (
+    "The dashboard opens over https, or on the machine itself. Set server.base_url to the https address of the proxy."
+)
+_OLD_FORM: Final = "Nothing was changed. The page that the form was on is too old: open it again and repeat it there."
+_ABSENT: Final = "There is no such page, or it is not one of your account."
+_AWAY: Final = "The store cannot be reached just now. Nothing is lost; try again in a moment."
+_FAILED: Final = "The error was logged for the operator. Nothing was charged for this page."
+
+
+def _scope(incoming: Request) -> Any:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET" if incoming.method == "HEAD" else incoming.method,
+        "scheme": "http",
+        "root_path": "",
+        "path": incoming.path,
+        "raw_path": incoming.path.encode(),
+        "query_string": incoming.query_string,
+        "headers": [*incoming.headers.items()],
+        "client": None,
+        "server": None,
+        "extensions": {},
+        "sluice.request": incoming,
+    }
+
+
+def _reply(sent: list[Any]) -> Reply:
+    headers = [(name.lower(), value) for name, value in sent[0]["headers"]]
+    content_type = next((value for name, value in headers if name == b"content-type"), b"text/html; charset=utf-8")
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    others = [(name, value) for name, value in headers if name not in _APART]
+    fields = fields_of([*others, (b"cache-control", b"no-store")])
+    status: int = sent[0]["status"]
+    return Reply(status, body, fields, code="OK" if status < 400 else "PAGE_REFUSED", content_type=content_type)

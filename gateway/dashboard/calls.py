@@ -1,0 +1,138 @@
+"""A call of any operation as a form has it: which operation, the values of its fields, and the request they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from gateway.dashboard.forms import FieldRefused
+from gateway.docs.guide import example_body
+from gateway.docs.operations import ApiOperation, Reference
+from gateway.http.params import DRY_RUN
+
+QUERY: Final = "p."
+BODY: Final = "b."
+"""How the names of fields begin that stand in the query (or in the path), and in the body."""
+_HIDDEN: Final = (DRY_RUN.name,)
+_LONG: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class CallField:
+    """A field of a call: its name in the form, and how it is shown."""
+
+    name: str
+    label: str
+    hint: str
+    example: str
+    value: str
+    required: bool
+    choices: tuple[str, ...] = ()
+    kind: str = "text"
+    """The type of its input: text, number, url, or area for JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequestDraft:
+    """The request that a form makes."""
+
+    method: str
+    target: str
+    body: Any = None
+
+    @property
+    def encoded(self) -> bytes:
+        """The body as it is sent."""
+        return b"" if self.body is None else orjson.dumps(self.body)
+
+
+def find_operation(reference: Reference, id_: str, method: str) -> ApiOperation | None:
+    """The operation of this id; without a method the first that can be called."""
+    found = [one for one in callable_operations(reference) if one.id == id_ and method in ("", one.method)]
+    return found[0] if found else None
+
+
+def callable_operations(reference: Reference) -> list[ApiOperation]:
+    """The operations that a page can call: all but those that stay open, or take a file."""
+    return [one for one in reference.offered if not one.path.endswith("/ws") and not one.is_form]
+
+
+def fields_of_call(operation: ApiOperation, sent: Mapping[str, str]) -> list[CallField]:
+    """The fields of an operation's form, what must be sent first; `sent` has their values."""
+    grouped = {name for group in operation.one_of for name in group}
+    shown = [param for param in operation.query if param.name not in _HIDDEN]
+    taken = [(param, True) for param in operation.in_path]
+    taken += [(param, param.required or param.name in grouped) for param in shown]
+    fields = [
+        CallField(
+            name=f"{QUERY}{param.name}",
+            label=param.name,
+            hint=param.description + (" One of these is needed." if param.name in grouped else ""),
+            example=param.example,
+            value=sent.get(f"{QUERY}{param.name}", ""),
+            required=is_first,
+            choices=("true", "false") if param.type == "boolean" else param.choices,
+            kind={"integer": "number", "url": "url"}.get(param.type, "text"),
+        )
+        for param, is_first in taken
+    ]
+    fields += _body_fields(operation, sent)
+    return sorted(fields, key=lambda field: not field.required)
+
+
+def _body_fields(operation: ApiOperation, sent: Mapping[str, str]) -> Iterable[CallField]:
+    examples = example_body(operation)
+    for field in operation.body:
+        name = f"{BODY}{field.name}"
+        example = orjson.dumps(examples[field.name]).decode() if field.name in examples else ""
+        value = sent.get(name, example if field.required else "")
+        hint = f"{field.schema.get('description', '')} As JSON; text may stand without quotes.".strip()
+        kind = "area" if field.schema.get("type") in ("array", "object") or len(value) > _LONG else "text"
+        yield CallField(name, field.name, hint, example, value, field.required, kind=kind)
+
+
+def request_of(operation: ApiOperation, sent: Mapping[str, str], *, is_dry: bool = False) -> CallRequestDraft:
+    """The request that the fields make; empty ones are not sent.
+
+    Raises:
+        FieldRefused: a part of the path is missing, or JSON cannot be read.
+    """
+    path = operation.path
+    for param in operation.in_path:
+        value = sent.get(f"{QUERY}{param.name}", "")
+        if not value:
+            raise FieldRefused(f"{QUERY}{param.name}", "is part of the path, and must be sent")
+        path = path.replace(f"{{{param.name}}}", quote(value, safe=""))
+    names = [param.name for param in operation.query if param.name not in _HIDDEN]
+    query = [(name, sent[f"{QUERY}{name}"]) for name in names if sent.get(f"{QUERY}{name}")]
+    if is_dry:
+        query.append((DRY_RUN.name, "1"))
+    target = f"{path}?{urlencode(query)}" if query else path
+    return CallRequestDraft(operation.method, target, _body_of(operation, sent) if operation.body else None)
+
+
+def _body_of(operation: ApiOperation, sent: Mapping[str, str]) -> dict[str, Any]:
+    body = {}
+    for field in operation.body:
+        if text := sent.get(f"{BODY}{field.name}", ""):
+            body[field.name] = _json(f"{BODY}{field.name}", text)
+    return body
+
+
+def _json(name: str, text: str) -> Any:
+    """The value that a text means: JSON, or itself where it begins as no JSON does."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        if text[0] in '[{"':
+            raise FieldRefused(name, f"cannot be read as JSON: {exc}") from exc
+        return text
+
+
+def can_be_priced(operation: ApiOperation) -> bool:
+    """Whether the operation tells its price before it is called."""
+    return any(param.name == DRY_RUN.name for param in operation.query)

@@ -1,0 +1,59 @@
+"""Fields of forms, as their senders wrote them: each refusal is for one field, and stands beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from quart import request
+
+from events.instants import unix
+
+TEXT_MAX: Final = 20_000
+_CREDITS_MAX: Final = 1_000_000_000_000
+
+
+class FieldRefused(Exception):
+    """A field cannot be used as it is; the text completes the sentence that begins with its label."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(problem)
+        self.name = name
+        self.problem = problem
+
+
+async def fields() -> dict[str, str]:
+    """The fields of the form, without space around them; of one that was sent twice the first."""
+    form = await request.form
+    return {name: value.strip()[:TEXT_MAX] for name, value in form.items()}
+
+
+async def secret_field(name: str) -> str:
+    """A field as it was typed, space and all."""
+    form = await request.form
+    return str(form.get(name, ""))
+
+
+def credits_of(name: str, text: str) -> int | None:
+    """A number of credits; None for an empty field. Raises FieldRefused."""
+    plain = text.replace(",", "").replace(" ", "")
+    if not plain:
+        return None
+    if not plain.isascii() or not plain.isdigit() or int(plain[:15]) > _CREDITS_MAX:
+        raise FieldRefused(name, "must be a whole number of credits, or empty for no limit")
+    return int(plain)
+
+
+def instant_of(name: str, text: str) -> float | None:
+    """An instant that a date field or ISO 8601 names; a day ends at its end in UTC. Raises FieldRefused."""
+    if not text:
+        return None
+    try:
+        if len(text) == 10:
+            day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+            return day.timestamp() + 86_400 - 1
+        if len(text) == 16:
+            return datetime.strptime(text, "%Y-%m-%dT%H:%M").replace(tzinfo=UTC).timestamp()
+        return unix(text)
+    except ValueError as exc:
+        raise FieldRefused(name, "must be a date such as 2030-01-31") from exc

@@ -1,0 +1,173 @@
+"""The frame of every page: its template, menu and notices, the session's cookie, and ways on."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import trio
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from quart import Response, g, request
+
+from billing.users.sessions import SignedIn, Visitor
+from events.instants import iso
+from gateway.dashboard.doors import FORM, PREFIX, SESSION, form_token
+from gateway.dashboard.services import Services
+from gateway.docs.pages.texts import HERE as DOCS
+
+_HERE: Final = Path(__file__).parent
+MENU: Final = (
+    ("", "Overview"),
+    ("/keys", "Keys"),
+    ("/playground", "Playground"),
+    ("/monitors", "Monitors"),
+    ("/usage", "Usage"),
+    ("/transactions", "Transactions"),
+    ("/events", "Events"),
+    ("/account", "Account"),
+)
+NOTICES: Final = {
+    "revoked": "The key is revoked: its next call is refused.",
+    "limit": "The limit counts from the key's next call.",
+    "reset": "The key's usage is counted from 0 again.",
+    "password": "The password is changed. All other sessions were signed out.",
+    "factor_off": "The second factor is off.",
+    "signed_out": "You are signed out.",
+    "session_ended": "The session is signed out.",
+    "sessions_ended": "All other sessions are signed out.",
+    "monitor_paused": "The Monitor is paused.",
+    "monitor_active": "The Monitor is active.",
+    "monitor_deleted": "The Monitor is deleted.",
+    "monitor_saved": "The Monitor is saved.",
+    "run_begun": "A run has begun. Reload this page in a moment to see how it ends.",
+    "redelivered": "The delivery is queued again.",
+    "resumed": "The webhook takes deliveries again.",
+}
+"""The notices of deeds, by the names that an address may carry: none says anything in words of its own."""
+
+
+class ObjectMissing(Exception):
+    """There is no such object, or it is another account's: both are told alike."""
+
+
+class Frame:
+    """Renders templates."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._templates = Environment(
+            loader=ChoiceLoader([FileSystemLoader(_HERE / "templates"), FileSystemLoader(DOCS / "templates")]),
+            autoescape=select_autoescape(("html",)),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {"number": _number, "ago": _time, "clock": _clock}
+
+    def binding(self) -> str:
+        """The secret of the cookie that the forms of this request belong to; empty where it has none."""
+        if g.signed_in is not None:
+            return str(g.token)
+        return str(request.cookies.get(g.door.cookie(FORM), ""))
+
+    async def shown(self, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
+        """A page."""
+        binding = self.binding()
+        new_binding = "" if binding else secrets.token_urlsafe(32)
+        common = {
+            "title": title,
+            "path": request.path,
+            "twin": None,
+            "menu": [(f"{PREFIX}{place}", name) for place, name in MENU],
+            "signed_in": g.signed_in,
+            "form_token": form_token(binding or new_binding),
+            "notice": NOTICES.get(request.args.get("done", ""), ""),
+            "error": "",
+            "errors": {},
+            **values,
+        }
+        text = await trio.to_thread.run_sync(lambda: self._templates.get_template(template).render(common))
+        response = Response(text, status, content_type="text/html; charset=utf-8")
+        if new_binding:
+            self._set_cookie(response, FORM, new_binding)
+        return response
+
+    async def message(self, status: int, title: str, text: str) -> Response:
+        """A page that says one thing."""
+        return await self.shown("told.html", title, status=status, text=text)
+
+    @staticmethod
+    def to_page(path: str, **query: str) -> Response:
+        """The way on to a page of ours, read anew."""
+        sent = {name: value for name, value in query.items() if value}
+        return Response("", 303, {"location": f"{path}?{urlencode(sent)}" if sent else path})
+
+    def begin_session(self, response: Response, token: str) -> Response:
+        """The answer with the session's cookie; the one that bound forms before is gone."""
+        self._set_cookie(response, SESSION, token)
+        self._end_cookie(response, FORM)
+        return response
+
+    def end_session(self, response: Response) -> Response:
+        """The answer that ends the session's cookie."""
+        self._end_cookie(response, SESSION)
+        return response
+
+    def _set_cookie(self, response: Response, name: str, value: str) -> None:
+        name, is_secure = g.door.cookie(name), g.door.is_secure
+        response.set_cookie(name, value, path="/", secure=is_secure, httponly=True, samesite="Lax")
+
+    def _end_cookie(self, response: Response, name: str) -> None:
+        response.delete_cookie(g.door.cookie(name), path="/", secure=g.door.is_secure, httponly=True, samesite="Lax")
+
+    def fresh(self) -> Response | None:
+        """None where the password was shown lately; else the way to the page that asks for it, and then back here."""
+        if signed_in().is_fresh(self._services.now()):
+            return None
+        back = here() if request.method == "GET" else request.headers.get("x-from", "") or _page_of(request.path)
+        return self.to_page(f"{PREFIX}/confirm", next=back)
+
+    def visitor(self) -> Visitor:
+        """The address and the browser of a request, its proxies' words believed where they are trusted."""
+        address = self._services.proxies.client(g.incoming.client, g.incoming.headers) or ""
+        return Visitor(address, request.headers.get("user-agent", ""))
+
+
+def signed_in() -> SignedIn:
+    """The session of a page that only users open."""
+    found = g.signed_in
+    assert isinstance(found, SignedIn), "the app lets nobody else in"
+    return found
+
+
+def account_id() -> str:
+    """The account whose pages these are."""
+    return signed_in().user.account_id
+
+
+def here() -> str:
+    """The path of this page with its query."""
+    query = request.query_string.decode("ascii", "replace")
+    return f"{request.path}?{query}" if query else request.path
+
+
+def _page_of(path: str) -> str:
+    """The page that the form of a deed stands on: the list that its objects are of."""
+    return "/".join(path.split("/")[:3])
+
+
+def _number(value: float) -> str:
+    return f"{value:,}"
+
+
+def _time(at: float) -> str:
+    """An instant as `time` elements have it."""
+    return iso(at)
+
+
+def _clock(at: float) -> str:
+    """An instant in words, for readers whose browser puts none into their zone."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,178 @@
+"""Making a Monitor: from the catalog or from a call of the playground, with what it costs before it is made."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from quart import Response, request
+
+from gateway.admin.operations import ChangeArguments
+from gateway.dashboard.calls import QUERY, callable_operations, fields_of_call, find_operation
+from gateway.dashboard.doors import PREFIX
+from gateway.dashboard.forms import fields
+from gateway.dashboard.frame import Frame, ObjectMissing, account_id
+from gateway.dashboard.services import Services
+from gateway.docs.operations import ApiOperation
+from scheduler.errors import MonitorInvalid, MonitorLimitReached
+from scheduler.monitors.changes import Saved
+from scheduler.monitors.metrics.paths import numbers_in
+from scheduler.monitors.metrics.shapes import shape_of
+from scheduler.monitors.model.draft import CreateBody
+
+RULES: Final = 3
+"""Rows for alert rules; more are set over the API."""
+SUGGESTED: Final = 3
+FOUND_MAX: Final = 60
+_NOT_RECIPES: Final = ("cursor", "max_credits", "fields", "format", "fresh", "max_age")
+
+
+class MonitorDraftRecord(ChangeArguments, frozen=True):
+    """The fields of one form, by which a repeated sending of it is known."""
+
+    account: str
+    sent: dict[str, str]
+
+
+class MonitorMaking:
+    """The form of a new Monitor, and what comes of it."""
+
+    def __init__(self, services: Services, frame: Frame) -> None:
+        self._services = services
+        self._frame = frame
+
+    async def page(self) -> Response:
+        """The recipes that fit some words, or the form for one."""
+        if recipe := request.args.get("recipe", ""):
+            operation = self._recipe(recipe)
+            sent = {**dict(request.args), "metrics": ", ".join(_numbers(operation)[:SUGGESTED])}
+            return await self._form(operation, sent)
+        words = request.args.get("q", "").strip()[:100]
+        found = [one for one in self._recipes() if all(word in _text(one) for word in words.lower().split())]
+        return await self._frame.shown(
+            "recipes.html", "New Monitor", words=words, found=found[:FOUND_MAX], more=max(0, len(found) - FOUND_MAX)
+        )
+
+    async def create(self) -> Response:
+        """Tell the price, or make it once for each form."""
+        sent = await fields()
+        operation = self._recipe(sent.get("recipe", ""))
+        monitors = self._services.monitors
+        try:
+            draft = monitors.draft(_body(operation, sent))
+            if sent.get("deed") == "price":
+                return await self._form(operation, sent, price=await monitors.preview(draft, account_id()))
+            id_, secret = await self._make(partial(monitors.create, draft, account_id(), None), sent)
+        except MonitorInvalid as exc:
+            return await self._form(operation, sent, status=400, errors=_beside(exc))
+        except MonitorLimitReached as exc:
+            text = f"{exc}; pause one first.".capitalize()
+            return await self._form(operation, sent, status=400, error=text)
+        if secret is None:
+            return self._frame.to_page(f"{PREFIX}/monitors/{id_}")
+        return await self._frame.shown("monitor_made.html", "Your Monitor is made", monitor_id=id_, secret=secret)
+
+    async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
+        """The Monitor's id, and its secret where it was made just now."""
+        made: list[Saved] = []
+
+        def view(saved: Saved) -> dict[str, str]:
+            made.append(saved)
+            return {"id": saved.view.monitor.id}
+
+        nonce = sent.get("nonce", "")
+        operation_id = f"page_{nonce}" if len(nonce) == 32 and nonce.isalnum() else None
+        kept = {name: text for name, text in sent.items() if name not in ("form_token", "webhook_secret")}
+        record = MonitorDraftRecord(operation_id=operation_id, account=account_id(), sent=kept)
+        result = await self._services.operations.once("monitor.create", record, create, view)
+        return result["id"], made[-1].secret if made else None
+
+    def _recipes(self) -> list[ApiOperation]:
+        operations = callable_operations(self._services.reference)
+        return [one for one in operations if one.listing is not None and one.method == "GET"]
+
+    def _recipe(self, id_: str) -> ApiOperation:
+        operation = find_operation(self._services.reference, id_, "GET")
+        if operation is None or operation.listing is None:
+            raise ObjectMissing
+        return operation
+
+    async def _form(
+        self, operation: ApiOperation, sent: Mapping[str, str], *, status: int = 200, **more: Any
+    ) -> Response:
+        params = [one for one in fields_of_call(operation, sent) if one.label not in _NOT_RECIPES]
+        return await self._frame.shown(
+            "new_monitor.html",
+            "New Monitor",
+            status=status,
+            operation=operation,
+            fields=params,
+            sent=sent,
+            numbers=_numbers(operation),
+            rules=range(RULES),
+            nonce=secrets.token_hex(16),
+            **{"price": None, **more},
+        )
+
+
+def _text(operation: ApiOperation) -> str:
+    return f"{operation.id} {operation.summary}".lower()
+
+
+def _numbers(operation: ApiOperation) -> list[str]:
+    """The paths of an operation's answers that lead to numbers."""
+    assert operation.listing is not None, "it is a recipe"
+    endpoint = operation.listing.endpoint
+    return list(numbers_in(shape_of(endpoint.archetype, endpoint.unfilled)))
+
+
+def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
+    """The Monitor that the fields describe, as the API takes it."""
+    params = {name.removeprefix(QUERY): text for name, text in sent.items() if name.startswith(QUERY) and text}
+    metrics = [one.strip() for one in sent.get("metrics", "").split(",") if one.strip()]
+    rules = [
+        {
+            "metric": sent.get(f"rule_metric_{row}", ""),
+            "op": sent.get(f"rule_op_{row}", ""),
+            "value": _number(sent.get(f"rule_value_{row}", "")),
+        }
+        for row in range(RULES)
+        if sent.get(f"rule_metric_{row}")
+    ]
+    return CreateBody(
+        recipe=operation.id,
+        cadence={"cron": sent.get("cron", "")} if sent.get("cadence") == "cron" else sent.get("cadence") or None,
+        params=params,
+        webhook_url=sent.get("webhook_url") or None,
+        alert_rules=rules or None,
+        suppress_webhook_unless_alert=True if sent.get("suppress") else None,
+        track={"metrics": metrics} if metrics else None,
+        name=sent.get("name") or None,
+        run_now=True if sent.get("run_now") else None,
+    )
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _beside(exc: MonitorInvalid) -> dict[str, str]:
+    """The refusal under the name of the field that it belongs to."""
+    param = exc.param.partition("[")[0]
+    place = exc.param.partition("[")[2].partition("]")[0]
+    names = {"track.metrics": "metrics", "track": "metrics", "cadence.cron": "cron"}
+    if param == "alert_rules":
+        name = f"rule_metric_{place or 0}"
+    elif param.startswith("params.") or param not in _FIELDS:
+        name = names.get(param, f"{QUERY}{param.removeprefix('params.')}")
+    else:
+        name = names.get(param, param)
+    return {name: f"{exc.problem}. {exc.next_step}", "other": f"{exc}. {exc.next_step}"}
+
+
+_FIELDS: Final = frozenset(CreateBody.__struct_fields__) | {"track.metrics", "cadence.cron"}

@@ -1,0 +1,204 @@
+"""Monitors: listed, read with their runs, charts, alerts and deliveries, and changed (spec 2.6, 3; decisions 12)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+from quart import Response, request
+from quart_trio import QuartTrio
+
+from gateway.api.monitor_records import run_record
+from gateway.dashboard.doors import PREFIX
+from gateway.dashboard.forms import fields
+from gateway.dashboard.frame import Frame, ObjectMissing, account_id
+from gateway.dashboard.pages.monitor_making import MonitorMaking
+from gateway.dashboard.services import Services
+from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
+from scheduler.monitors.changes import View
+from scheduler.monitors.history.lists import SlotSpan
+from scheduler.monitors.history.timeseries import Chosen
+from scheduler.monitors.model.patch import PatchBody
+from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
+
+MONITORS: Final = f"{PREFIX}/monitors"
+RUNS: Final = 25
+DELIVERIES: Final = 10
+LIST_MAX: Final = 100
+_METRICS_MAX: Final = 100
+_ROWS_MAX: Final = 100
+_ANSWER_MAX: Final = 500
+
+
+class MonitorPages:
+    """The pages of an account's Monitors."""
+
+    def __init__(self, services: Services, frame: Frame) -> None:
+        self._services = services
+        self._monitors = services.monitors
+        self._frame = frame
+        self._making = MonitorMaking(services, frame)
+
+    def add_to(self, app: QuartTrio) -> None:
+        """Offer them."""
+        one = f"{MONITORS}/<monitor_id>"
+        app.add_url_rule(MONITORS, "monitors", self.page)
+        app.add_url_rule(MONITORS, "create_monitor", self._making.create, methods=["POST"])
+        app.add_url_rule(f"{MONITORS}/new", "new_monitor", self._making.page)
+        app.add_url_rule(one, "monitor", self.show)
+        app.add_url_rule(f"{one}/chart.svg", "monitor_chart", self.chart)
+        for deed in (self.status, self.run, self.delete, self.webhook, self.resume, self.rotate):
+            app.add_url_rule(f"{one}/{deed.__name__}", f"monitor_{deed.__name__}", deed, methods=["POST"])
+        app.add_url_rule(f"{one}/deliveries/<delivery_id>/redeliver", "redeliver", self.redeliver, methods=["POST"])
+
+    async def page(self) -> Response:
+        """All of them, newest first."""
+        views = await self._monitors.list(account_id(), "all", before=None, limit=LIST_MAX)
+        shown = [_plain(self._monitors.to_json(view)) for view in views]
+        return await self._frame.shown("monitors.html", "Monitors", monitors=shown, most=LIST_MAX)
+
+    async def show(self, monitor_id: str) -> Response:
+        """One of them."""
+        return await self._shown(monitor_id)
+
+    async def chart(self, monitor_id: str) -> Response:
+        """The picture of one metric over its runs."""
+        monitor = (await self._view(monitor_id)).monitor
+        metric, row = request.args.get("metric", "")[:500], request.args.get("row", "_")[:500]
+        picture = await self._services.projections.chart(monitor, SlotSpan(), metric=metric, row=row)
+        headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return Response(picture, 200, headers, content_type="image/svg+xml; charset=utf-8")
+
+    async def status(self, monitor_id: str) -> Response:
+        """Pause it, or let it go on."""
+        sent = await fields()
+        status = "active" if sent.get("status") == "active" else "paused"
+        return await self._change(monitor_id, PatchBody(status=status), done=f"monitor_{status}")
+
+    async def webhook(self, monitor_id: str) -> Response:
+        """Save its address again, which resumes a webhook that was paused."""
+        sent = await fields()
+        return await self._change(monitor_id, PatchBody(webhook_url=sent.get("webhook_url", "")), done="monitor_saved")
+
+    async def run(self, monitor_id: str) -> Response:
+        """Begin a run now."""
+        try:
+            await self._monitors.run_now(account_id(), monitor_id)
+        except MonitorUnknown as exc:
+            raise ObjectMissing from exc
+        except (MonitorPaused, RunTooSoon) as exc:
+            return await self._shown(monitor_id, status=400, error=_sentence(exc))
+        return self._to(monitor_id, "run_begun")
+
+    async def delete(self, monitor_id: str) -> Response:
+        """Ask whether to, and then forget it."""
+        view = await self._view(monitor_id)
+        if (ask := self._frame.fresh()) is not None:
+            return ask
+        if (await fields()).get("sure") != "yes":
+            return await self._frame.shown("delete_monitor.html", "Delete this Monitor?", monitor=view.monitor)
+        await self._monitors.delete(account_id(), monitor_id)
+        return self._frame.to_page(MONITORS, done="monitor_deleted")
+
+    async def resume(self, monitor_id: str) -> Response:
+        """Let its webhook take deliveries again."""
+        try:
+            await self._services.webhooks.resume(account_id(), monitor_id)
+        except (MonitorUnknown, WebhookUnknown) as exc:
+            raise ObjectMissing from exc
+        return self._to(monitor_id, "resumed")
+
+    async def rotate(self, monitor_id: str) -> Response:
+        """Make a new signing secret, and show it once."""
+        await self._view(monitor_id)
+        if (ask := self._frame.fresh()) is not None:
+            return ask
+        try:
+            rotated = await self._services.webhooks.rotate(account_id(), monitor_id)
+        except WebhookUnknown as exc:
+            raise ObjectMissing from exc
+        return await self._shown(monitor_id, secret=rotated.secret)
+
+    async def redeliver(self, monitor_id: str, delivery_id: str) -> Response:
+        """Send a delivery again."""
+        try:
+            await self._services.webhooks.redeliver(account_id(), monitor_id, delivery_id)
+        except (MonitorUnknown, WebhookUnknown, DeliveryUnknown) as exc:
+            raise ObjectMissing from exc
+        except RedeliveryRefused as exc:
+            return await self._shown(monitor_id, status=400, error=_sentence(exc))
+        return self._to(monitor_id, "redelivered")
+
+    async def _change(self, monitor_id: str, patch: PatchBody, *, done: str) -> Response:
+        try:
+            saved = await self._monitors.change(account_id(), monitor_id, patch)
+        except MonitorUnknown as exc:
+            raise ObjectMissing from exc
+        except MonitorInvalid as exc:
+            return await self._shown(monitor_id, status=400, errors={exc.param: f"{exc.problem}. {exc.next_step}"})
+        except MonitorLimitReached as exc:
+            return await self._shown(monitor_id, status=400, error=_sentence(exc))
+        if saved.secret is not None:
+            return await self._shown(monitor_id, secret=saved.secret)
+        return self._to(monitor_id, done)
+
+    def _to(self, monitor_id: str, done: str) -> Response:
+        return self._frame.to_page(f"{MONITORS}/{monitor_id}", done=done)
+
+    async def _view(self, monitor_id: str) -> View:
+        """The account's Monitor. Raises ObjectMissing."""
+        try:
+            return await self._monitors.get(account_id(), monitor_id)
+        except MonitorUnknown as exc:
+            raise ObjectMissing from exc
+
+    async def _shown(self, monitor_id: str, *, status: int = 200, secret: str = "", **more: Any) -> Response:
+        view = await self._view(monitor_id)
+        runs = await self._monitors.runs(
+            account_id(), monitor_id, status=None, window=SlotSpan(), limit=RUNS, with_data=False
+        )
+        monitor = _plain(self._monitors.to_json(view))
+        return await self._frame.shown(
+            "monitor.html",
+            monitor["name"],
+            status=status,
+            monitor=monitor,
+            runs=[_plain(run_record(entry.run, entry.delivery)) for entry in runs.entries],
+            deliveries=await self._deliveries(view),
+            secret=secret,
+            series=await self._series(view),
+            **more,
+        )
+
+    async def _deliveries(self, view: View) -> list[dict[str, Any]]:
+        if view.webhook is None:
+            return []
+        page = await self._services.webhooks.deliveries(account_id(), view.monitor.id, before=None, limit=DELIVERIES)
+        return [
+            {
+                "delivery": one.delivery,
+                "attempts": [{"row": each, "answer": each.answer[:_ANSWER_MAX]} for each in one.attempts],
+            }
+            for one in page.entries
+        ]
+
+    async def _series(self, view: View) -> dict[str, Any]:
+        """The metrics and rows that can be drawn, and those that are chosen."""
+        found = orjson.loads(await self._services.projections.timeseries(view.monitor, SlotSpan(), Chosen()))
+        series: list[dict[str, Any]] = found.get("series", [])
+        metrics = found["metric_keys"][:_METRICS_MAX]
+        metric = request.args.get("metric", "")
+        metric = metric if metric in metrics else next(iter(metrics), "")
+        rows = list(dict.fromkeys(one["row_id"] for one in series if one["metric"] == metric))[:_ROWS_MAX] or ["_"]
+        row = request.args.get("row", "")
+        return {"metrics": metrics, "metric": metric, "rows": rows, "row": row if row in rows else rows[0]}
+
+
+def _plain(value: Any) -> Any:
+    """JSON with fragments as plain values."""
+    return orjson.loads(orjson.dumps(value))
+
+
+def _sentence(exc: Exception) -> str:
+    text = str(exc)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,71 @@
+"""The services that the pages call: those of the API, and never the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from billing.accounts.accounts import Accounts
+from billing.keys.keys import Keys
+from billing.ledger.transactions import Ledger
+from billing.ledger.usage_report import UsageReports
+from billing.users.second_factor import SecondFactor
+from billing.users.sessions import UserSessions
+from billing.users.users import Users
+from events.log.reader import PageReader
+from gateway.admin.operations import Operations
+from gateway.docs.guide import Guides
+from gateway.docs.operations import Reference
+from gateway.http.forwarded import TrustedProxies
+from gateway.observability.logs import Log
+from scheduler.monitors.history.projections import Projections
+from scheduler.monitors.service import MonitorService
+from scheduler.monitors.webhooks import Webhooks
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """A call of the API as a client would make it, with the text of the key that pays for it."""
+
+    method: str
+    target: str
+    key: str
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiAnswer:
+    """The answer that a client would get."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+CallApi = Callable[[ApiCall], Awaitable[ApiAnswer]]
+"""Makes a call of the API within this process: it is admitted, limited and billed as any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything that pages are made of."""
+
+    accounts: Accounts
+    keys: Keys
+    ledger: Ledger
+    usage: UsageReports
+    users: Users
+    sessions: UserSessions
+    second_factor: SecondFactor
+    monitors: MonitorService
+    webhooks: Webhooks
+    projections: Projections
+    events: PageReader
+    operations: Operations
+    reference: Reference
+    guides: Guides
+    call_api: CallApi
+    proxies: TrustedProxies
+    base_url: str
+    now: Callable[[], float]
+    log: Log

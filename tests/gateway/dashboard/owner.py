@@ -1,0 +1,100 @@
+"""An owner in a browser without a screen: cookies, forms with their tokens, and what pages say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.fakes.node import PATIENCE_S, OpenNode, open_test_node
+
+PASSWORD = "a river of small stones"
+_TOKEN = re.compile(r'name="form_token" value="(\w+)"')
+
+
+@dataclass(slots=True)
+class Owner:
+    """One browser at a node's dashboard."""
+
+    node: OpenNode
+    client: httpx.AsyncClient
+    email: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    page: httpx.Response | None = None
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        """A page under `/dashboard`, opened as a link is."""
+        self.page = await self.client.get(self._url(path), headers={**self.headers, **headers})
+        return self.page
+
+    async def send(self, path: str, *, token: str | None = None, **fields: Any) -> httpx.Response:
+        """A form of the page that is open."""
+        return await self.send_fields(path, fields, token=token)
+
+    async def send_fields(
+        self, path: str, fields: Mapping[str, Any], *, token: str | None = None, **headers: str
+    ) -> httpx.Response:
+        """The same, for names that are none of Python's."""
+        sent = {**fields, "form_token": self.token if token is None else token}
+        self.page = await self.client.post(self._url(path), data=sent, headers={**self.headers, **headers})
+        return self.page
+
+    async def follow(self, answer: httpx.Response) -> httpx.Response:
+        """The page that an answer leads to."""
+        assert answer.status_code == 303, answer.text
+        return await self.get(answer.headers["location"].removeprefix("/dashboard"))
+
+    @property
+    def token(self) -> str:
+        """The token of the page that is open."""
+        assert self.page is not None
+        found = _TOKEN.search(self.page.text)
+        assert found is not None, self.page.text
+        return found[1]
+
+    @property
+    def words(self) -> str:
+        """The text of the page that is open."""
+        assert self.page is not None
+        return " ".join(unescape(re.sub(r"<[^>]+>", " ", self.page.text)).split())
+
+    async def sign_in(self, password: str = PASSWORD) -> httpx.Response:
+        """Sign in as a person does."""
+        await self.get("/sign-in")
+        return await self.send("/sign-in", email=self.email, password=password)
+
+    def _url(self, path: str) -> str:
+        return f"{self.node.url}/dashboard{path}"
+
+
+@asynccontextmanager
+async def open_browser(node: OpenNode) -> AsyncIterator[Owner]:
+    """A browser without cookies."""
+    async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as client:
+        yield Owner(node, client)
+
+
+@asynccontextmanager
+async def open_owner(node: OpenNode, account: str = "", email: str = "ada@example.com") -> AsyncIterator[Owner]:
+    """An owner who was invited, and has signed in by that."""
+    invite = await node.operate("user.invite", account=account or node.account, email=email)
+    async with open_browser(node) as owner:
+        owner.email = email
+        path = invite["url"].partition("/dashboard")[2]
+        await owner.get(path)
+        answer = await owner.send(path, password=PASSWORD, repeated=PASSWORD)
+        assert answer.status_code == 303, answer.text
+        yield owner
+
+
+@asynccontextmanager
+async def open_house(folder: Path, **tables: Mapping[str, object]) -> AsyncIterator[Owner]:
+    """A node with one owner at it."""
+    async with open_test_node(folder, **tables) as node, open_owner(node) as owner:
+        yield owner

@@ -1,0 +1,230 @@
+"""Who is let in, and by which form: fixation, CSRF, framing, redirects, hosts, cookies, enumeration (decisions 22)."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.dashboard.doors import door_of, form_token, has_token, is_own_form, way_on
+from tests.fakes.node import open_test_node
+from tests.gateway.dashboard.owner import PASSWORD, open_browser, open_house, open_owner
+
+ELSEWHERE = (
+    "https://evil.example",
+    "//evil.example",
+    "/\\evil.example",
+    "/dashboard//evil.example",
+    "/dashboard/../v1/events",
+    "/dashboard\\@evil.example",
+    "javascript:alert(1)",
+    "/dashboard/keys\r\nset-cookie: a=b",
+    "/dashboardevil",
+    "https:/dashboard",
+    "/dashboard/keys#<script>",
+    " /dashboard",
+)
+FOREIGN = (
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+)
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_no_address_leads_away_from_the_dashboard(path: str) -> None:
+    assert way_on(path) == "/dashboard"
+
+
+def test_a_way_on_within_the_dashboard_is_taken() -> None:
+    for path in ("/dashboard", "/dashboard/keys?new=1", "/dashboard/playground?id=github/profile&p.handle=a%20b"):
+        assert way_on(path) == path
+
+
+@pytest.mark.parametrize(
+    ("host", "base_url", "is_known", "is_open"),
+    [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080", True, True),
+        ("localhost:8080", "http://127.0.0.1:8080", True, True),
+        ("[::1]:8080", "http://127.0.0.1:8080", True, True),
+        ("api.example.com", "https://api.example.com", True, True),
+        ("API.Example.com.:443", "https://api.example.com", True, True),
+        ("10.0.0.7:8080", "https://api.example.com", True, True),
+        ("10.0.0.7:8080", "http://localhost:8080", True, False),
+        ("api.example.com", "http://api.example.com", True, False),
+        ("evil.example", "https://api.example.com", False, True),
+        ("evil.example", "http://127.0.0.1:8080", False, False),
+        ("api.example.com@evil.example", "https://api.example.com", False, True),
+        ("api.example.com, evil.example", "https://api.example.com", False, True),
+        ("", "https://api.example.com", False, True),
+    ],
+)
+def test_a_host_is_known_by_name_and_a_line_is_safe_over_tls_or_within_the_machine(
+    host: str, base_url: str, is_known: bool, is_open: bool
+) -> None:
+    door = door_of(host, base_url, base_url)
+    assert (door.is_known, door.is_open) == (is_known, is_open)
+
+
+def test_a_forms_token_is_of_its_cookie_alone_and_differs_on_every_page() -> None:
+    tokens = {form_token("cookie") for _ in range(100)}
+    assert len(tokens) == 100
+    assert all(has_token("cookie", one) for one in tokens)
+    for binding, sent in (("other", form_token("cookie")), ("", form_token("")), ("cookie", ""), ("cookie", "é" * 80)):
+        assert not has_token(binding, sent)
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_a_form_of_another_site_is_known_by_what_browsers_say(headers: dict[str, str]) -> None:
+    door = door_of("api.example.com", "https://api.example.com", "https://api.example.com")
+    sent = {name.encode(): value.encode() for name, value in headers.items()}
+    assert not is_own_form(sent, door, "api.example.com")
+    for own in ({}, {b"sec-fetch-site": b"same-origin"}, {b"origin": b"https://api.example.com"}):
+        assert is_own_form(own, door, "api.example.com")
+
+
+async def test_no_form_is_taken_without_its_token_or_from_another_site(tmp_path: Path) -> None:
+    """Goal: CSRF. Method: every route that takes a form, with no token, another session's, and foreign headers."""
+    async with open_house(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
+        await owner.get("/keys")
+        await other.get("/keys")
+        assert owner.node.node.api.dashboard is not None
+        deeds = [path.removeprefix("/dashboard") for path in forms_of(owner.node.node.api.dashboard)]
+        assert len(deeds) > 20
+        token = owner.token
+        for path in deeds:
+            for wrong in ("", other.token, "0" * 80):
+                answer = await owner.send_fields(path, {"sure": "yes"}, token=wrong)
+                assert answer.status_code == 403, path
+        for headers in FOREIGN:
+            answer = await owner.send_fields("/keys", {"name": "x"}, token=token, **headers)
+            assert answer.status_code == 403
+        assert len(await owner.node.operate("key.list", account=owner.node.account)) == 1
+
+
+def forms_of(dashboard: object) -> list[str]:
+    """The paths of all routes that take forms, their names filled in with ids that nobody has."""
+    app = dashboard._app._app  # type: ignore[attr-defined]
+    rules = [rule for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())]
+    return sorted({rule.rule.replace("<", "").replace(">", "") for rule in rules})
+
+
+async def test_every_answer_refuses_to_be_framed_kept_or_scripted_from_elsewhere(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        for path in ("", "/keys", "/sign-in", "/nowhere", "/usage.csv", "/style.css"):
+            headers = (await owner.get(path)).headers
+            policy = headers["content-security-policy"]
+            assert "frame-ancestors 'none'" in policy
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert headers["x-frame-options"] == "DENY"
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cache-control"] == ("private, max-age=300" if path == "/style.css" else "no-store")
+            assert "access-control-allow-credentials" not in headers
+
+
+async def test_a_session_that_was_put_into_a_browser_never_becomes_worth_anything(tmp_path: Path) -> None:
+    """Goal: session fixation. Method: the token changes at sign-in, and the one before opens nothing."""
+    async with open_house(tmp_path) as owner:
+        first = owner.client.cookies["sluice-session"]
+        owner.client.cookies.set("sluice-session", "planted", domain="127.0.0.1")
+        owner.client.cookies.delete("sluice-session", domain="127.0.0.1")
+        owner.client.cookies.set("sluice-session", first, domain="127.0.0.1")
+        await owner.get("/confirm")
+        await owner.send("/confirm", password=PASSWORD)
+        second = owner.client.cookies["sluice-session"]
+        assert second != first
+        async with open_browser(owner.node) as thief:
+            thief.client.cookies.set("sluice-session", first, domain="127.0.0.1")
+            assert (await thief.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
+            await thief.get("/sign-in")
+            thief.email = owner.email
+            await thief.sign_in()
+            assert thief.client.cookies["sluice-session"] not in (first, second)
+
+
+async def test_signing_out_ends_the_session_on_the_node_too(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        token = owner.client.cookies["sluice-session"]
+        await owner.get("")
+        answer = await owner.send("/sign-out")
+        assert answer.headers["location"] == "/dashboard/sign-in?done=signed_out"
+        owner.client.cookies.set("sluice-session", token, domain="127.0.0.1")
+        assert (await owner.get("/keys")).status_code == 303
+
+
+async def test_no_page_but_those_to_sign_in_opens_to_strangers(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node, open_browser(node) as stranger:
+        for path in ("", "/keys", "/usage.csv", "/monitors/mon_1", "/events/new", "/account", "/confirm"):
+            answer = await stranger.get(path)
+            assert answer.headers["location"].startswith("/dashboard/sign-in?next=%2Fdashboard"), path
+        answer = await stranger.get("/sign-in?next=https://evil.example")
+        assert "evil.example" not in answer.text
+
+
+async def test_host_tricks_are_refused_and_change_no_link(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        for host in ("evil.example", "127.0.0.1@evil.example", "evil.example:80"):
+            answer = await owner.get("/keys", host=host)
+            assert answer.status_code in (400, 421)
+            assert "set-cookie" not in answer.headers or "session" not in answer.headers["set-cookie"]
+        answer = await owner.get("/keys", **{"x-forwarded-host": "evil.example", "forwarded": "host=evil.example"})
+        assert answer.status_code == 200
+        assert "evil.example" not in answer.text
+
+
+async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path: Path) -> None:
+    """Goal: `__Host-` and `Secure` wherever the owner's line is TLS, and no sign-in in the clear."""
+    server = {"server": {"trusted_proxies": ["127.0.0.0/8"]}}
+    async with open_test_node(tmp_path, **server) as node, open_browser(node) as stranger:
+        over_tls = {"host": "api.example.com", "x-forwarded-proto": "https"}
+        cookie = (await stranger.get("/sign-in", **over_tls)).headers["set-cookie"]
+        assert cookie.startswith("__Host-sluice-form=")
+        for flag in ("Secure", "HttpOnly", "SameSite=Lax", "Path=/"):
+            assert flag in cookie
+        assert "domain" not in cookie.lower()
+        answer = await stranger.get("/sign-in", host="api.example.com")
+        assert answer.status_code == 403
+        assert "https" in stranger.words
+
+
+async def test_an_unknown_address_is_told_as_a_wrong_password_and_takes_as_long(tmp_path: Path) -> None:
+    """Goal: enumeration. Method: the whole answers are compared, and the CPU of this process by turns."""
+    async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
+        texts, spent = set(), {"ada@example.com": [], "nobody@example.com": []}  # type: ignore[var-annotated]
+        for _ in range(4):
+            for email, times in spent.items():
+                await stranger.get("/sign-in")
+                token, began = stranger.token, time.process_time()
+                answer = await stranger.send("/sign-in", token=token, email=email, password="wrong wrong wrong")
+                times.append(time.process_time() - began)
+                text = answer.text.replace(stranger.token, "").replace(email, "")
+                texts.add((answer.status_code, text))
+        assert len(texts) == 1
+        known, unknown = (statistics.median(times) for times in spent.values())
+        assert 0.4 < known / unknown < 2.5
+
+
+async def test_guessing_ends_after_ten_even_for_the_right_password(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
+        stranger.email = owner.email
+        told = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
+        assert told == [400] * 10 + [429]
+        assert (await stranger.sign_in()).status_code == 429
+        assert (await owner.get("/keys")).status_code == 200
+
+
+async def test_a_form_that_is_too_long_is_refused_unread(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.get("/keys")
+        assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413
+
+
+async def test_there_is_no_dashboard_where_it_is_off(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, dashboard={"enabled": False}) as node:
+        answer = await node.client.get(f"{node.url}/dashboard/sign-in")
+        assert answer.status_code == 404
+        assert answer.json()["error"]["type"] == "ENDPOINT_NOT_FOUND"
