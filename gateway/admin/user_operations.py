@@ -54,7 +54,7 @@ class UserOperations:
         operations.add("user.invite", Operation(UserInvite, self._invite))
         operations.add("user.list", Operation(UserList, self._list))
         operations.add("user.reset", Operation(UserName, self._reset))
-        operations.add("user.sign-out", Operation(UserName, self._sign_out))
+        operations.add("user.signout", Operation(UserName, self._sign_out))
         operations.add("user.delete", Operation(UserName, self._delete))
 
     async def _invite(self, args: UserInvite) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from billing.ledger.free_usage import FreeUsage
 from gateway.api.admission import WINDOW, Admission, window_values
@@ -17,7 +16,7 @@ from gateway.api.routes.events import SOCKET_PATH
 from gateway.http.compression import LEAST_BYTES, Compression
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.forwarded import TrustedProxies
-from gateway.http.request import Caller, Headers, Reply, Request, joined_headers, prefers, repeated_of
+from gateway.http.request import Caller, Headers, PagesBeside, Reply, Request, joined_headers, prefers, repeated_of
 from gateway.http.routing import Routes, wrong_method
 from gateway.http.slices import slices
 from gateway.http.sse import EventStream
@@ -29,8 +28,7 @@ from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
-_REFUSED = (402, 429)
-"""For want of credits, or by a limit of the key."""
+_REFUSED = (402, 429)  # for want of credits, or by a limit of the key
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
 _OF_CALLERS = (*_ID, b"x-sluice-overhead-ms")
@@ -54,29 +52,14 @@ class Parts:
     """None: pages of other sites may not call it."""
 
 
-class PagesBeside(Protocol):
-    """Pages that stand beside the API and answer by themselves, whatever the method."""
-
-    def covers(self, path: str) -> bool:
-        """Whether a path is one of theirs."""
-        ...
-
-    async def answer(self, request: Request) -> Reply:
-        """The page."""
-        ...
-
-
 class Api:
     """Answers every request of the public address. It is plain ASGI 3: any server can run it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # Bound here, since each is used for every request.
-        self._public = parts.description.public
-        self._count_refusal = parts.usage.refusal
-        self._cors = parts.cors
-        self.dashboard: PagesBeside | None = None
-        """Set by the composition root, since the dashboard calls this API."""
+        self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
+        self.dashboard: PagesBeside | None = None  # set by the composition root, since it calls this API
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
@@ -178,9 +161,9 @@ class Api:
 
     async def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
-        if self.dashboard is not None and self.dashboard.covers(request.path):
-            return await self.dashboard.answer(request)
-        pages = self._parts.description.pages
+        pages, dashboard = self._parts.description.pages, self.dashboard
+        if dashboard is not None and dashboard.covers(request.path):
+            return await dashboard.answer(request)
         if not await pages.knows(request.path):
             absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
             if request.method in _READS and prefers(request.headers.get(b"accept"), b"text/html", b"application/json"):

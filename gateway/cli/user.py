@@ -50,7 +50,7 @@ def user_reset(config_path: str | None, user_id: str, as_json: bool) -> None:
 @json_option
 def user_sign_out(config_path: str | None, user_id: str, as_json: bool) -> None:
     """End all sessions of a user."""
-    show(operate(config_path, "user.sign-out", user=user_id), as_json=as_json)
+    show(operate(config_path, "user.signout", user=user_id), as_json=as_json)
 
 
 @user.command("delete")

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import parse_qsl
 
 from billing.keys.cache import Key
@@ -94,6 +95,18 @@ class Reply:
     an iterator, when it is sent while it is made and its length is not known."""
     request_id: str | None = None
     """The request that the answer belongs to, when it repeats an earlier one's."""
+
+
+class PagesBeside(Protocol):
+    """Pages that stand beside the API and answer by themselves, whatever the method."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is one of theirs."""
+        ...
+
+    async def answer(self, request: Request) -> Reply:
+        """The page."""
+        ...
 
 
 def joined_headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

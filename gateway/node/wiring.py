@@ -221,12 +221,9 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     reload = Reload(setting.config, setting.read_config, reloadable)
     _add_operations(operations, parts, reload)
     readiness = NodeReadiness(stores, parts.state, runtime.stopping)
-    api = Api(entry)
-    if setting.config.dashboard.enabled:
-        api.dashboard = dashboard_of(api, entry, routed, operations)
     node = Node(
         runtime=runtime,
-        api=api,
+        api=_api(setting, entry, routed, operations),
         admin=admin_of(setting, operations, readiness=readiness, metrics=metrics, runtime=runtime),
         stores=stores,
         state=parts.state,
@@ -246,6 +243,13 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     )
     metrics.gather = partial(gather, node)
     return node
+
+
+def _api(setting: NodeSetting, entry: Parts, routed: RouteParts, operations: Operations) -> Api:
+    api = Api(entry)
+    if setting.config.dashboard.enabled:
+        api.dashboard = dashboard_of(api, entry, routed, operations)
+    return api
 
 
 def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime: Runtime) -> BilledCalls:

@@ -1,10 +1,11 @@
 """The `sluice` commands of the documents do what they say, as they are written, on a folder with a running node.
 
-Capital letters stand for ids: of an account, of its key and of its Monitor, made anew for each block.
+Capital letters stand for ids: of an account, of its key, of its Monitor and of its user, made anew for each block.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,9 @@ def open_home(place: Place) -> Iterator[tuple[Place, Served]]:
 def new_ids(place: Place, node: Served) -> Mapping[str, str]:
     account, key = place.new_key()
     made = call(f"{node.url}/v1/monitors", method="POST", body=MONITOR, headers={"x-api-key": key["key"]})
-    return {"ACCOUNT": account, "KEY": key["id"], "MONITOR_ID": made.json["monitor"]["id"]}
+    invited = place.run("user", "invite", "--account", account, "--email", f"{account}@example.com", "--json")
+    user = json.loads(invited.out)["id"]
+    return {"ACCOUNT": account, "KEY": key["id"], "MONITOR_ID": made.json["monitor"]["id"], "USER": user}
 
 
 def perform(words: Sequence[str], ids: Mapping[str, str], place: Place) -> Ended:

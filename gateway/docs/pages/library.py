@@ -38,6 +38,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "rate-limits": ("Rate limits", "How many requests a key may make, and how to wait.", "use"),
         "events": ("Events", "All that happens to an account: long-poll, server-sent events, WebSocket.", "use"),
         "monitors": ("Monitors", "Repeat a call on a cadence, keep its numbers, and be alerted.", "use"),
+        "dashboard": ("Dashboard", "The pages of account owners: keys, usage, Monitors, a playground.", "use"),
         "webhooks": ("Webhooks", "What arrives, when it is sent again, and how to verify it.", "use"),
         "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, stopping.", "run"),
         "many-nodes": ("Many nodes", "Several nodes on one PostgreSQL and one Redis, step by step.", "run"),

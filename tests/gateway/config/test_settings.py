@@ -104,7 +104,7 @@ def test_the_shipped_file_names_every_setting():
     document = tomllib.loads(SHIPPED.read_text())
     for section in Config.__struct_fields__:
         named = set(document[section])
-        known = set(getattr(Config(), section).__struct_fields__) - {"platforms"}
+        known = set(getattr(Config(), section).__struct_encode_fields__) - {"platforms"}
         assert named == known, section
 
 
