@@ -26,7 +26,7 @@ from upstreams.model.errors import (
     unreadable,
 )
 from upstreams.model.params import Args, State, Value
-from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Session, Single
+from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Session, Single
 from upstreams.platforms import load_platform, platform_slugs
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import Routes, SandboxRequest, query_of
@@ -36,6 +36,8 @@ from upstreams.sandbox.stand_ins import load_routes
 NOW_AT = 1_735_689_600.0
 """The first instant of 2025: what `Args.now_at` holds unless a test says otherwise."""
 _REDIRECTS_MAX = 3
+_PAGES_LEFT = 100
+"""Pages that a walk may still take, whenever it asks."""
 _UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 Upstream = Callable[[str, Call], Answer]
@@ -83,7 +85,7 @@ def drive(
         except UpstreamError as refusal:
             if not part.optional:
                 raise
-            return Missing(str(refusal), failure=refusal)
+            return Missing(str(refusal), absent=isinstance(refusal, NotFound), failure=refusal)
 
     def read(one: Endpoint, args: Args) -> Page | Single:
         own, args = one.fallbacks[rung_index - 1].read if rung_index else one.read, one.placed(args)
@@ -128,7 +130,9 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | 
     """Run a generator to its end; after its first call, what it raises on a strange body is the fetch's refusal."""
     wanted = next(steps)
     while True:
-        answers = tuple(map(ask, wanted)) if isinstance(wanted, tuple) else ask(wanted)
+        answers: Any = _PAGES_LEFT
+        if not isinstance(wanted, Round):
+            answers = tuple(map(ask, wanted)) if isinstance(wanted, tuple) else ask(wanted)
         try:
             wanted = steps.send(answers)
         except StopIteration as done:

@@ -143,6 +143,33 @@ async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]])
         await node.assert_sound()
 
 
+ANY: Sequence[tuple[str, int]] = (
+    ("/v1/prism/leads?platforms=discourse,github,mastodon&competitor=trio{}", 50),
+    ("/v1/prism/crisis-radar?platforms=discourse,github,mastodon&brand=trio{}&confirm=true", 45),
+    ("/v1/prism/campaign?platforms=discourse,github,mastodon&phrase=trio{}", 35),
+    ("/v1/prism/audience-questions?platforms=discourse,github,mastodon&topic=trio{}", 30),
+    ("/v1/prism/mentions?platforms=discourse,github,mastodon&phrase=trio{}", 1),
+    ("/v1/prism/org-radar?org=trio{}&repos=3", 16),
+    ("/v1/prism/comments?url=https%3A%2F%2Fmastodon.social%2F%40u%2F1{}&max=100", 20),
+    ("/v1/mastodon/profile/full?handle=ada{}", 5),
+    ("/v1/discourse/omni-search?query=trio{}&threads=3", 5),
+)
+"""Composites of many rounds or with a range of prices, and the most that each costs."""
+
+
+@BRISKLY
+@pytest.mark.parametrize(("target", "most"), ANY)
+async def test_a_composite_of_many_rounds_conserves_its_credits_too(target: str, most: int, tmp_path: Path) -> None:
+    """Goal: as above, for any mix of fates. Method: the same mixes, of which each call meets another."""
+    async with open_hurried(tmp_path) as node:
+        for round_, fates in enumerate(_mixes()):
+            node.upstream.script = fated(fates)
+            answer = await node.get(target.format(round_))
+            await assert_billed(node, answer)
+            assert 0 <= answer.json["credits_used"] <= most
+        await node.assert_sound()
+
+
 async def test_where_no_leg_came_the_failure_that_tells_most_is_the_answer_and_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for fates, status in (
@@ -282,10 +309,37 @@ async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_sett
         await node.assert_sound()
 
 
+async def test_a_client_may_hang_up_at_any_leg_and_its_call_is_settled_as_it_came(tmp_path: Path) -> None:
+    """Goal: what is taken is used or given back. Method: hang up after each number of legs, then look at the books."""
+    async with open_hurried(tmp_path) as node:
+        address, before = urlsplit(node.url), (await node.money())[0]
+        for legs in range(5):
+            node.upstream.script = fated({"lemmy": "broken"} if legs % 2 else {})
+            stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
+            async with stream:
+                path = f"/v1/search/everywhere?query=trio{legs}&platforms=discourse,github,lemmy,mastodon"
+                head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
+                await stream.send_all(head.encode())
+                heard = b""
+                with trio.fail_after(30):
+                    while heard.count(b"event: leg") < legs:
+                        heard += await stream.receive_some()
+                    while not legs and not node.upstream.requests:  # noqa: ASYNC110 - a request sets no event
+                        await trio.sleep(0.001)
+            with trio.fail_after(60):
+                while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
+                    await trio.sleep(0.01)
+            balance = (await node.money())[0]
+            assert before - balance == 20, legs
+            before = balance
+        await node.assert_sound()
+
+
 @pytest.mark.parametrize(
     ("target", "cost"),
     [
         (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada", 5),
+        ("/v1/prism/org-radar?org=ada&repos=1", 6),
         ("/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1", 2),
         ("/v1/hackernews/omni-search?query=trio&threads=2", 5),
     ],

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.upstreams.composites.playing import ABSENT, FAILED, Answered, page, play, single
+from tests.upstreams.composites.playing import ABSENT, FAILED, Answered, endpoint, page, play, single
 from upstreams.composites.addresses import canonical_url
 from upstreams.model.archetypes import Record, author, byline, comment, post
-from upstreams.model.errors import InvalidArgument, UpstreamFailed
-from upstreams.model.steps import Page, Part, Round, Single
+from upstreams.model.errors import InvalidArgument, PartUnavailable, UpstreamFailed
+from upstreams.model.steps import Missing, Page, Part, Round, Single
 
 
 def found(id_: str, link: str | None = None, url: str = "", **more: Any) -> Record:
@@ -107,6 +107,22 @@ def test_a_card_has_an_entry_for_each_platform_and_sums_what_is_told() -> None:
         "posts_count": 3,
         "likes_count": 2,
     }
+
+
+def test_a_platform_that_is_not_here_is_told_and_costs_nothing() -> None:
+    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "the platform is not served by this node"))
+    here = single(author(id="1", username="ada", followers=10))
+    values = {"handle": "ada", "platforms": "github,tiktok,instagram,twitter,threads"}
+    result = play("prism/creator-card", values, lambda part: here if part.platform == "github" else unavailable)
+    assert isinstance(result, Single)
+    assert (result.record["found_on"], result.record["cards"]["tiktok"]) == (["github"], None)
+    assert {leg.endpoint for leg in result.legs} == {
+        "github/profile", "tiktok/profile", "instagram/profile", "twitter/profile", "threads/profile"
+    }  # fmt: skip
+    price = endpoint("prism/creator-card").price
+    assert price is not None
+    assert price.span(values) == (5, 5), "four of the five cost nothing"
+    assert price.span({"platforms": "bluesky,github,gitlab,lemmy,mastodon"}) == (6, 6)
 
 
 def said(id_: str, at: str, text: str) -> Record:

@@ -66,7 +66,7 @@ def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
     pages = (yield from attempt([_web(topic)])) if "include" in args.values else []
     places = [one for mention in mentions_of(found) for one in _of_post(mention)]
     places += [one for leg in comments for one in _of_comments(leg.platform, leg.records)]
-    places += [one for leg in pages for page in leg.records for one in _of_page(page)]
+    places += [one for leg in pages for page in leg.records for one in of_page(page)]
     record = threads.audience_questions(
         topic=topic,
         questions=ranked(places)[: args.number("max_questions")],
@@ -82,7 +82,8 @@ def _web(topic: str) -> Part:
     return Part("search", {"query": topic, "limit": _PAGES}, True, "web", within_s=LEG_S)  # noqa: FBT003 - optional
 
 
-def _of_page(page: Record) -> list[QuestionPlace]:
+def of_page(page: Record) -> list[QuestionPlace]:
+    """The questions on a page of the web, each once."""
     texts = (page["metadata"]["title"], page["metadata"]["description"], page["content"]["text"])
     told = dict.fromkeys(one for text in texts for one in sentences(text))
     return [QuestionPlace(text, "web", page["url"], None) for text in told]

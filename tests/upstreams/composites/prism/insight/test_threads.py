@@ -11,8 +11,9 @@ from tests.platforms.case import recorded
 from tests.upstreams.composites.prism.insight.legs import ALGOLIA, Json, compose, hit, hits, record
 from upstreams.composites.prism.insight.devtools import pulse_of
 from upstreams.composites.prism.insight.org import span_of
-from upstreams.composites.prism.insight.questions import sentences
-from upstreams.model.errors import NotFound, UpstreamError
+from upstreams.composites.prism.insight.questions import of_page, sentences
+from upstreams.model.errors import NotFound, PartUnavailable, UpstreamError
+from upstreams.model.steps import Missing
 
 API = "api.github.com"
 REPO: Json = {
@@ -205,3 +206,73 @@ def test_without_a_search_that_answers_there_is_no_answer() -> None:
     for resource, values in (("leads", {"competitor": "Acme"}), ("mentions", {"phrase": "Acme"})):
         with pytest.raises((NotFound, UpstreamError)):
             compose(resource, values, {})
+
+
+def test_parts_of_a_pulse_are_named_and_a_platform_that_is_not_here_is_told() -> None:
+    rows = [hit(1, "2025-01-09", "Acme is great", link="https://blog.example/acme")]
+    values = {"query": "Acme", "date_from": "2025-01-01", "subreddit": "Python"}
+    result: Any = compose("devtool-pulse", {**values, "include": "hn,reddit"}, hits(*rows))
+    assert [one["platform"] for one in result.record["attention"]["sources"]] == ["hackernews", "reddit"]
+    assert result.record["attention"]["top_domains"] is None
+    (absent,) = [leg for leg in result.legs if leg.endpoint == "reddit/search"]
+    assert isinstance(absent.answer, Missing)
+    assert isinstance(absent.answer.failure, PartUnavailable)
+    sites: Any = compose("devtool-pulse", {**values, "include": "blogs"}, hits(*rows))
+    assert sites.record["attention"]["top_domains"] == [{"name": "blog.example", "mentions": 1, "share": 1.0}]
+    assert sites.record["dossier"] is None
+
+
+def test_blogs_of_a_launch_are_pages_at_hosts_of_nobody_here() -> None:
+    links = ("https://blog.example/acme?utm_source=x", "https://blog.example/acme", "https://github.com/ada/acme",
+             "https://acme.example/", "https://www.other.example/a")  # fmt: skip
+    rows = [hit(place, "2025-01-09", "Acme is out", points=9 - place, link=link) for place, link in enumerate(links)]
+    told = record("launch-echo", {"query": "Acme", "include": "blogs"}, hits(*rows))
+    assert told["blogs"] == [
+        {"url": "https://blog.example/acme?utm_source=x", "domain": "blog.example"},
+        {"url": "https://www.other.example/a", "domain": "other.example"},
+    ]
+    assert record("launch-echo", {"query": "Acme", "include": "comments"}, hits(*rows))["blogs"] is None
+
+
+def test_an_organization_is_named_by_its_address_too() -> None:
+    rows = [{**REPO, "full_name": "ada/acme"}]
+    for org in ("https://github.com/ada", "github.com/ada/", "@Ada", "ada"):
+        told = record("org-radar", {"org": org, "include": "rollup"}, {f"{API}/users/ada/repos": rows})
+        assert (told["platform"], told["org"].lower()) == ("github", "ada"), org
+    with pytest.raises(UpstreamError):  # it is looked for at GitLab
+        record("org-radar", {"org": "https://gitlab.com/ada"}, {f"{API}/users/ada/repos": rows})
+
+
+def test_comments_are_leads_by_the_same_points() -> None:
+    rows = [hit(3, "2025-01-09", "Any good alternative to Acme?", points=5, comments=2)]
+    said = [
+        comment(31, "Switching from Acme was easy", comment(32, "Acme vs Bolt: no contest")),
+        comment(33, "Acme is great"),
+    ]
+    thread = {"id": 3, "type": "story", "children": said}
+    answers = {**hits(*rows), f"{ALGOLIA}/items/3": thread}
+    values = {"competitor": "Acme", "platforms": "hackernews"}
+    told = record("leads", {**values, "include": "comments"}, answers)
+    # 40 + 15 + 10 for the post of this week; comments of the 2nd, eight days before: 45 and 20
+    assert [(one["kind"], one["phrase_matched"], one["intent_score"]) for one in told["leads"]] == [
+        ("post", "alternative to Acme", 65),
+        ("comment", "switching from Acme", 45),
+        ("comment", "Acme vs", 20),
+    ]
+    assert [one["kind"] for one in record("leads", values, answers)["leads"]] == ["post"]
+
+
+def test_pages_of_the_web_are_read_where_they_are_wanted() -> None:
+    result: Any = compose("audience-questions", {"topic": "Acme", "platforms": "hackernews", "include": "web"}, hits())
+    (leg,) = [one for one in result.legs if one.endpoint == "web/search"]
+    assert isinstance(leg.answer, Missing), "no engine is configured here"
+    page = {
+        "url": "https://x.example/faq",
+        "metadata": {"title": "Acme: how do I deploy it?", "description": None},
+        "content": {"text": "Acme: how do I deploy it? Does it run on Windows?"},
+    }
+    found = [(one.text, one.platform, one.url) for one in of_page(page)]
+    assert found == [
+        ("Acme: how do I deploy it?", "web", "https://x.example/faq"),
+        ("Does it run on Windows?", "web", "https://x.example/faq"),
+    ]

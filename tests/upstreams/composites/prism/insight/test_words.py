@@ -12,14 +12,15 @@ import pytest
 
 from tests.fakes.node import open_test_node
 from tests.platforms.case import recorded
-from tests.upstreams.composites.prism.insight.legs import Json, compose, hit, hits, record
+from tests.upstreams.composites.prism.insight.legs import ALGOLIA, Json, compose, hit, hits, record
 from upstreams.composites.prism.insight.crisis import alert_level, judge
 from upstreams.composites.prism.insight.days import DaySpan, group_of
 from upstreams.composites.prism.insight.mentions import shares, trend_of
+from upstreams.composites.prism.insight.severity import severity_parts
 from upstreams.composites.prism.insight.sweep import Mention, finder
 from upstreams.composites.prism.insight.tone import Tone, tone_of
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.steps import Page
+from upstreams.model.steps import Page, Single
 
 ON_HN = {"platforms": "hackernews"}
 
@@ -217,6 +218,74 @@ def test_a_crisis_is_seen_over_legs_that_reach_back() -> None:
     assert [one["volume"] for one in told["daily_series"]] == [1, 1, 1, 1, 1, 1, 1, 6]
 
 
+BREACH = [
+    hit(
+        205,
+        "2025-01-10",
+        "Acme crashed again, and it is a terrible disaster",
+        points=9,
+        link="https://news.example/205",
+    ),
+    *(hit(200 + place, "2025-01-10", "Acme crashed again") for place in range(5)),
+    *(hit(100 + day, f"2025-01-0{day}", "Why Acme reads files") for day in range(9, 2, -1)),
+]
+SECOND_LOOK: Json = {
+    **hits(*BREACH),
+    f"{ALGOLIA}/search": {"hits": [BREACH[0], hit(7, "2024-12-01", "Acme in old times")], "nbPages": 1},
+    f"{ALGOLIA}/items/205": {
+        "id": 205,
+        "type": "story",
+        "children": [
+            {"id": 301, "type": "comment", "author": "a", "text": "It is a terrible mess and I hate this"},
+            {"id": 302, "type": "comment", "author": "b", "text": "I love it, it is great and it works for me"},
+            {"id": 303, "type": "comment", "author": "c", "text": "The parser reads a file and then it is done"},
+        ],
+    },
+}
+
+
+def test_a_breach_is_confirmed_by_a_second_look_that_is_counted_by_hand() -> None:
+    """z_volume (6 - 1) / 1 = 5, z_negative_share (1 - 0) / 0.05 = 20, both above 2 x 2; a third of readers is angry."""
+    result = compose("crisis-radar", {"brand": "Acme", "confirm": "true", **ON_HN}, SECOND_LOOK)
+    assert isinstance(result, Single)
+    told, confirmed = result.record, result.record["confirmation"]
+    assert (told["alert_level"], told["z_volume"], told["z_negative_share"]) == ("crisis", 5.0, 20.0)
+    assert confirmed["parts"] == {"volume": 100, "tone": 100, "spread": 100, "readers": 33}
+    assert told["severity"] == confirmed["severity"] == 83  # 333 / 4 = 83.25
+    assert result.credits_used == 45
+    assert [(one["post"]["id"], one["anger"]) for one in confirmed["by_anger"]][:2] == [("205", 3), ("200", 1)]
+    assert [(one["post"]["id"], one["score"]) for one in confirmed["items"]] == [("205", 0.016393), ("7", 0.016129)]
+    assert (confirmed["sentiment"]["negative"], confirmed["readers"]["negative_share"]) == (6, 0.3333)
+    assert {leg.endpoint for leg in result.legs} == {"hackernews/search", "hackernews/story/comments"}
+
+
+@pytest.mark.parametrize(
+    ("values", "answers"),
+    [
+        ({"confirm": "false"}, SECOND_LOOK),
+        ({"confirm": "true", "sensitivity": "6", "date_to": "2025-01-09"}, SECOND_LOOK),
+        ({"confirm": "true"}, hits(*BREACH)),
+    ],
+    ids=["it was not wanted", "nothing is breached", "none of it came"],
+)
+def test_without_a_second_look_a_radar_stays_at_its_first_price(values: Json, answers: Json) -> None:
+    result = compose("crisis-radar", {"brand": "Acme", **ON_HN, **values}, answers)
+    assert isinstance(result, Single)
+    assert (result.record["severity"], result.record["confirmation"], result.credits_used) == (None, None, 15)
+
+
+def test_the_parts_of_a_severity_are_shares_of_twice_the_sensitivity() -> None:
+    of_day = [Mention(slug, date(2025, 1, 1), {}, tone) for slug, tone in (("x", N), ("x", N), ("y", P), ("z", None))]
+    parts = severity_parts(of_day, (3.0, 1.0), 2.0, 4, 0.5)
+    assert parts == {"volume": 75, "tone": 25, "spread": 25, "readers": 50}
+    assert severity_parts(of_day, (-1.0, None), 2.0, 3, None) == {
+        "volume": 0,
+        "tone": None,
+        "spread": 33,
+        "readers": None,
+    }
+
+
 def test_a_source_that_does_not_reach_back_is_not_counted() -> None:
     """Goal: days that were not read are no quiet days. Method: a search whose only page is full, and goes on."""
     rows = [hit(place, "2025-01-10", "Acme crashed") for place in range(500)]
@@ -255,6 +324,7 @@ def test_a_campaign_is_compared_with_the_days_before_and_after_it() -> None:
         ("bob", 2, 100),
         ("ada", 4, 44),
     ]
+    assert {one["dates"] for one in told["amplifiers"]} == {None}, "they are left out"
     running = record("campaign", {"phrase": "Acme", "window_start": "2025-01-05", **ON_HN}, hits(*rows))
     assert running["after"] is running["sustained_floor"] is None
 

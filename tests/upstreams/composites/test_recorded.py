@@ -1,0 +1,313 @@
+"""Answers of composites over recorded legs; what is expected is worked out from the recordings' own JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from html import unescape
+from math import log10
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from tests.platforms.case import recorded
+from tests.platforms.drive import drive
+from tests.upstreams.composites.prism.insight.legs import Json, compose, record
+from upstreams.composites import with_composites
+from upstreams.model.endpoint import Platform
+from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.platforms import load_platforms
+
+ALGOLIA, LEMMY, OVERFLOW = "hn.algolia.com/api/v1", "lemmy.world/api/v3", "api.stackexchange.com/2.3/search/advanced"
+GITHUB, ITUNES, MASTODON = "api.github.com", "itunes.apple.com", "mastodon.social/api/v1"
+QUESTIONS = "stackexchange/search__stackapi_merged.json"
+ACCOUNT, STATUSES = "mastodon/account_lookup__mastodonpy_test.json", "mastodon/account_statuses__limit5.json"
+PYGITHUB = "github/repo_releases__PyGithub_p1.json"
+ALL: Mapping[str, Platform] = {one.slug: one for one in with_composites(load_platforms())}
+ON_OVERFLOW = {"platforms": "stackexchange"}
+NOON_2026_AT = datetime(2026, 8, 2, 12, tzinfo=UTC).timestamp()
+
+
+def body(file: str) -> Any:
+    return recorded("", file).body
+
+
+def call(path: str, values: Json, answers: Mapping[str, Any], now_at: float = NOON_2026_AT) -> Page | Single:
+    """The result of any platform's composite; `answers`: `host/path` -> a recording; other places are not there."""
+    slug, _, resource = path.partition("/")
+    platform = ALL[slug]
+    endpoint = next(one for one in platform.endpoints if one.resource == resource)
+
+    def upstream(place: str, _call: Call) -> Answer:
+        file = answers.get(place)
+        return Answer(404, {}, {}) if file is None else recorded("", file)
+
+    return drive(platform, resource, endpoint.canonical(values), upstream, now_at=now_at)
+
+
+def dated(word: str) -> list[date]:
+    """The days of the recorded questions that have a word in their titles."""
+    pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
+    return sorted(
+        datetime.fromtimestamp(one["creation_date"], UTC).date()
+        for one in body(QUESTIONS)["items"]
+        if pattern.search(unescape(one["title"]))
+    )
+
+
+DAYS = dated("indentation")
+"""Twenty or so, of 2010 to 2019."""
+
+
+def between(first: date, last: date) -> int:
+    return len([one for one in DAYS if first <= one <= last])
+
+
+def test_a_brand_by_month_over_recorded_questions() -> None:
+    told = record(
+        "brand-mentions",
+        {"keyword": "indentation", "date_from": "2010-01-01", "date_to": "2014-12-31", "date_group": "month"}
+        | ON_OVERFLOW,
+        {OVERFLOW: QUESTIONS},
+    )
+    months = [(year, month) for year in range(2010, 2015) for month in range(1, 13)]
+    counts = [sum((one.year, one.month) == month for one in DAYS) for month in months]
+    assert [one["mentions"] for one in told["volume_series"]] == counts
+    assert told["mentions"] == sum(counts) > 10
+    size, mean = len(counts), fmean(counts)
+    over = sum((place - (size - 1) / 2) * (count - mean) for place, count in enumerate(counts))
+    slope = over / sum((place - (size - 1) / 2) ** 2 for place in range(size))
+    assert told["computed"]["slope"] == round(slope, 4)
+    assert told["computed"]["direction"] == (
+        "steady" if abs(slope) <= mean / 20 else "rising" if slope > 0 else "falling"
+    )
+    ids = {str(one["question_id"]) for one in body(QUESTIONS)["items"]}
+    assert {one["post"]["id"] for one in told["recent_mentions"]} <= ids
+    assert told["recent_mentions"][0]["date"] == max(one for one in DAYS if one.year < 2015).isoformat()
+
+
+@pytest.mark.parametrize("judged", ["2014-11-20", "2014-11-06", "2013-07-12"])
+def test_a_radar_over_recorded_questions(judged: str) -> None:
+    values = {"brand": "indentation", "date_to": judged, "baseline_days": 30, **ON_OVERFLOW}
+    told = record("crisis-radar", values, {OVERFLOW: QUESTIONS})
+    last = date.fromisoformat(judged)
+    days = [last - timedelta(days=back) for back in range(30, -1, -1)]
+    volumes = [DAYS.count(day) for day in days]
+    assert [one["volume"] for one in told["daily_series"]] == volumes
+    expected = (volumes[-1] - fmean(volumes[:-1])) / max(1.0, stdev(volumes[:-1]))
+    assert told["z_volume"] == round(expected, 4)
+    assert told["baseline_window"]["rolling_std_volume"] == round(stdev(volumes[:-1]), 4)
+    assert (told["baseline_window"]["from"], told["baseline_window"]["to"]) == (
+        days[0].isoformat(),
+        days[-2].isoformat(),
+    )
+
+
+def test_a_campaign_over_recorded_questions() -> None:
+    values = {
+        "phrase": "indentation",
+        "window_start": "2013-07-01",
+        "window_end": "2013-08-31",
+        "pre_days": 90,
+        "post_days": 60,
+        "include": "amplifier_dates",
+    }
+    told = record("campaign", {**values, **ON_OVERFLOW}, {OVERFLOW: QUESTIONS})
+    first, last = date(2013, 7, 1), date(2013, 8, 31)
+    before = between(first - timedelta(days=90), first - timedelta(days=1)) / 90
+    during, after = between(first, last) / 62, between(last + timedelta(days=1), last + timedelta(days=60)) / 60
+    assert before > 0
+    assert told["lift_percent"] == round((during / before - 1) * 100, 2)
+    assert told["sustained_percent"] == round((after / before - 1) * 100, 2)
+    assert told["during"]["mentions"] == between(first, last)
+    spoken = sorted(day for one in told["amplifiers"] for day in one["dates"])
+    assert spoken == [one.isoformat() for one in DAYS if first <= one <= last]
+
+
+def test_a_search_everywhere_over_recorded_legs_is_ranked_by_places() -> None:
+    answers = {
+        f"{ALGOLIA}/search": "hackernews/algolia_search__tags_story__query_apple.json",
+        f"{LEMMY}/search": "lemmy/v3_post_list.json",
+        OVERFLOW: QUESTIONS,
+    }
+    result = call("search/everywhere", {"query": "x", "platforms": "hackernews,lemmy,stackexchange"}, answers)
+    assert isinstance(result, Page)
+    listed: dict[str, list[tuple[str, str]]] = {  # by platform the ids and what they link to
+        "hackernews": [(one["objectID"], one["url"]) for one in body(answers[f"{ALGOLIA}/search"])["hits"]],
+        "lemmy": [
+            (str(one["post"]["id"]), one["post"].get("url") or one["post"]["ap_id"])
+            for one in body("lemmy/v3_post_list.json")["posts"]
+        ],
+        "stackexchange": [(str(one["question_id"]), one["link"]) for one in body(QUESTIONS)["items"]],
+    }
+    scores, best = dict[str, float](), dict[str, tuple[str, str]]()
+    for slug, rows in listed.items():
+        for place, (id_, link) in enumerate(rows):
+            scores[link] = scores.get(link, 0) + 1 / (61 + place)
+            best.setdefault(link, (slug, id_))
+    expected = sorted((-round(score, 6), *best[link]) for link, score in scores.items())
+    assert sorted((-one["score"], one["platform"], one["post"]["id"]) for one in result.records) == expected
+    assert [(-one["score"], one["platform"]) for one in result.records] == [one[:2] for one in expected]
+    assert result.beside is not None
+    assert {slug: len(rows) for slug, rows in result.beside["items_by_source"].items()} == {
+        slug: len(ids) for slug, ids in listed.items()
+    }
+
+
+def test_a_card_over_recorded_accounts_adds_up_what_they_tell() -> None:
+    answers = {
+        f"{GITHUB}/users/ada": "github/user__jacquev6.json",
+        f"{MASTODON}/accounts/lookup": ACCOUNT,
+        f"{LEMMY}/user": "lemmy/v3_person_details.json",
+    }
+    result = call("prism/creator-card", {"handle": "ada", "platforms": "github,lemmy,mastodon"}, answers)
+    assert isinstance(result, Single)
+    github, mastodon = body(answers[f"{GITHUB}/users/ada"]), body(ACCOUNT)
+    lemmy = body("lemmy/v3_person_details.json")["person_view"]["counts"]
+    assert result.record["found_on"] == ["github", "lemmy", "mastodon"]
+    totals = result.record["totals"]
+    assert totals["followers"] == github["followers"] + mastodon["followers_count"]
+    assert totals["following"] == github["following"] + mastodon["following_count"]
+    cards = result.record["cards"]
+    assert cards["lemmy"]["posts_count"] == lemmy["post_count"]
+    assert (cards["github"]["display_name"], cards["mastodon"]["display_name"]) == ("Vincent Jacques", "John Lennon")
+
+
+def test_an_audit_over_a_recorded_account_and_its_posts() -> None:
+    """By hand: nobody follows; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
+    answers = {
+        f"{MASTODON}/accounts/lookup": ACCOUNT,
+        f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
+    }
+    result = call("prism/handle-audit", {"handle": "ada", "platforms": "mastodon"}, answers)
+    assert isinstance(result, Single)
+    block = result.record["platforms"]["mastodon"]
+    statuses = body(STATUSES)
+    newest = max(datetime.fromisoformat(one["created_at"]).timestamp() for one in statuses)
+    letters = fmean(len(re.sub("<[^>]+>", "", one["content"])) for one in statuses)
+    signals = block["signals"]
+    assert signals["sampled_posts"] == len(statuses)
+    assert signals["avg_text_length"] == round(letters, 1)
+    assert signals["days_since_last_post"] == pytest.approx((NOON_2026_AT - newest) / 86_400, abs=0.01)
+    assert (signals["followers"], signals["media_fraction"], signals["median_engagement_rate"]) == (0, 0.0, None)
+    presence, audience = 60 + 40 * 3 / 3, 100 * log10(1) / 6  # a name, a picture, words: it has no address to fill in
+    activity, richness = 0.6 * 100 + 0.4 * 100, 50 * letters / 200
+    told = block["score_components"]
+    assert (told["presence"], told["audience"], told["engagement"]) == (presence, audience, None)
+    assert (told["activity"], told["content_richness"]) == (activity, round(richness, 1))
+    weighted = 0.10 * presence + 0.25 * audience + 0.25 * activity + 0.15 * richness
+    assert block["score"] == result.record["score"] == round(weighted / 0.75)
+    assert block["verdict"] == ("pull" if block["score"] >= 60 else "pull_partial" if block["score"] >= 35 else "skip")
+
+
+def test_a_profile_in_full_and_a_voice_over_the_same_recordings() -> None:
+    answers = {
+        f"{MASTODON}/accounts/lookup": ACCOUNT,
+        f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
+    }
+    ids = [one["id"] for one in body(STATUSES)]
+    full = call("mastodon/profile/full", {"handle": "ada", "posts": 5}, answers)
+    assert isinstance(full, Single)
+    assert [row["post"]["id"].rpartition("/")[2] for row in full.record["posts"]] == ids
+    assert full.record["computed"]["format_mix"] == {"text": 1.0}
+    said = call("prism/voice", {"handle": "ada", "platforms": "mastodon,lemmy"}, answers)
+    assert isinstance(said, Single)
+    assert [row["post"]["id"].rpartition("/")[2] for row in said.record["merged_timeline"]] == ids
+    assert said.record["platform_presence"] == {"lemmy": False, "mastodon": True}
+
+
+TALK = {
+    f"{LEMMY}/search": "lemmy/v3_post_list.json",
+    f"{LEMMY}/comment/list": "lemmy/v3_comment_list.json",
+    "test1.lemmy.ddenis.info/api/v3/comment/list": "lemmy/v3_comment_list.json",
+}
+"""Threads of a server whose own address they have."""
+NEXT_DAY_AT = datetime(2026, 6, 13, 12, tzinfo=UTC).timestamp()
+
+
+def test_an_omni_search_over_recorded_threads_has_their_comments() -> None:
+    result = call("lemmy/omni-search", {"query": "recording"}, TALK)
+    assert isinstance(result, Page)
+    posts, comments = body(TALK[f"{LEMMY}/search"])["posts"], body(TALK[f"{LEMMY}/comment/list"])["comments"]
+    assert [row["post"]["id"] for row in result.records] == [str(one["post"]["id"]) for one in posts]
+    assert [len(row["comments"]) for row in result.records] == [len(comments)] * len(posts)
+    assert result.beside is not None
+    (community,) = result.beside["communities"]
+    assert (community["name"], community["posts"]) == ("music", len(posts))
+    assert community["likes"] == sum(one["counts"]["score"] for one in posts)
+    assert result.credits_used == max(5, 1 + len(posts))
+
+
+def test_a_launch_over_recorded_threads_has_the_comments_of_the_weightiest() -> None:
+    values = {"query": "Live recording", "threads": "1", "date_from": "2026-06-01"}
+    told = record("launch-echo", values, TALK, now_at=NEXT_DAY_AT)
+    found = [one for one in body(TALK[f"{LEMMY}/search"])["posts"] if "Live recording" in one["post"]["name"]]
+    assert told["threads_found"] == len(found)
+    assert told["points"] == sum(one["counts"]["score"] for one in found)
+    assert told["comments"] == sum(one["counts"]["comments"] for one in found)
+    heaviest = max(found, key=lambda one: one["counts"]["score"] + one["counts"]["comments"])
+    (story,) = told["stories"]
+    assert story["post"]["id"] == str(heaviest["post"]["id"])
+    assert [one["text"] for one in story["comments"]["items"]] == ["Great track, thanks for sharing!"]
+    assert (told["tone"]["positive"], told["tone"]["negative"]) == (1, 0)
+
+
+def test_all_comments_on_a_recorded_thread() -> None:
+    result = compose("comments", {"url": "https://lemmy.world/post/180"}, TALK)
+    assert isinstance(result, Page)
+    rows = body(TALK[f"{LEMMY}/comment/list"])["comments"]
+    assert [one["id"] for one in result.records] == [str(one["comment"]["id"]) for one in rows]
+    assert [one["engagement"]["likes"] for one in result.records] == [one["counts"]["score"] for one in rows]
+    assert result.credits_used == 2
+
+
+def test_a_pulse_over_a_recorded_repository_and_recorded_releases() -> None:
+    answers = {
+        f"{GITHUB}/repos/danvk/comparea": "github/repo__danvk_comparea.json",
+        f"{GITHUB}/repos/danvk/comparea/releases": PYGITHUB,
+    }
+    now = datetime(2021, 8, 1, tzinfo=UTC)
+    values = {"query": "comparea", "repo": "danvk/comparea", "include": "dossier"}
+    told = record("devtool-pulse", values, answers, now_at=now.timestamp())
+    repo, releases = body(answers[f"{GITHUB}/repos/danvk/comparea"]), body(PYGITHUB)
+    newest = max(datetime.fromisoformat(one["published_at"]) for one in releases)
+    days = (now.date() - newest.date()).days
+    load = 1_000 * repo["open_issues_count"] / repo["stargazers_count"]
+    assert told["days_since_release"] == days
+    assert told["open_issues_per_1000_stars"] == round(load, 2)
+    parts = (round(100 * (1 - days / 365)), 0)  # thousands of issues for each thousand stars are none of a hundred
+    assert (told["scores"]["release_recency"], told["scores"]["issue_load"]) == parts
+    assert told["score"] == round(fmean(parts))
+    assert [one["tag"] for one in told["dossier"]["releases"]] == [one["tag_name"] for one in releases]
+
+
+def test_listings_over_recorded_stores() -> None:
+    answers = {
+        f"{ITUNES}/search": "itunes/search__things.json",
+        f"{ITUNES}/lookup": "itunes/lookup__things.json",
+    }
+    told = record("apps-lookup", {"title": "Things 3"}, answers)
+    found = body(answers[f"{ITUNES}/lookup"])["results"][0]
+    by_store = {one["store"]: one for one in told["listings"]}
+    assert by_store["app_store"]["app"]["title"] == found["trackName"] == "Things 3"
+    assert by_store["app_store"]["rating"] == round(found["averageUserRating"] / 5, 4)
+    assert (by_store["steam"]["found"], by_store["google_play"]["found"]) == (False, None)
+    assert (told["match"]["is_match"], told["rating_gap"]) == (False, None)
+
+
+def test_questions_over_recorded_titles() -> None:
+    told = record("audience-questions", {"topic": "python", "max_questions": 100, **ON_OVERFLOW}, {OVERFLOW: QUESTIONS})
+    titles = {
+        unescape(one["title"]): one["score"]
+        for one in body(QUESTIONS)["items"]
+        if re.search(r"\bpython\b", unescape(one["title"]), re.IGNORECASE)
+    }
+    asked = {
+        title: score for title, score in titles.items() if title.endswith("?") and not re.search(r"[.!:\n]", title)
+    }
+    assert asked
+    quoted = {quote["text"]: quote["likes"] for one in told["questions"] for quote in one["quotes"]}
+    assert asked.items() <= quoted.items()
+    assert told["sentences_read"] == sum(one["count"] for one in told["questions"])
