@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SchedulerError(Exception):
     """A refusal of the scheduler."""
@@ -105,3 +107,107 @@ class JobOver(SchedulerError):
     def __init__(self, job_id: str, status: str) -> None:
         super().__init__(f"the job {job_id} is {status}")
         self.status = status
+
+
+class CohortUnknown(SchedulerError):
+    """There is no such cohort, or its retention has passed."""
+
+    def __init__(self, cohort_id: str) -> None:
+        super().__init__(f"there is no cohort {cohort_id}")
+
+
+class CohortQueryUnknown(SchedulerError):
+    """There is no such query."""
+
+    def __init__(self, query_id: str) -> None:
+        super().__init__(f"there is no cohort query {query_id}")
+
+
+class CohortRefused(SchedulerError):
+    """A refusal of a cohort; nothing was changed or charged.
+
+    `param` is the field's place in the body or the path, `next_step` a sentence that says what to do; `more` stands
+    beside them. `reason` is for programs; `did_you_mean` is the very value that was probably meant, where one is near.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        reason: str,
+        param: str,
+        next_step: str,
+        *,
+        did_you_mean: str | None = None,
+        **more: object,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.param = param
+        self.next_step = next_step
+        self.did_you_mean = did_you_mean
+        self.more = more
+
+
+class CohortLimitReached(CohortRefused):
+    """The account has as many cohorts as it may."""
+
+    def __init__(self, limit: int) -> None:
+        how = "Delete a cohort that is not used any more."
+        super().__init__(f"An account has at most {limit} cohorts", "cohort_limit_reached", "body", how)
+
+
+class CohortMembersLimitReached(CohortRefused):
+    """The cohort would have more members than it may; nobody was added."""
+
+    def __init__(self, members: int, limit: int) -> None:
+        message = f"A cohort has at most {limit} members; with these it would have {members}"
+        super().__init__(message, "member_limit_reached", "members", "Send fewer, or make another cohort.")
+
+
+class CohortPlatformUnsupported(CohortRefused):
+    """A platform without a list of an account's posts; `near` is the one that was probably meant."""
+
+    def __init__(self, param: str, near: str | None, known: Sequence[str]) -> None:
+        message, how = f"{param} is no platform that cohorts can be on", f"Send one of {', '.join(known)}."
+        super().__init__(message, "platform_unsupported", param, how, did_you_mean=near)
+
+
+class CohortIdentityConflict(CohortRefused):
+    """An account that belongs to another external id already; nobody was added."""
+
+    def __init__(self, param: str) -> None:
+        message = f"{param} is an account that the cohort has under another external_id"
+        super().__init__(message, "identity_conflict", param, "Send the external_id that it has.")
+
+
+class CohortQueryTooDear(CohortRefused):
+    """The query may cost more than its own `max_credits`; nothing was begun."""
+
+    def __init__(self, required: int, most: int) -> None:
+        message = f"max_credits is {most}, and this query may cost {required}"
+        how = "Send a higher max_credits, or fewer pages, platforms or members."
+        super().__init__(message, "above_max_credits", "max_credits", how, credits_required=required)
+
+
+class CohortQueryOver(CohortRefused):
+    """The query has ended, so it cannot be cancelled."""
+
+    def __init__(self, status: str) -> None:
+        how = "Read its results, or begin another."
+        super().__init__(f"The query is {status}", "query_over", "query_id", how, status=status)
+
+
+class CohortQueryNotReady(CohortRefused):
+    """The query has no results to read: it has not ended, was cancelled, or its retention has passed."""
+
+    def __init__(self, status: str) -> None:
+        how = "Read its results once its status is succeeded."
+        super().__init__(f"The query is {status}", "query_not_ready", "query_id", how, status=status)
+
+
+class CohortResultTooLarge(SchedulerError):
+    """One result is longer than a page may be. The next one stands at `(number, place)` among the shards."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int, behind: tuple[int, int]) -> None:
+        super().__init__(f"one result has {size_bytes} bytes; a page has at most {limit_bytes}")
+        self.behind = behind

@@ -1,7 +1,18 @@
-"""The tables of monitors, their webhooks, runs, and the deliveries that runs cause; and those of jobs."""
+"""The tables of monitors, their webhooks, runs, and the deliveries that runs cause; and those of jobs and cohorts."""
 
 from __future__ import annotations
 
+from scheduler.jobs.tables import (
+    COHORT_INDEXES,
+    COHORT_KEYS,
+    COHORT_MEMBERS,
+    COHORT_QUERIES,
+    COHORT_RESULTS,
+    COHORTS,
+    JOB_INDEXES,
+    JOB_STEPS,
+    JOBS,
+)
 from storage.migrations import MigrationSet, Schema
 
 # `next_slot_at` is NULL while nothing is scheduled. `version` counts the owner's changes, not the runs.
@@ -151,66 +162,6 @@ RETENTION = (
     "CREATE INDEX runs_ended ON runs (finished_at, id) WHERE finished_at IS NOT NULL",
 )
 
-# The credits of a job are one charge, under `request_id`, until it ends; those of its steps are parts of it. Steps of a
-# wave above `waves` are not all planned yet.
-JOBS = """
-CREATE TABLE jobs (
-    id TEXT PRIMARY KEY,
-    kind TEXT NOT NULL,
-    account_id TEXT NOT NULL REFERENCES accounts (id),
-    key_id TEXT,
-    request_id TEXT NOT NULL,
-    spec TEXT NOT NULL,
-    status TEXT NOT NULL
-        CHECK (status IN ('queued', 'running', 'paused', 'completed', 'partial', 'failed', 'cancelled')),
-    stopped_because TEXT,
-    held_credits BIGINT NOT NULL CHECK (held_credits >= 0),
-    used_credits BIGINT NOT NULL CHECK (used_credits BETWEEN 0 AND held_credits),
-    waves BIGINT NOT NULL CHECK (waves >= 1),
-    planned BIGINT NOT NULL CHECK (planned >= 1),
-    done BIGINT NOT NULL CHECK (done >= 0),
-    empty BIGINT NOT NULL CHECK (empty >= 0),
-    failed BIGINT NOT NULL CHECK (failed >= 0),
-    attempt BIGINT NOT NULL CHECK (attempt >= 0),
-    node TEXT,
-    lease_until DOUBLE PRECISION,
-    created_at DOUBLE PRECISION NOT NULL,
-    started_at DOUBLE PRECISION,
-    finished_at DOUBLE PRECISION,
-    CHECK (done + empty + failed <= planned),
-    CHECK ((status = 'running') = (lease_until IS NOT NULL)),
-    CHECK ((status IN ('queued', 'running', 'paused')) = (finished_at IS NULL))
-)
-"""
-
-# Compressed JSON in `result` and `found`.
-JOB_STEPS = """
-CREATE TABLE job_steps (
-    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    number BIGINT NOT NULL CHECK (number >= 1),
-    wave BIGINT NOT NULL CHECK (wave >= 1),
-    name TEXT NOT NULL,
-    status TEXT NOT NULL DEFAULT 'planned' CHECK (status IN ('planned', 'done', 'empty', 'failed')),
-    credits_used BIGINT NOT NULL DEFAULT 0 CHECK (credits_used >= 0),
-    error TEXT,
-    result BYTEA,
-    found BYTEA,
-    ended_at DOUBLE PRECISION,
-    PRIMARY KEY (job_id, number),
-    UNIQUE (job_id, name),
-    CHECK ((status = 'planned') = (ended_at IS NULL)),
-    CHECK (status = 'done' OR (credits_used = 0 AND result IS NULL))
-)
-"""
-
-JOB_INDEXES = (
-    "CREATE INDEX jobs_queued ON jobs (created_at, id) WHERE status = 'queued'",
-    "CREATE INDEX jobs_running ON jobs (lease_until) WHERE status = 'running'",
-    "CREATE INDEX jobs_of_account ON jobs (account_id, created_at, id)",
-    "CREATE INDEX jobs_ended ON jobs (finished_at, id) WHERE finished_at IS NOT NULL",
-    "CREATE INDEX job_steps_planned ON job_steps (job_id, number) WHERE status = 'planned'",
-)
-
 
 def m0001_monitors(schema: Schema) -> None:
     """Monitors and all that belongs to them, each table after the one that it refers to."""
@@ -247,8 +198,22 @@ def m0006_reservations(schema: Schema) -> None:
         schema.execute(f"ALTER TABLE jobs ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0 CHECK ({column} >= 0)")
 
 
+def m0007_cohorts(schema: Schema) -> None:
+    """Cohorts, their keys, members, queries and results."""
+    for statement in (COHORTS, COHORT_KEYS, COHORT_MEMBERS, COHORT_QUERIES, COHORT_RESULTS, *COHORT_INDEXES):
+        schema.execute(statement)
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
-    (m0001_monitors, m0002_redeliveries, m0003_retention, m0004_sealed_urls, m0005_jobs, m0006_reservations),
+    (
+        m0001_monitors,
+        m0002_redeliveries,
+        m0003_retention,
+        m0004_sealed_urls,
+        m0005_jobs,
+        m0006_reservations,
+        m0007_cohorts,
+    ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

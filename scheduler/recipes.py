@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scheduler.errors import MonitorInvalid
-from upstreams.model.archetypes import Archetype
+from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.params import State, Value
 
 
@@ -94,5 +94,29 @@ class Recipes(Protocol):
 
         Raises:
             GatheringFailed: nothing usable came.
+        """
+        ...
+
+
+class RecipePage(NamedTuple):
+    """One page of a list: its records, the state of the next one (None: it is the last), and its price."""
+
+    records: Sequence[Record]
+    next: State | None
+    used_credits: int
+
+
+class RecipePages(Protocol):
+    """Reads lists page by page, also those that their endpoints walk."""
+
+    def page_price(self, recipe: str) -> int:
+        """The credits that a page of a list costs, whoever it is of."""
+        ...
+
+    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float) -> RecipePage:
+        """One page of a recipe's list, the first one without a `state`, within `timeout_s` from when its turn has come.
+
+        Raises:
+            GatheringFailed: it did not come.
         """
         ...

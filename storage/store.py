@@ -258,6 +258,16 @@ class Store(Protocol):
         """The size of the database and its tables, in a worker thread, by a bounded number of looks."""
         ...
 
+    async def scrub(self, table: str) -> bool:
+        """Leave nothing in the files of what was overwritten or deleted in a small table, nor in the log of commits.
+
+        False: somebody was using it, so it has to be tried again. A server's own log is its operator's.
+
+        Raises:
+            StorageError: nobody knows.
+        """
+        ...
+
     async def disk(self) -> DiskSpace | None:
         """The disk below the database; None where it is another machine's, which does not tell."""
         ...

@@ -50,6 +50,10 @@ class Lists:
         binding = orjson.dumps([request.path, caller.key.account_id, *chosen])
         return ListPosition(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
 
+    def cursor(self, place: ListPosition, more: State | None) -> str | None:
+        """The cursor of the page that begins behind `more`."""
+        return None if more is None else self.signer.seal(place.binding, more)
+
     async def page(
         self,
         request: Request,
@@ -61,7 +65,7 @@ class Lists:
         warnings: Sequence[str] = (),
     ) -> Reply:
         """A page; `more` is where the next one begins, None on the last."""
-        cursor = None if more is None else self.signer.seal(place.binding, more)
+        cursor = self.cursor(place, more)
         pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
         data = {"items": items, "_warnings": warnings} if warnings else {"items": items}
         stored = envelope.fragment(self.platform, request.path, data, pagination)

@@ -20,12 +20,12 @@ from gateway.http.errors import InvalidParam
 from gateway.http.params import declared_by
 from limits.errors import LimitError
 from scheduler.json_input import kind_of, object_at
-from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
+from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid, RecipePage
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import Body, joined_bodies
 from upstreams.fetching.planned import Planned
-from upstreams.fetching.walk import as_collecting
+from upstreams.fetching.walk import as_collecting, begin
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args, State, Value
@@ -109,9 +109,36 @@ class CatalogRecipes:
             try:
                 return await self._gather(listing, planned, credits_held, began + timeout_s)
             except (UpstreamError, LimitError) as exc:
-                source = str(getattr(exc, "source", recipe.platform))
-                missing = Missing(str(exc), source, self._clock() - began, failure=exc)
-                raise GatheringFailed(str(exc), [leg_record(Leg(_name(listing), missing))]) from exc
+                raise self._failed(listing, exc, began) from exc
+
+    def page_price(self, recipe: str) -> int:
+        """The credits that a page of a list costs."""
+        return _cost(self._listing(recipe))
+
+    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float) -> RecipePage:
+        """As `scheduler.recipes.RecipePages`: a page of a list, also of one that its endpoint walks by itself.
+
+        Raises:
+            GatheringFailed: it did not come.
+        """
+        listing = self._catalog.at(recipe.path)
+        assert listing is not None, "a recipe was read from the catalog"
+        endpoint, cost = replace(listing.endpoint, collect=None), _cost(listing)
+        args = Args(recipe.values, state, listing.site.credentials, self._now())
+        async with self._shares[recipe.platform]:
+            began = self._clock()
+            try:
+                planned = begin(listing.site, endpoint, args)
+                fetched = await make_call(planned, cost, cost, began + timeout_s, stopping=self._stopping)
+            except (UpstreamError, LimitError) as exc:
+                raise self._failed(listing, exc, began) from exc
+        assert isinstance(fetched.result, Page), "a list's read gives pages"
+        return RecipePage(fetched.result.records, fetched.result.next, cost)
+
+    def _failed(self, listing: Listing, failure: UpstreamError | LimitError, began: float) -> GatheringFailed:
+        source = str(getattr(failure, "source", listing.site.platform.slug))
+        missing = Missing(str(failure), source, self._clock() - began, failure=failure)
+        return GatheringFailed(str(failure), [leg_record(Leg(_name(listing), missing))])
 
     async def _gather(self, listing: Listing, planned: Planned, credits_held: int, deadline_at: float) -> Gathered:
         fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)

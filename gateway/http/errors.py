@@ -24,6 +24,9 @@ from limits.errors import (
     Throttled,
 )
 from scheduler.errors import (
+    CohortQueryUnknown,
+    CohortRefused,
+    CohortUnknown,
     JobLimitReached,
     JobOver,
     JobUnknown,
@@ -182,6 +185,12 @@ def _monitor_paused(_exc: MonitorPaused) -> Refused:
     return Refused("INVALID_REQUEST", "A paused monitor is not run.", details=details)
 
 
+def _cohort(exc: CohortRefused) -> Refused:
+    told = {"reason": exc.reason} if exc.did_you_mean is None else {"did_you_mean": exc.did_you_mean}
+    details = {**told, "param": exc.param, "next_step": exc.next_step, **exc.more}
+    return Refused(_OF_COHORTS[exc.reason], f"{exc}.", details=details)
+
+
 def _too_soon(exc: RunTooSoon) -> Refused:
     message = f"{str(exc).capitalize()}."
     return Refused("RATE_LIMITED", message, details={"reason": "run_too_soon"}, retry_after_s=exc.retry_after_s)
@@ -229,6 +238,15 @@ _SUSPENDED = Refused(
     knows_balance=False,
 )
 """One for all, since nothing in them differs and floods must cost little; they are answered with, never raised."""
+_OF_COHORTS = {
+    "above_max_credits": "INVALID_REQUEST",
+    "cohort_limit_reached": "COHORT_LIMIT_EXCEEDED",
+    "member_limit_reached": "COHORT_MEMBER_LIMIT_EXCEEDED",
+    "platform_unsupported": "COHORT_IDENTITY_PLATFORM_UNSUPPORTED",
+    "identity_conflict": "COHORT_IDENTITY_CONFLICT",
+    "query_over": "COHORT_QUERY_NOT_CANCELLABLE",
+    "query_not_ready": "COHORT_QUERY_NOT_READY",
+}
 _FRESH_KEY = "send a key of its own with each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
@@ -267,6 +285,9 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     JobOver: lambda exc: Refused(
         "INVALID_REQUEST", f"{str(exc)[:300].capitalize()}.", details={"reason": "job_over", "status": exc.status}
     ),
+    CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
+    CohortQueryUnknown: _unknown("unknown_cohort_query", "it goes with its cohort"),
+    CohortRefused: _cohort,
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,

@@ -29,6 +29,8 @@ from limits.idempotency import forget_old
 from limits.shares import Shares
 from limits.stored_replies import forget_old_replies
 from scheduler.clock.instants import instant_of
+from scheduler.jobs.cohorts.removal import clear, expire, has_expired, is_left
+from scheduler.jobs.crawl.spec import KINDS
 from scheduler.jobs.job_rows import DROPPED_AT_ONCE, drop_old
 from scheduler.retention import Retention
 from scheduler.webhooks.targets.urls import seal_plain_urls
@@ -40,6 +42,7 @@ from storage.sweep_clock import SweepClock
 FINISH_EVERY_S = 1.0
 USAGE_EVERY_S = 5.0
 ERASE_EVERY_S = 60.0
+COHORTS_EVERY_S = 5.0
 FORGET_EVERY_S = 600.0
 FORGET_PAUSE_S = 0.02
 KEYS_A_READ = 200
@@ -79,6 +82,7 @@ async def run_maintenance(
             nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=rng), store, retention, log)
             nursery.start_soon(partial(sweep_jobs, sweep_at=sweep_at, rng=rng), store, log)
             nursery.start_soon(seal_webhook_urls, stores, log)
+            nursery.start_soon(sweep_cohorts, stores, log, sweep_at)
 
 
 async def finish_charges(stores: Stores, log: Log) -> None:
@@ -204,10 +208,25 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
     while True:
         try:
             if (at := await sweep_at()) is not None:
-                await _repeat(store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE))
+                await _repeat(store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE, kinds=KINDS))
         except StorageError as exc:
             log.event("warning", "jobs_kept", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))
+
+
+async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
+    """Destroy cohorts whose retention has passed, and remove what is left of those that were destroyed."""
+    while True:
+        await trio.sleep(COHORTS_EVERY_S)
+        try:
+            is_due = await stores.store.read(partial(has_expired, now=stores.now()))
+            at = await sweep_at() if is_due else None
+            if at is not None and (expired := await expire(stores.store, stores.charges, at)):
+                log.event("info", "cohorts_expired", count=expired)
+            if await stores.store.read(is_left):
+                await clear(stores.store)
+        except StorageError as exc:
+            log.event("warning", "cohorts_kept", error=str(exc))
 
 
 async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:

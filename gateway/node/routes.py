@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from billing.ledger.free_usage import FreeUsage
@@ -12,6 +13,8 @@ from gateway.api.app import Api, Parts
 from gateway.api.changes import Changes
 from gateway.api.responses import Replies
 from gateway.api.routes.batches import BatchRoutes
+from gateway.api.routes.cohorts.cohorts import CohortRoutes
+from gateway.api.routes.cohorts.queries import CohortQueryRoutes
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
 from gateway.api.routes.data import DataEndpoint
@@ -44,6 +47,7 @@ class RouteParts(NamedTuple):
     monitors: Monitors
     jobs: Jobs
     catalog: Catalog
+    stopping: Callable[[], bool]
 
 
 def account_routes(
@@ -65,6 +69,10 @@ def account_routes(
         *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
         *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
         *web,
+        *CohortRoutes(jobs.cohorts, replies=replies, changes=changes).routes,
+        *CohortQueryRoutes(
+            jobs.cohort_queries, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
+        ).routes,
     ]
 
 

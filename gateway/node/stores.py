@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
+from scheduler.jobs.cohorts.removal import destroy_one_of
 from scheduler.jobs.job_runs import cancel_jobs_of
 from storage.disk_watch import DiskWatch, Probe
 from storage.errors import StorageError
@@ -114,8 +114,13 @@ class Stores:
 
     @property
     def cancel_jobs(self) -> RemoveSome:
-        """Ends the jobs of a deleted account, one a transaction."""
-        return partial(cancel_jobs_of, charges=self.charges, now=self.now)
+        """Ends the cohorts and the jobs of a deleted account, one a transaction."""
+        return self._end_one
+
+    def _end_one(self, tx: Tx, account_id: str) -> int:
+        return destroy_one_of(tx, account_id, charges=self.charges, now=self.now()) or cancel_jobs_of(
+            tx, account_id, charges=self.charges, now=self.now
+        )
 
     async def _size(self, _args: Nothing) -> dict[str, Any]:
         return await self.growth.report()

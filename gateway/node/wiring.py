@@ -146,7 +146,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             ticks=setting.keeps_time,
             resolve=setting.resolve,
         ) as monitors,
-        open_jobs(config, stores, monitors.recipes, runtime=runtime, works=setting.keeps_time) as jobs,
+        open_jobs(config, stores, monitors.recipes, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
     ):
         yield _Parts(
             state=state,
@@ -203,7 +203,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     named = None if server.base_url or not server.trusted_proxies else proxies
     replies = Replies(stores.balances, setting.base_url, named)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
-    routed = RouteParts(stores, parts.feed, parts.monitors, parts.jobs, parts.catalog)
+    routed = RouteParts(stores, parts.feed, parts.monitors, parts.jobs, parts.catalog, runtime.stopping.is_set)
     own = account_routes(calls, routed, admission=admission, signer=signer, replies=replies)
     entry = Parts(
         admission=admission,

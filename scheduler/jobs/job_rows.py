@@ -81,7 +81,7 @@ ENDED_STEPS = """
 SELECT number, wave, name, status, credits_used, error, result, ended_at FROM job_steps
 WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
 """
-OLD = "SELECT id FROM jobs WHERE finished_at < ? ORDER BY finished_at, id LIMIT 1"
+OLD = "SELECT id FROM jobs WHERE finished_at < ? AND kind IN ({kinds}) ORDER BY finished_at, id LIMIT 1"
 LIVE_OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NULL LIMIT 1"
 OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NOT NULL LIMIT 1"
 DROP_STEPS = """
@@ -125,8 +125,12 @@ def jobs_page(
 ) -> list[JobRecord]:
     """At most `limit` jobs of these kinds that were made before the one which `before` names, newest first."""
     at, id_ = before or (9e15, "")
-    sql = LIST.replace("{kinds}", ", ".join("?" * len(kinds)))
-    return [JobRecord(*row) for row in tx.all(sql, (account_id, *kinds, at, at, id_, limit))]
+    rows = tx.all(_of_kinds(LIST, kinds), (account_id, *kinds, at, at, id_, limit))
+    return [JobRecord(*row) for row in rows]
+
+
+def _of_kinds(sql: str, kinds: Sequence[str]) -> str:
+    return sql.replace("{kinds}", ", ".join("?" * len(kinds)))
 
 
 def live_jobs(tx: Tx, account_id: str) -> int:
@@ -249,9 +253,12 @@ def packed(body: bytes) -> bytes:
     return zlib.compress(body)
 
 
-def drop_old(tx: Tx, before: float, limit: int) -> int:
-    """Remove some steps of the oldest job that ended before an instant, or what is left of it; 0: there is none."""
-    row = tx.one(OLD, (before,))
+def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
+    """Remove some steps of the oldest job of these kinds that ended before an instant, or what is left of it.
+
+    0: there is none.
+    """
+    row = tx.one(_of_kinds(OLD, kinds), (before, *kinds))
     if row is None:
         return 0
     drop_some(tx, row[0], limit)

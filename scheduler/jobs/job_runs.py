@@ -81,6 +81,10 @@ class JobRuns:
                     await self._store.write(partial(job_rows.give_back, job=job))
             raise
 
+    def is_private(self, job: JobRecord) -> bool:
+        """Whether errors of a job are logged without their text."""
+        return self._kinds[job.kind].is_private
+
     async def fail(self, job: JobRecord) -> None:
         """End an attempt that met an error which nobody foresaw; what its steps have brought stays, and is paid for.
 

@@ -124,6 +124,8 @@ class JobKind(ABC):
 
     at_once: ClassVar[int]
     """Steps of one job that are made side by side, at most."""
+    is_private: ClassVar[bool] = False
+    """Whether an error that nobody foresaw is logged without its text, which may hold what a job is about."""
 
     @abstractmethod
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:

@@ -114,7 +114,10 @@ class Workers:
         except StorageError as exc:
             self._log.event("warning", "job_cut_short", job=job.id, attempt=job.attempt, error=str(exc))
         except Exception as exc:  # noqa: BLE001 - the run supervisor: one job never takes another down
-            self._log.failure("job_failed", exc, job=job.id, attempt=job.attempt)
+            if self._runs.is_private(job):
+                self._log.event("error", "job_failed", error=type(exc).__name__, job=job.id, attempt=job.attempt)
+            else:
+                self._log.failure("job_failed", exc, job=job.id, attempt=job.attempt)
             await self._fail(job)
         finally:
             self._in_flight.pop(job.id, None)

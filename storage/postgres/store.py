@@ -24,6 +24,7 @@ READ_MS = 60_000
 MIGRATE_MS = 3_600_000
 MIGRATE_LOCK_MS = 60_000
 CLOSE_S = 5.0
+SCRUB_LOCK_MS = 500
 
 # A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes: -1 until then.
 TABLES = """
@@ -101,9 +102,10 @@ class PostgresReaders:
 class PostgresStore:
     """An open connection to the server (see `storage.store.Store`)."""
 
-    def __init__(self, writer: Writer, readers: PostgresReaders, partitions: PostgresPartitions) -> None:
+    def __init__(self, writer: Writer, readers: PostgresReaders, url: str) -> None:
         """Everything given is owned by `open_postgres`."""
-        self.partitions = partitions
+        self.partitions = PostgresPartitions(url)
+        self._url = url
         self._writer = writer
         self._readers = readers
         self._limiter = trio.CapacityLimiter(READERS)
@@ -141,6 +143,10 @@ class PostgresStore:
         """The size of the database and its tables, as the server keeps count of them."""
         return await self.read(_measure)
 
+    async def scrub(self, table: str) -> bool:
+        """Write the table anew, so that its file holds the rows that there are."""
+        return await trio.to_thread.run_sync(_rewrite, self._url, table)
+
     async def disk(self) -> None:
         """The server's disk is its own."""
         await trio.lowlevel.checkpoint()
@@ -167,7 +173,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
 
     try:
         async with open_writer(partial(run_patiently, engine)) as writer:
-            yield PostgresStore(writer, readers, PostgresPartitions(url))
+            yield PostgresStore(writer, readers, url)
     finally:
         with trio.move_on_after(CLOSE_S, shield=True):
             await trio.to_thread.run_sync(membership.close, abandon_on_cancel=True)
@@ -210,6 +216,24 @@ def _measure(tx: Tx) -> StoreSize:
     sizes = [TableSize(name, rows, bytes_, index_bytes) for name, rows, bytes_, index_bytes in tx.all(TABLES)]
     ((whole,),) = tx.all("SELECT pg_database_size(current_database())")
     return StoreSize(whole, None, tuple(sizes))
+
+
+def _rewrite(url: str, table: str) -> bool:
+    """Whether it was done: not while somebody uses the table for long, or another node does the same."""
+    try:
+        link = open_link(url, name="sluice-scrub", statement_ms=READ_MS, lock_ms=SCRUB_LOCK_MS)
+    except psycopg.OperationalError as exc:
+        raise StoreUnavailable(f"the database cannot be reached: {_first_line(exc)}") from exc
+    try:
+        link.queue(f"VACUUM (FULL) {table}")
+        link.fetch()
+    except psycopg.errors.LockNotAvailable:
+        return False
+    except (psycopg.Error, LinkLost) as exc:
+        raise translate(exc) from exc
+    finally:
+        link.close()
+    return True
 
 
 def _nothing(_tx: Tx) -> None:

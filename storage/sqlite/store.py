@@ -20,7 +20,7 @@ from storage.sqlite.files import check, damaged, make_data_folder, migrate, name
 from storage.sqlite.marks import mark_made, refuse_missing, refuse_mixed
 from storage.sqlite.owner import Ownership, own
 from storage.sqlite.sizes import measure
-from storage.sqlite.transaction import SqliteTx, connect, translate
+from storage.sqlite.transaction import BUSY_MS, SqliteTx, connect, translate
 from storage.sqlite.watch import FileWatch
 from storage.store import BatchHandler, DiskSpace, Req, Res, StoreSize, StoreStatistics, T, Tx
 from storage.transactions import Callback, Job, run_batch
@@ -28,6 +28,7 @@ from storage.transactions import Callback, Job, run_batch
 READERS = 4
 OPEN_TRIES = 10  # somebody who only looks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
+SCRUB_BUSY_MS = 50  # the writer waits meanwhile
 WATCH_CLOSE_S = 10.0  # as the writer's: a disk that does not answer must not keep the process alive for longer
 
 
@@ -80,6 +81,10 @@ class SqliteStore:
         """The size of the file and its tables."""
         return await trio.to_thread.run_sync(self._measure, limiter=self._limiter)
 
+    async def scrub(self, table: str) -> bool:  # noqa: ARG002 - the log is one for all tables
+        """Write the log into the file, and empty it: rows that were overwritten are left in the log alone."""
+        return await trio.to_thread.run_sync(self._empty_log, limiter=self._limiter)
+
     async def disk(self) -> DiskSpace:
         """The disk that the file is on."""
         return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
@@ -98,6 +103,20 @@ class SqliteStore:
         finally:
             self._idle.append(connection)
         return self._read(partial(measure, self._ownership.file))
+
+    def _empty_log(self) -> bool:
+        """Whether it was done: not while somebody reads what stands in the log."""
+        self._watch.check()
+        connection = self._idle.pop()
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {SCRUB_BUSY_MS}")
+            ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return not is_busy
+        except sqlite3.Error as exc:
+            raise translate(exc) from exc
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            self._idle.append(connection)
 
     def _disk(self) -> DiskSpace:
         try:

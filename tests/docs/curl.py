@@ -1,8 +1,8 @@
 """Documented curl calls, made against a node of the test's own: it stands for every address and key in a document.
 
-`$CURSOR` and `$ETAG` stand for the last answer's `next_cursor` and `ETag`, `$MONITOR` for the Monitor made last. A
-held read is held for a second here, and of a stream without an end the first event is the answer. A Monitor's run that
-a call began has ended before the next call.
+`$CURSOR` and `$ETAG` stand for the last answer's `next_cursor` and `ETag`, `$MONITOR`, `$COHORT` and `$QUERY` for those
+made last. A held read is held for a second here, and of a stream without an end the first event is the answer. A
+Monitor's run or a cohort's query that a call began has ended before the next call.
 """
 
 import re
@@ -102,6 +102,9 @@ def perform(made: Call, node: Node) -> Answered:
         return _first_of_stream(base + path, headers)
     answered = call(base + path, method=method, headers=headers, body=_filled(made.body.decode(), node).encode())
     _keep(answered, node.last)
+    if answered.status == 202 and "status_url" in answered.json["data"]:
+        query = base + urlsplit(answered.json["data"]["status_url"]).path
+        wait_until(lambda: call(query, headers=headers).json["data"]["finished_at"])
     if answered.status == 202 and "run" in answered.json["data"]:  # what follows it in the page reads how that ended
         wait_until(lambda: call(f"{base}{path}s", headers=headers).json["data"]["items"][0]["finished_at"])
     return answered
@@ -118,7 +121,10 @@ def _keep(answered: Answered, last: dict[str, str]) -> None:
         last["ETAG"] = answered.headers["etag"]
     is_json = answered.headers.get("content-type") == "application/json" and answered.body
     if is_json and answered.status == 201:
-        last["MONITOR"] = answered.json["monitor"]["id"]
+        made = answered.json.get("monitor") or answered.json["data"]
+        last["COHORT" if made["id"].startswith("coh_") else "MONITOR"] = made["id"]
+    if is_json and answered.status == 202 and "query_id" in answered.json["data"]:
+        last["QUERY"] = answered.json["data"]["query_id"]
     if is_json and (cursor := answered.json.get("pagination", {}).get("next_cursor")):
         last["CURSOR"] = cursor
 

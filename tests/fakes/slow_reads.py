@@ -51,5 +51,8 @@ class SlowReads:
     async def measure(self) -> StoreSize:
         return await self._store.measure()
 
+    async def scrub(self, table: str) -> bool:
+        return await self._store.scrub(table)
+
     async def disk(self) -> DiskSpace | None:
         return await self._store.disk()

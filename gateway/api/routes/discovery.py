@@ -21,7 +21,7 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.model.params import Param
 
-_METHODS = ("GET", "POST", "PATCH", "DELETE")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _METHOD = Param("method", "Keeps only endpoints of this method.", "GET", choices=_METHODS)
 _CATALOG = (
     Param("platform", "A platform's slug, or account or utility.", "github"),

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from gateway.config.settings import Config
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
+from scheduler.jobs.cohorts import query_rows
+from scheduler.jobs.cohorts.platforms import post_routes
+from scheduler.jobs.cohorts.queries import CohortQueries
+from scheduler.jobs.cohorts.service import CohortService
+from scheduler.jobs.cohorts.setting import CohortSetting, PageRecipes
+from scheduler.jobs.cohorts.shards import CohortShards
 from scheduler.jobs.crawl.pages import PageSteps
-from scheduler.jobs.crawl.spec import BATCH, CRAWL
+from scheduler.jobs.crawl.spec import KINDS
 from scheduler.jobs.job_runs import JobRuns
+from scheduler.jobs.records import JobKind
 from scheduler.jobs.service import JobService
 from scheduler.jobs.turns import Turns
 from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
 from scheduler.recipes import Recipes
 from storage.opening import is_shared
+from upstreams.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +34,24 @@ class Jobs:
 
     recipes: Recipes
     service: JobService
+    cohorts: CohortService
+    cohort_queries: CohortQueries
     workers: Workers
     turns: Turns
 
 
 @asynccontextmanager
 async def open_jobs(
-    config: Config, stores: Stores, recipes: Recipes, *, runtime: Runtime, works: bool
+    config: Config, stores: Stores, recipes: PageRecipes, catalog: Catalog, *, runtime: Runtime, works: bool
 ) -> AsyncIterator[Jobs]:
     """Jobs that run as they are ready; without `works` they wait for a node.
 
     Raises:
         StorageError: the store is away.
     """
-    pages, turns = PageSteps(recipes), Turns()
-    runs = JobRuns(stores.store, stores.charges, {CRAWL: pages, BATCH: pages}, turns, now=runtime.now)
+    pages, turns, cohort_setting = PageSteps(recipes), Turns(), _cohort_setting(stores, recipes, catalog, runtime)
+    kinds: dict[str, JobKind] = {**dict.fromkeys(KINDS, pages), query_rows.KIND: CohortShards(cohort_setting)}
+    runs = JobRuns(stores.store, stores.charges, kinds, turns, now=runtime.now)
     setting = WorkerSetting(
         store=stores.store,
         runs=runs,
@@ -50,12 +62,27 @@ async def open_jobs(
         stopping=runtime.stopping.is_set,
     )
     async with open_workers(setting, works=works) as workers:
-        service = JobService(
-            stores.store,
-            stores.charges,
-            now=runtime.now,
-            make_id=runtime.make_id,
-            wake=workers.wake,
-            kinds=(CRAWL, BATCH),
+        make = partial(
+            JobService, stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake
         )
-        yield Jobs(recipes=recipes, service=service, workers=workers, turns=turns)
+        cohorts = CohortService(cohort_setting)
+        yield Jobs(
+            recipes=recipes,
+            service=make(kinds=KINDS),
+            cohorts=cohorts,
+            cohort_queries=CohortQueries(cohort_setting, cohorts, make(kinds=query_rows.KINDS)),
+            workers=workers,
+            turns=turns,
+        )
+
+
+def _cohort_setting(stores: Stores, recipes: PageRecipes, catalog: Catalog, runtime: Runtime) -> CohortSetting:
+    return CohortSetting(
+        store=stores.store,
+        charges=stores.charges,
+        cipher=stores.cipher,
+        recipes=recipes,
+        routes=post_routes(catalog),
+        now=runtime.now,
+        make_id=runtime.make_id,
+    )

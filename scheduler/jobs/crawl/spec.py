@@ -17,6 +17,7 @@ from scheduler.recipes import Recipe, RecipeInvalid, Recipes
 RECIPE: Final = "web/scrape"
 CRAWL: Final = "crawl"
 BATCH: Final = "batch-scrape"
+KINDS: Final = (CRAWL, BATCH)
 PLATFORM: Final = "web"
 PAGES_MAX: Final = 10_000
 DEPTH_MAX: Final = 50

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.calls.recipes import CatalogRecipes
-from scheduler.recipes import RecipeInvalid
+from scheduler.recipes import GatheringFailed, RecipeInvalid
 from tests.fakes.scripted_exchange import LONG_S, source_over
 from tests.fakes.shelf import MANY, Shelf, distinct, read
 from upstreams.catalog import Catalog
@@ -80,3 +80,23 @@ async def test_a_run_ends_behind_its_page_while_the_node_stops(autojump_clock: M
     gathered = await recipes.gather(recipes.read("odd/rows", {"topic": "a", "limit": 8}), MANY, timeout_s=LONG_S)
     assert (gathered.used_credits, gathered.whole, gathered.legs[0]["status"]) == (1, False, "partial")
     assert gathered.warnings
+
+
+async def test_a_list_is_read_page_by_page_also_where_its_endpoint_walks_it(autojump_clock: MockClock) -> None:
+    shelf = distinct(4, 3, 2)
+    recipes = recipes_over(shelf)
+    recipe, state, ids, prices = recipes.read("odd/rows", {"topic": "a", "limit": 4}), None, list[str | None](), 0
+    for _ in range(3):
+        page = await recipes.page(recipe, state, timeout_s=LONG_S)
+        ids += [row["id"] for row in page.records]
+        state, prices = page.next, prices + page.used_credits
+    assert (ids, state, prices) == (shelf.ids, None, 3)
+
+
+async def test_a_page_that_does_not_come_says_its_code(autojump_clock: MockClock) -> None:
+    shelf = distinct(4)
+    shelf.fails_at = 0
+    recipes = recipes_over(shelf)
+    with pytest.raises(GatheringFailed) as failed:
+        await recipes.page(recipes.read("odd/rows", {"topic": "a"}), None, timeout_s=LONG_S)
+    assert failed.value.legs[0]["error"] == "UPSTREAM_ERROR"

@@ -13,7 +13,7 @@ import trio
 
 from limits.errors import CircuitOpen
 from scheduler.jobs.crawl.pages import PageSteps
-from scheduler.jobs.crawl.spec import BATCH, CRAWL, CrawlBody, crawl_of
+from scheduler.jobs.crawl.spec import KINDS, CrawlBody, crawl_of
 from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobRecord
 from scheduler.jobs.service import JobOwner, JobService
@@ -26,7 +26,6 @@ from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
 from upstreams.model.params import State
 
 HOME = "https://site.test/"
-KINDS = (CRAWL, BATCH)
 
 
 @dataclass(slots=True)
@@ -101,7 +100,7 @@ class JobDesk:
         self.turns = Turns()
         self.pages = PageSteps(site)
         self.stopping = False
-        self.runs = JobRuns(desk.store, desk.charges, {CRAWL: self.pages, BATCH: self.pages}, self.turns, now=desk.now)
+        self.runs = JobRuns(desk.store, desk.charges, dict.fromkeys(KINDS, self.pages), self.turns, now=desk.now)
         self.service = JobService(
             desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -14,6 +15,8 @@ from billing.charges.recovery import recover
 from billing.errors import InsufficientCredits, KeyBudgetReached
 from scheduler.errors import JobLimitReached, JobOver, JobUnknown
 from scheduler.jobs import job_rows, job_runs, service
+from scheduler.jobs.crawl.pages import PageSteps
+from scheduler.jobs.crawl.spec import KINDS
 from scheduler.jobs.job_runs import cancel_jobs_of
 from scheduler.jobs.records import JobRecord
 from scheduler.jobs.service import JobOwner
@@ -234,13 +237,52 @@ async def test_jobs_that_ended_long_ago_are_swept_some_steps_at_a_time(desk: Des
     async with jobs.open():
         job = await jobs.ended(owner, await jobs.crawl(owner, limit=50))
     assert job.finished_at is not None
-    assert await desk.store.write(lambda tx: job_rows.drop_old(tx, desk.now(), 5)) == 0
+    assert await desk.store.write(lambda tx: job_rows.drop_old(tx, desk.now(), 5, KINDS)) == 0
     rounds = 0
-    while await desk.store.write(lambda tx: job_rows.drop_old(tx, desk.now() + 1, 5)):
+    while await desk.store.write(lambda tx: job_rows.drop_old(tx, desk.now() + 1, 5, KINDS)):
         rounds += 1
     assert rounds == 3
     with pytest.raises(JobUnknown):
         await jobs.service.get(owner.account_id, job.id)
+
+
+async def test_a_job_of_another_kind_is_unknown_and_makes_an_id_of_its_own(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(1, 1)))
+    owner = await jobs.owner()
+    others = service.JobService(
+        desk.store, desk.charges, kinds=("other",), now=desk.now, make_id=desk.make_id, wake=jobs.wake
+    )
+    begun = list[str]()
+    draft = service.JobDraft("other", "{}", ["1"], 1, "account", "/v1/others", prefix="oth_")
+    made = await others.begin(replace(draft, also=lambda _tx, job: begun.append(job.id)), owner)
+    assert made.id.startswith("oth_")
+    assert begun == [made.id]
+    with pytest.raises(JobUnknown):
+        await jobs.service.get(owner.account_id, made.id)
+    with pytest.raises(JobUnknown):
+        await jobs.service.cancel(owner.account_id, made.id)
+    assert await jobs.service.page(owner.account_id, before=None, limit=10) == []
+    assert [one.id for one in await others.page(owner.account_id, before=None, limit=10)] == [made.id]
+
+
+async def test_an_unforeseen_error_of_a_private_kind_is_logged_without_its_text(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = JobDesk(desk, Site(tree(1, 1)))
+    owner = await jobs.owner()
+
+    monkeypatch.setattr(PageSteps, "is_private", True)
+
+    async def fail(_job: JobRecord, _step: object) -> Any:
+        await trio.lowlevel.checkpoint()
+        raise KeyError("a handle")
+
+    jobs.pages.perform = fail  # type: ignore[method-assign]
+    async with jobs.open():
+        job = await jobs.ended(owner, await jobs.crawl(owner, limit=1))
+    assert (job.status, job.stopped_because) == ("failed", "internal_error")
+    assert [name for name, _ in desk.log.events] == ["job_failed"]
+    assert "a handle" not in str(desk.log.events)
 
 
 def replace_request(owner: JobOwner) -> JobOwner:

@@ -1,0 +1,1 @@
+"""Cohorts and their queries over HTTP."""

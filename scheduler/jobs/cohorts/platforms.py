@@ -1,0 +1,79 @@
+"""The platforms that members of a cohort may be on: those with a list of an account's posts (decisions 20)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.errors import CohortPlatformUnsupported
+from scheduler.json_input import nearest
+from upstreams.catalog import Catalog
+from upstreams.model.endpoint import Endpoint
+
+PAGE_ROWS: Final = 100
+"""Posts of a page, where its list gives as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostRoute:
+    """The list of an account's posts on one platform, and how an account is named there."""
+
+    platform: str
+    endpoint: str
+    """The id of the endpoint, such as `bluesky/user/posts`."""
+    named_by: str
+    is_available: bool
+    """Whether this node has what it needs."""
+    fixed: Mapping[str, Any]
+    """Its parameters beside the name: the page's size, and the order by time."""
+
+    def params(self, handle: str) -> dict[str, Any]:
+        """The parameters for one account."""
+        return {**self.fixed, self.named_by: handle}
+
+    def identity(self, handle: str) -> str:
+        """A handle in the one form by which accounts are told apart; ids keep their case."""
+        plain = unicodedata.normalize("NFKC", handle).strip()
+        return plain.lstrip("@").casefold() if self.named_by == "handle" else plain
+
+
+PostRoutes = Mapping[str, PostRoute]
+"""The routes by their platforms."""
+
+
+def post_routes(catalog: Catalog) -> dict[str, PostRoute]:
+    """The routes of all platforms that have one, also where this node lacks a credential for it."""
+    found = {}
+    for slug, site in catalog.sites.items():
+        endpoint = site.platform.playing("profile_posts")
+        if endpoint is not None:
+            named_by = "handle" if "handle" in endpoint.named_by else endpoint.named_by[0]
+            id_ = f"{slug}/{endpoint.resource}"
+            listing = catalog.by_id(id_)
+            assert listing is not None, "the catalog has every endpoint of its platforms"
+            found[slug] = PostRoute(slug, id_, named_by, listing.available, _fixed(endpoint))
+    return found
+
+
+def _fixed(endpoint: Endpoint) -> dict[str, Any]:
+    limit = next((one for one in endpoint.params if one.name == "limit"), None)
+    if limit is None:
+        return dict(endpoint.newest or {})
+    most = limit.maximum or PAGE_ROWS
+    if endpoint.collect is not None:
+        most = min(most, endpoint.collect.per_page)
+    return {**(endpoint.newest or {}), "limit": min(most, PAGE_ROWS)}
+
+
+def route_at(param: str, platform: str, routes: PostRoutes) -> PostRoute:
+    """The route of the platform that a field names.
+
+    Raises:
+        CohortPlatformUnsupported: it has none.
+    """
+    route = routes.get(platform)
+    if route is None:
+        raise CohortPlatformUnsupported(param, nearest(platform, routes), sorted(routes))
+    return route

@@ -1,0 +1,156 @@
+"""The posts of one member: page after page, as far as the window, the pages and the items of its query go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple
+
+import trio
+
+from events.instants import iso, unix
+from scheduler.jobs.cohorts.matching import Keywords
+from scheduler.recipes import GatheringFailed, Recipe, RecipePages
+from upstreams.model.archetypes import Record
+from upstreams.model.params import State
+
+PAGE_S: Final = 30.0
+TRIES: Final = 3
+WAIT_MAX_S: Final = 60.0
+"""How long a page waits at most for a source that asks to hold back."""
+EXCERPT: Final = 1_000
+"""Characters of a text that a result repeats."""
+
+MemberStatus = Literal["complete", "partial", "not_found", "unsupported", "failed"]
+
+
+class QueryWindow(NamedTuple):
+    """The bounds of a query for each member."""
+
+    date_from: float
+    date_to: float | None
+    items_max: int
+    pages_max: int
+
+
+class MatchedPost(NamedTuple):
+    """A post in which a keyword stands."""
+
+    content_id: str | None
+    canonical_url: str | None
+    matched_keywords: list[str]
+    published_at: str
+    retrieved_at: str
+    text_excerpt: str
+
+
+@dataclass(slots=True)
+class MemberPosts:
+    """The posts of a member that match, and how far it was read. Only the reading changes it."""
+
+    status: MemberStatus = "partial"
+    window_complete: bool = False
+    """Whether all posts of the window were seen."""
+    oldest_at: float | None = None
+    pages: int = 0
+    used_credits: int = 0
+    error: str | None = None
+    """The code of the page that did not come."""
+    matches: list[MatchedPost] = field(default_factory=list)
+
+
+async def read_member(
+    pages: RecipePages, recipe: Recipe, keywords: Keywords, window: QueryWindow, *, now: Callable[[], float]
+) -> MemberPosts:
+    """The matching posts of a member; never raises for what its source does."""
+    found, seen, state = MemberPosts(), set[str](), None
+    while found.pages < window.pages_max and not found.window_complete and len(found.matches) < window.items_max:
+        try:
+            page = await _page(pages, recipe, state)
+        except GatheringFailed as exc:
+            found.error = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
+            break
+        found.pages += 1
+        found.used_credits += page.used_credits
+        await _take(found, page.records, keywords, window, seen=seen, retrieved_at=iso(now()))
+        state = page.next
+        found.window_complete = found.window_complete or state is None
+        if len(found.matches) > window.items_max:
+            del found.matches[window.items_max :]
+            found.window_complete = False
+    found.status = _status(found)
+    return found
+
+
+async def _page(pages: RecipePages, recipe: Recipe, state: State | None) -> Any:
+    """A page; where its source asks to hold back, after a while."""
+    for _ in range(TRIES - 1):
+        try:
+            return await pages.page(recipe, state, timeout_s=PAGE_S)
+        except GatheringFailed as exc:
+            wait_s = getattr(exc.__cause__, "retry_after_s", None)
+            if wait_s is None:
+                raise
+        await trio.sleep(min(WAIT_MAX_S, max(1.0, float(wait_s))))
+    return await pages.page(recipe, state, timeout_s=PAGE_S)
+
+
+async def _take(
+    found: MemberPosts,
+    posts: Sequence[Record],
+    keywords: Keywords,
+    window: QueryWindow,
+    *,
+    seen: set[str],
+    retrieved_at: str,
+) -> None:
+    """Add the posts of a page that match, each once; those without a date cannot be said to be in the window."""
+    dated = [(post, at) for post in posts if (at := _instant(post["published_at"])) is not None]
+    for post, at in dated:
+        await trio.lowlevel.checkpoint()
+        found.oldest_at = at if found.oldest_at is None else min(at, found.oldest_at)
+        if at < window.date_from or (window.date_to is not None and at >= window.date_to):
+            continue
+        if post["id"] in seen:
+            continue
+        seen.add(post["id"])
+        text = post["content"]["text"] or ""
+        if names := await keywords.found_in(text):
+            excerpt = await excerpt_of(text, keywords)
+            told = MatchedPost(post["id"], post["url"], names, post["published_at"], retrieved_at, excerpt)
+            found.matches.append(told)
+    found.window_complete = passes([at for post, at in dated if not post["flags"]["pinned"]], window.date_from)
+
+
+def passes(instants: Sequence[float], date_from: float) -> bool:
+    """Whether a page, newest first, has come to the end of the window; one in another order only if it lies behind."""
+    if not instants:
+        return False
+    is_sorted = all(newer >= older for newer, older in pairwise(instants))
+    return (instants[-1] if is_sorted else max(instants)) < date_from
+
+
+async def excerpt_of(text: str, keywords: Keywords) -> str:
+    """The part of a text in which the first keyword is found, whole where it is short."""
+    if len(text) <= EXCERPT:
+        return text
+    half = EXCERPT // 2
+    for begin in range(0, len(text), half):
+        part = text[begin : begin + EXCERPT]
+        if await keywords.found_in(part):
+            return part
+    return text[:EXCERPT]
+
+
+def _instant(text: object) -> float | None:
+    try:
+        return unix(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _status(found: MemberPosts) -> MemberStatus:
+    if found.pages:
+        return "complete" if found.window_complete and found.error is None else "partial"
+    return "not_found" if found.error == "RESOURCE_NOT_FOUND" else "failed"

@@ -1,0 +1,98 @@
+"""The results of a query, page by page: the members in their order, the posts of each and its coverage (spec 7.2)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from scheduler.errors import CohortResultTooLarge
+
+PAGE_BYTES: Final = 1_000_000
+"""A page is shorter than this, with all that stands around its rows."""
+AROUND_BYTES: Final = 2_000
+"""The bytes of an answer that are no rows, at most."""
+
+
+class ResultPosition(NamedTuple):
+    """A place among the rows: the number of a shard, and how many of its rows are before it."""
+
+    number: int
+    place: int
+
+
+BEGIN: Final = ResultPosition(1, 0)
+
+
+class ResultPage(NamedTuple):
+    """The rows of a page as JSON, in order, and where the next page begins; None: it is the last."""
+
+    items: list[bytes]
+    coverage: list[bytes]
+    next: ResultPosition | None
+
+
+class ResultRow(NamedTuple):
+    """A row as JSON, and where the one behind it stands."""
+
+    body: bytes
+    is_item: bool
+    behind: ResultPosition
+
+
+def rows_of(query_id: str, number: int, packed: bytes) -> Iterator[ResultRow]:
+    """The rows of a shard."""
+    place = 0
+    for member in orjson.loads(zlib.decompress(packed)):
+        own = {"query_id": query_id, "member_id": member["member_id"], "external_id": member["external_id"]}
+        for item in member["items"]:
+            place += 1
+            row = {**own, "platform": member["platform"], "route": member["route"], **item}
+            yield ResultRow(orjson.dumps(row), True, ResultPosition(number, place))  # noqa: FBT003 - named by its field
+        place += 1
+        yield ResultRow(orjson.dumps({**own, **_coverage(member)}), False, ResultPosition(number, place))  # noqa: FBT003
+
+
+def _coverage(member: dict[str, Any]) -> dict[str, Any]:
+    errors = [] if member["error"] is None else [{"route": member["route"], "code": member["error"]}]
+    kept = {name: member[name] for name in ("platform", "status", "window_complete", "oldest_seen", "pages")}
+    return {**kept, "route_errors": errors}
+
+
+class PageBuilder:
+    """A page that is filled row by row; only its maker changes it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._left = PAGE_BYTES - AROUND_BYTES
+        self._items: list[bytes] = []
+        self._coverage: list[bytes] = []
+
+    def fill(self, begin: ResultPosition, rows: Iterable[ResultRow]) -> ResultPosition | None:
+        """Take the rows from `begin` on, as many as there is room for.
+
+        Returns the first that was left out; None: all were taken.
+
+        Raises:
+            CohortResultTooLarge: the first row of all is longer than a page.
+        """
+        here = begin
+        for row in rows:
+            if row.behind.place <= begin.place and row.behind.number == begin.number:
+                continue
+            size = len(row.body) + 1
+            is_first = not self._items and not self._coverage
+            if size > self._left and is_first:
+                raise CohortResultTooLarge(len(row.body), PAGE_BYTES, row.behind)
+            if size > self._left or len(self._items) + len(self._coverage) >= self._limit:
+                return here
+            self._left -= size
+            (self._items if row.is_item else self._coverage).append(row.body)
+            here = row.behind
+        return None
+
+    def page(self, following: ResultPosition | None) -> ResultPage:
+        """The page as it is now."""
+        return ResultPage(self._items, self._coverage, following)

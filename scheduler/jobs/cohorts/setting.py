@@ -1,0 +1,30 @@
+"""The parts that everything of cohorts stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from billing.charges.charges import Charges
+from billing.keys.sealing import Cipher
+from scheduler.jobs.cohorts.platforms import PostRoutes
+from scheduler.recipes import RecipePages, Recipes
+from storage.store import Store
+
+
+class PageRecipes(Recipes, RecipePages, Protocol):
+    """Reads recipes, and their lists page by page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortSetting:
+    """The parts of cohorts: the store and the money, the node's cipher, and the platforms with their lists."""
+
+    store: Store
+    charges: Charges
+    cipher: Cipher
+    recipes: PageRecipes
+    routes: PostRoutes
+    now: Callable[[], float]
+    make_id: Callable[[str], str]

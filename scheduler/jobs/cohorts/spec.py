@@ -1,0 +1,271 @@
+"""The requests of cohorts: as they are sent, checked, and as a query's job keeps its own (decisions 14 and 20)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from events.instants import no_instant, unix
+from scheduler.errors import CohortIdentityConflict, CohortQueryTooDear, JobInvalid
+from scheduler.jobs.cohorts.cohort_rows import NewMember
+from scheduler.jobs.cohorts.matching import normalized
+from scheduler.jobs.cohorts.platforms import PostRoute, PostRoutes, route_at
+from scheduler.jobs.cohorts.query_rows import KIND
+from scheduler.jobs.cohorts.sealing import CohortKey
+from scheduler.jobs.service import JobDraft
+from scheduler.recipes import RecipeInvalid, Recipes
+
+COHORTS_MAX: Final = 100
+MEMBERS_MAX: Final = 10_000
+MEMBERS_AT_ONCE: Final = 1_000
+TEXT_MAX: Final = 256
+NAME_MAX: Final = 120
+KEYWORDS_MAX: Final = 20
+KEYWORD_MAX: Final = 100
+ITEMS_MAX: Final = 1_000
+PAGES_MAX: Final = 20
+CREDITS_MAX: Final = 1_000_000
+SHARD_PAGES: Final = 20
+"""Pages of a shard, at most: so many are read again after a crash."""
+ACCOUNT: Final = "account"
+
+
+class CohortBody(msgspec.Struct, frozen=True):
+    """The fields of a new cohort."""
+
+    name: Annotated[str | None, Meta(description="Up to 120 characters.", examples=["Climate researchers"])] = None
+    retention_days: Annotated[
+        int, Meta(description="Days for which it is kept after its last use, 7 to 90.", examples=[30])
+    ] = 30
+
+
+class MemberBody(msgspec.Struct, frozen=True):
+    """A member of a cohort: an account on a platform."""
+
+    platform: Annotated[str, Meta(description="The platform's slug.", examples=["bluesky"])]
+    handle: Annotated[str, Meta(description="The account's name there.", examples=["bsky.app"])]
+    external_id: Annotated[
+        str | None, Meta(description="Your own id of the person; several accounts may share it.", examples=["p-1"])
+    ] = None
+
+
+class MembersBody(msgspec.Struct, frozen=True):
+    """Members to add to a cohort, or to give an external id."""
+
+    members: Annotated[list[MemberBody], Meta(description="1 to 1,000 members.")]
+
+
+class QueryBody(msgspec.Struct, frozen=True):
+    """The fields of a new query."""
+
+    keywords: Annotated[
+        list[str], Meta(description="1 to 20 words or phrases; one of them must stand in a post.", examples=[["acme"]])
+    ]
+    date_from: Annotated[
+        str, Meta(description="Posts from this instant on, ISO 8601.", examples=["2026-01-01T00:00:00Z"])
+    ]
+    max_credits: Annotated[int, Meta(description="Refuse a query that may cost more than this.", examples=[100])]
+    max_items_per_identity: Annotated[int, Meta(description="Results of one member, 1 to 1,000.", examples=[50])]
+    max_pages_per_identity: Annotated[int, Meta(description="Pages read of one member, 1 to 20.", examples=[2])]
+    date_to: Annotated[
+        str | None, Meta(description="Posts before this instant; all until now when absent.", examples=[None])
+    ] = None
+    platforms: Annotated[
+        list[str] | None, Meta(description="Members on these platforms only.", examples=[["bluesky"]])
+    ] = None
+
+
+class QuerySpec(msgspec.Struct, frozen=True):
+    """A query as its job keeps it."""
+
+    cohort_id: str
+    keywords: str
+    """Sealed, in base64."""
+    date_from: float
+    date_to: float | None
+    max_items: int
+    max_pages: int
+    platforms: tuple[str, ...] = ()
+    """Empty: all."""
+
+
+@lru_cache(maxsize=1_000)
+def spec_of(text: str) -> QuerySpec:
+    """The query that a job keeps; remembered, since each of its shards reads it."""
+    return msgspec.json.decode(text, type=QuerySpec)
+
+
+def check_cohort(sent: CohortBody) -> None:
+    """Refuse a new cohort that cannot be. Raises JobInvalid."""
+    if sent.name is not None and not 1 <= len(sent.name) <= NAME_MAX:
+        raise JobInvalid("name", f"must have 1 to {NAME_MAX} characters", "Send a shorter one, or none.")
+    _check_number("retention_days", sent.retention_days, 7, 90)
+
+
+class SentMember(NamedTuple):
+    """A member as it was sent, with the route of its platform."""
+
+    param: str
+    """Its place in the body."""
+    route: PostRoute
+    handle: str
+    external_id: str | None
+
+
+def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recipes) -> SentMember:
+    """A member that can be read.
+
+    Raises:
+        CohortPlatformUnsupported: its platform has no list of posts.
+        JobInvalid: its handle or its external id cannot be used.
+    """
+    param = f"members[{place}]"
+    route = route_at(f"{param}.platform", sent.platform, routes)
+    for name, text in (("handle", sent.handle), ("external_id", sent.external_id)):
+        if text is not None and not 1 <= len(text) <= TEXT_MAX:
+            raise JobInvalid(f"{param}.{name}", f"must have 1 to {TEXT_MAX} characters", "Send a shorter one.")
+    if not route.identity(sent.handle):
+        raise JobInvalid(f"{param}.handle", "is empty", "Send the account's name on the platform.")
+    if route.is_available:
+        try:
+            recipes.read(route.endpoint, route.params(sent.handle))
+        except RecipeInvalid as exc:  # whose words may repeat the handle
+            problem, how = f"cannot be a {route.named_by} of {route.platform}", "Send the account's name there."
+            raise JobInvalid(f"{param}.handle", problem, how, reason=exc.reason) from None
+    return SentMember(param, route, sent.handle, sent.external_id)
+
+
+def sealed_members(key: CohortKey, cohort_id: str, sent: Sequence[SentMember]) -> list[tuple[str, NewMember]]:
+    """The members as they are kept, each with its place in the body; an account that stands there twice is one.
+
+    Raises:
+        CohortIdentityConflict: an account has two external ids.
+    """
+    made: dict[bytes, tuple[str, NewMember]] = {}
+    for one in sent:
+        identity = key.digest("identity", one.route.platform, one.route.identity(one.handle))
+        external = None if one.external_id is None else key.digest("external", one.external_id)
+        known = made.get(identity)
+        if known is not None and None not in (external, known[1].external) and external != known[1].external:
+            raise CohortIdentityConflict(one.param)
+        if known is None or known[1].external is None:
+            body = orjson.dumps({"handle": one.handle, "external_id": one.external_id})
+            sealed = key.seal(body, sealed_member_of(cohort_id, identity))
+            made[identity] = one.param, NewMember(one.route.platform, identity, external, sealed)
+    return list(made.values())
+
+
+def sealed_member_of(cohort_id: str, identity: bytes) -> str:
+    """The context that a member is bound to when it is sealed."""
+    return f"member {identity.hex()} of {cohort_id}"
+
+
+def keywords_sealed_for(cohort_id: str) -> str:
+    """The context that the keywords of a query are bound to."""
+    return f"keywords of {cohort_id}"
+
+
+def read_keywords(key: CohortKey, spec: QuerySpec) -> tuple[str, ...]:
+    """The keywords of a query. Raises SealBroken."""
+    return tuple(orjson.loads(key.unseal(base64.b64decode(spec.keywords), keywords_sealed_for(spec.cohort_id))))
+
+
+def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRoutes) -> QuerySpec:
+    """A new query, checked.
+
+    Raises:
+        JobInvalid, CohortPlatformUnsupported: the first field that is wrong.
+    """
+    keywords = _keywords(sent.keywords)
+    date_from = _instant("date_from", sent.date_from)
+    date_to = None if sent.date_to is None else _instant("date_to", sent.date_to)
+    if date_to is not None and date_to <= date_from:
+        raise JobInvalid("date_to", "must be behind date_from", "Send a later instant, or none.")
+    _check_number("max_credits", sent.max_credits, 1, CREDITS_MAX)
+    _check_number("max_items_per_identity", sent.max_items_per_identity, 1, ITEMS_MAX)
+    _check_number("max_pages_per_identity", sent.max_pages_per_identity, 1, PAGES_MAX)
+    for place, slug in enumerate(sent.platforms or ()):
+        route_at(f"platforms[{place}]", slug, routes)
+    sealed = key.seal(orjson.dumps(keywords), keywords_sealed_for(cohort_id))
+    return QuerySpec(
+        cohort_id,
+        base64.b64encode(sealed).decode(),
+        date_from,
+        date_to,
+        sent.max_items_per_identity,
+        sent.max_pages_per_identity,
+        tuple(sorted(set(sent.platforms or ()))),
+    )
+
+
+def _keywords(sent: Sequence[str]) -> list[str]:
+    """The keywords as they are compared, each once."""
+    _check_number("keywords", len(sent), 1, KEYWORDS_MAX, f"must hold 1 to {KEYWORDS_MAX} keywords")
+    found: dict[str, None] = {}
+    for place, text in enumerate(sent):
+        normal = normalized(text)
+        if not normal or len(text) > KEYWORD_MAX:
+            raise JobInvalid(
+                f"keywords[{place}]", f"must have 1 to {KEYWORD_MAX} characters", "Send a word or a phrase."
+            )
+        if normal in found:
+            raise JobInvalid(f"keywords[{place}]", "stands there twice", "Send each keyword once.")
+        found[normal] = None
+    return list(found)
+
+
+def _instant(param: str, text: str) -> float:
+    try:
+        return unix(text)
+    except (ValueError, OverflowError) as exc:
+        raise JobInvalid(param, no_instant(repr(text[:40])), "Send one such as 2026-01-31T00:00:00Z.") from exc
+
+
+def _check_number(param: str, number: int, least: int, most: int, problem: str = "") -> None:
+    if not least <= number <= most:
+        wanted = problem or f"must be a whole number of {least} to {most}"
+        raise JobInvalid(param, wanted, f"Send {least} to {most}.")
+
+
+class QueryPlan(NamedTuple):
+    """A query that can be begun, and what is counted of it."""
+
+    draft: JobDraft
+    members: int
+    routes: int
+
+
+def plan_query(
+    spec: QuerySpec, max_credits: int, members: Sequence[tuple[int, str]], prices: dict[str, int]
+) -> QueryPlan:
+    """The shards of a query over these members (number and platform), and the most that it may cost.
+
+    `prices` has what a page costs on each platform that can be read. A page that a platform does not have costs
+    nothing in the end.
+
+    Raises:
+        JobInvalid: no member is on these platforms.
+        CohortQueryTooDear: it may cost more than `max_credits`.
+    """
+    chosen = [(number, slug) for number, slug in members if not spec.platforms or slug in spec.platforms]
+    if not chosen:
+        where = "on these platforms " if spec.platforms else ""
+        param = "platforms" if spec.platforms else "cohort_id"
+        raise JobInvalid(param, f"leaves no member {where}to read", "Add members with PUT .../members first.")
+    held = sum(prices.get(slug, 0) * spec.max_pages for _, slug in chosen)
+    if held > max_credits:
+        raise CohortQueryTooDear(held, max_credits)
+    size = max(1, SHARD_PAGES // spec.max_pages)
+    numbers = [number for number, _ in chosen]
+    ends = [*range(0, len(numbers), size), len(numbers)]
+    names = [f"{numbers[begin]}-{numbers[end - 1]}" for begin, end in pairwise(ends)]
+    path = "/v1/cohorts/{cohort_id}/queries"
+    draft = JobDraft(KIND, msgspec.json.encode(spec).decode(), names, held, ACCOUNT, path, prefix="cq_")
+    return QueryPlan(draft, len(chosen), sum(slug in prices for _, slug in chosen))

@@ -1,0 +1,73 @@
+"""Accounts on Bluesky with posts that are made from their numbers, behind a node's egress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+
+from tests.fakes.scripted_upstream import Told, told
+
+DAY_S = 86_400.0
+
+
+def iso_at(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def feed_post(handle: str, number: int, text: str, at: float) -> dict[str, Any]:
+    """A post as `getAuthorFeed` lists it."""
+    did = f"did:plc:{handle.replace('.', '')}"
+    return {
+        "post": {
+            "uri": f"at://{did}/app.bsky.feed.post/{handle.partition('.')[0]}-{number}",
+            "cid": f"cid{number}",
+            "author": {"did": did, "handle": handle, "displayName": handle},
+            "record": {"$type": "app.bsky.feed.post", "text": text, "createdAt": iso_at(at)},
+            "indexedAt": iso_at(at),
+            "likeCount": 1,
+            "replyCount": 0,
+            "repostCount": 0,
+        }
+    }
+
+
+@dataclass(slots=True)
+class Panel:
+    """As a script of the upstream: `posts` are those of each account, newest first, in pages of `page_rows`.
+
+    `broken` accounts fail, and so do pages of accounts in `broken_at` from that page on. Others are not there.
+    """
+
+    posts: Mapping[str, Sequence[tuple[str, float]]]
+    page_rows: int = 10
+    broken: frozenset[str] = frozenset()
+    broken_at: Mapping[str, int] = field(default_factory=dict)
+    takes_s: float = 0.0
+    reads: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """The pages that were read, by their account and their number."""
+
+    def __call__(self, asked: str) -> Told | None:
+        parts = urlsplit("//" + asked)
+        if not parts.path.endswith("getAuthorFeed"):
+            return None
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        actor, page = query["actor"], int(query.get("cursor", "0"))
+        self.reads[actor, page] += 1
+        if actor in self.broken or page >= self.broken_at.get(actor, 1_000):
+            return told({"error": "InternalServerError", "message": "broken"}, 500)
+        if actor not in self.posts:
+            return told({"error": "InvalidRequest", "message": "Profile not found"}, 400)
+        first = page * self.page_rows
+        rows = [
+            feed_post(actor, number, text, at)
+            for number, (text, at) in enumerate(self.posts[actor][first : first + self.page_rows], first)
+        ]
+        more = first + self.page_rows < len(self.posts[actor])
+        body = {"feed": rows, **({"cursor": str(page + 1)} if more else {})}
+        return Told(200, orjson.dumps(body), {"content-type": "application/json"}, self.takes_s)

@@ -1,0 +1,372 @@
+"""Cohorts over HTTP, on a whole node with Bluesky behind its egress (spec 4.6, 7.2; decisions 14 and 20)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from scheduler.jobs.cohorts import results, service, spec
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.panel import DAY_S, Panel, iso_at
+from tests.spec.refusals import assert_refused
+
+NOW = time.time()
+QUERY = {
+    "keywords": ["Acme", "東京"],
+    "date_from": iso_at(NOW - 30 * DAY_S),
+    "max_credits": 1_000,
+    "max_items_per_identity": 100,
+    "max_pages_per_identity": 3,
+}
+
+
+def posts(*texts: str, days: float = 1.0) -> list[tuple[str, float]]:
+    """Posts with these texts, one every so many days, newest first."""
+    return [(text, NOW - (place + 1) * days * DAY_S) for place, text in enumerate(texts)]
+
+
+ADA = posts("Acme is here", "nothing", "in 東京都 we met ACME's people", "acmecorp is another")
+BOB = posts(*(f"post {place} of #acme" for place in range(25)), days=0.1)
+EVE = posts(*("acme, long ago",) * 30, days=2.0)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
+    async with open_test_node(
+        tmp_path, credits=5_000, breaker={"failures": 10_000}, upstreams={"defaults": {"retries": 0}}
+    ) as opened:
+        opened.upstream.script = Panel(
+            {"ada.test": ADA, "bob.test": BOB, "eve.test": EVE}, broken=frozenset(("down.test",))
+        )
+        yield opened
+        await opened.assert_sound()
+
+
+async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
+    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    sent = {} if body is None else {"content": orjson.dumps(body)}
+    answer = await node.client.request(method, node.url + target, headers=named, **sent)
+    if answer.status_code < 300:
+        assert answer.headers["cache-control"] == "private, no-store"
+    return answer.status_code, answer.json() if answer.content else None
+
+
+async def sent(node: OpenNode, method: str, target: str, body: object = None, key: str = "") -> Answered:
+    """An answer that may be a refusal."""
+    content = None if body is None else orjson.dumps(body)
+    answer = await node.client.request(
+        method, node.url + target, headers={"x-api-key": key or node.key}, content=content
+    )
+    return Answered(answer.status_code, dict(answer.headers), answer.content)
+
+
+async def make(node: OpenNode, *handles: str, **fields: Any) -> str:
+    """The id of a cohort with these members."""
+    status, made = await ask(node, "POST", "/v1/cohorts", fields)
+    assert status == 201, made
+    cohort = str(made["data"]["id"])
+    if handles:
+        members = [{"platform": "bluesky", "handle": one, "external_id": f"id-{one}"} for one in handles]
+        status, put = await ask(node, "PUT", f"/v1/cohorts/{cohort}/members", {"members": members})
+        assert (status, put["data"]["inserted"]) == (200, len(handles)), put
+    return cohort
+
+
+async def ended(node: OpenNode, query: str) -> Any:
+    """The query once it has ended."""
+    while True:
+        _, answer = await ask(node, "GET", f"/v1/cohort-queries/{query}")
+        if answer["data"]["finished_at"] is not None:
+            return answer["data"]
+        await trio.sleep(0.05)
+
+
+async def results_of(node: OpenNode, query: str, limit: int = 100) -> tuple[list[Any], list[Any]]:
+    """All items and all coverage of a query, page by page."""
+    items, coverage, cursor = list[Any](), list[Any](), ""
+    while True:
+        status, page = await ask(node, "GET", f"/v1/cohort-queries/{query}/results?limit={limit}{cursor}")
+        assert status == 200, page
+        items += page["data"]["items"]
+        coverage += page["data"]["coverage"]
+        assert len(page["data"]["items"]) + len(page["data"]["coverage"]) <= limit
+        if not page["pagination"]["has_more"]:
+            return items, coverage
+        cursor = f"&cursor={page['pagination']['next_cursor']}"
+
+
+async def test_a_cohort_from_its_making_to_its_results(node: OpenNode) -> None:
+    cohort = await make(node, "ada.test", "bob.test", "eve.test", "gone.test", "down.test", name="Panel")
+    status, shown = await ask(node, "GET", f"/v1/cohorts/{cohort}")
+    data = shown["data"]
+    assert (status, data["name"], data["member_count"], data["retention_days"]) == (200, "Panel", 5, 30)
+    assert "ada" not in orjson.dumps(shown).decode()
+    status, priced = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries?dry_run=1", QUERY)
+    assert (status, priced["data"]["estimated_credits"]) == (200, 15)
+    status, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
+    query = begun["data"]
+    assert (status, query["reserved_credits"], query["member_count"], query["shard_count"]) == (202, 15, 5, 1)
+    assert query["status_url"] == f"{node.url}/v1/cohort-queries/{query['query_id']}"
+    done = await ended(node, query["query_id"])
+    # ada has one page, bob three, and eve two until posts of 32 days ago.
+    assert (done["status"], done["actual_credits"], done["refunded_credits"]) == ("succeeded", 6, 9)
+    progress = {name: value for name, value in done["progress"].items() if value}
+    assert progress == {
+        "shards_total": 1, "shards_completed": 1, "members_total": 5, "members_completed": 5, "routes_planned": 5,
+        "routes_completed": 5, "pages_succeeded": 6, "pages_failed": 1, "matches": 2 + 25 + 15,
+    }  # fmt: skip
+    items, coverage = await results_of(node, query["query_id"])
+    ada = [one for one in items if one["external_id"] == "id-ada.test"]
+    assert [(one["content_id"], one["matched_keywords"], one["text_excerpt"]) for one in ada] == [
+        ("ada-0", ["acme"], "Acme is here"),
+        ("ada-2", ["acme", "東京"], "in 東京都 we met ACME's people"),
+    ]
+    assert {one["route"] for one in items} == {"bluesky/user/posts"}
+    told = {
+        one["external_id"]: (one["status"], one["window_complete"], one["pages"], one["route_errors"])
+        for one in coverage
+    }
+    failed = [{"route": "bluesky/user/posts", "code": "UPSTREAM_ERROR"}]
+    gone = [{"route": "bluesky/user/posts", "code": "RESOURCE_NOT_FOUND"}]
+    assert told == {
+        "id-ada.test": ("complete", True, 1, []),
+        "id-bob.test": ("complete", True, 3, []),
+        "id-eve.test": ("complete", True, 2, []),
+        "id-gone.test": ("not_found", False, 0, gone),
+        "id-down.test": ("failed", False, 0, failed),
+    }
+    for limit in (1, 3, 7):
+        assert await results_of(node, query["query_id"], limit) == (items, coverage)
+    _, moved = await ask_plain(node, "/v1/credits/transactions")
+    assert [(one["type"], one["amount"], one["endpoint"]) for one in moved["data"]["items"][:2]] == [
+        ("refund", 9, "/v1/cohorts/{cohort_id}/queries"),
+        ("deduction", -15, "/v1/cohorts/{cohort_id}/queries"),
+    ]
+
+
+async def ask_plain(node: OpenNode, target: str) -> tuple[int, Any]:
+    answer = await node.get(target)
+    return answer.status, answer.json
+
+
+async def test_the_caps_of_a_query_bound_what_is_read_and_kept_of_each_member(node: OpenNode) -> None:
+    cohort = await make(node, "bob.test")
+    few = {**QUERY, "max_items_per_identity": 4}
+    _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", few)
+    done = await ended(node, begun["data"]["query_id"])
+    items, (bob,) = await results_of(node, done["id"])
+    assert (len(items), bob["status"], bob["window_complete"], bob["pages"]) == (4, "partial", False, 1)
+    _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, "max_pages_per_identity": 2})
+    done = await ended(node, begun["data"]["query_id"])
+    items, (bob,) = await results_of(node, done["id"])
+    assert (len(items), bob["status"], bob["window_complete"], bob["pages"]) == (20, "partial", False, 2)
+    until = {**QUERY, "date_to": iso_at(NOW - 2.05 * DAY_S)}
+    _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", until)
+    done = await ended(node, begun["data"]["query_id"])
+    assert done["result_count"] == 5
+
+
+async def test_members_are_added_once_and_named_once(node: OpenNode) -> None:
+    cohort = await make(node)
+    place = f"/v1/cohorts/{cohort}/members"
+
+    async def put(*members: dict[str, Any]) -> tuple[int, Any]:
+        return await ask(node, "PUT", place, {"members": [{"platform": "bluesky", **one} for one in members]})
+
+    ada, bob = {"handle": "ada.test"}, {"handle": "bob.test", "external_id": "b"}
+    assert (await put(ada, bob, {"handle": "@ADA.test"}))[1]["data"] == {
+        "inserted": 2, "updated": 0, "unchanged": 1, "member_count": 2,
+    }  # fmt: skip
+    _, named = await put({**ada, "external_id": "a"}, {"handle": "Bob.test"})
+    assert named["data"] == {"inserted": 0, "updated": 1, "unchanged": 1, "member_count": 2}
+    status, refused = await put({"handle": "new.test"}, {**ada, "external_id": "other"})
+    assert (status, refused["error"]["type"]) == (409, "COHORT_IDENTITY_CONFLICT")
+    assert refused["error"]["details"]["param"] == "members[1]"
+    status, refused = await put({"handle": "x.test", "external_id": "1"}, {"handle": "X.test", "external_id": "2"})
+    assert (status, refused["error"]["details"]["param"]) == (409, "members[1]")
+    _, shown = await ask(node, "GET", f"/v1/cohorts/{cohort}")
+    assert shown["data"]["member_count"] == 2, "a call that is refused adds nobody"
+
+
+async def test_every_code_of_cohorts_arises_as_the_table_says(node: OpenNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    cohort = await make(node, "ada.test", "bob.test")
+    queries, members = f"/v1/cohorts/{cohort}/queries", f"/v1/cohorts/{cohort}/members"
+
+    async def refused(code: str, status: int, method: str, target: str, body: object = None) -> dict[str, Any]:
+        answer = await sent(node, method, target, body)
+        return assert_refused(answer, code, status)
+
+    github = {"members": [{"platform": "bluesy", "handle": "a.test"}]}
+    told = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "PUT", members, github)
+    assert (told["did_you_mean"], told["param"]) == ("bluesky", "members[0].platform")
+    told = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "POST", queries, {**QUERY, "platforms": ["zzz"]})
+    assert (told["reason"], told["param"]) == ("platform_unsupported", "platforms[0]")
+    monkeypatch.setattr(service, "MEMBERS_MAX", 2)
+    one_more = {"members": [{"platform": "bluesky", "handle": "c.test"}]}
+    told = await refused("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "PUT", members, one_more)
+    assert told["param"] == "members"
+    monkeypatch.setattr(service, "COHORTS_MAX", 1)
+    await refused("COHORT_LIMIT_EXCEEDED", 400, "POST", "/v1/cohorts", {})
+    told = await refused("INVALID_REQUEST", 400, "POST", queries, {**QUERY, "max_credits": 5})
+    assert (told["reason"], told["credits_required"]) == ("above_max_credits", 6)
+    with node.upstream.holding():
+        _, begun = await ask(node, "POST", queries, QUERY)
+        place = f"/v1/cohort-queries/{begun['data']['query_id']}"
+        await refused("COHORT_QUERY_NOT_READY", 409, "GET", f"{place}/results")
+        assert (await ask(node, "DELETE", place))[0] == 204
+    await refused("COHORT_QUERY_NOT_READY", 409, "GET", f"{place}/results")
+    await refused("COHORT_QUERY_NOT_CANCELLABLE", 409, "DELETE", place)
+    _, shown = await ask(node, "GET", place)
+    assert (shown["data"]["status"], shown["data"]["actual_credits"], shown["data"]["refunded_credits"]) == (
+        "cancelled", 0, 6,
+    )  # fmt: skip
+    _, begun = await ask(node, "POST", queries, QUERY)
+    await ended(node, begun["data"]["query_id"])
+    monkeypatch.setattr(results, "PAGE_BYTES", results.AROUND_BYTES + 100)
+    place = f"/v1/cohort-queries/{begun['data']['query_id']}/results"
+    told = await refused("COHORT_RESULT_TOO_LARGE", 413, "GET", place)
+    assert told["reason"] == "result_too_large"
+    monkeypatch.undo()
+    _, rest = await ask(node, "GET", f"{place}?cursor={told['next_cursor']}")
+    assert rest["data"]["items"][0]["content_id"] == "ada-2", "it goes on behind the one that was too large"
+
+
+BAD_QUERIES = [
+    ({"keywords": []}, "keywords"),
+    ({"keywords": ["a"] * 21}, "keywords"),
+    ({"keywords": ["Acme", "\uff21\uff23\uff2d\uff25"]}, "keywords[1]"),
+    ({"keywords": ["acme", "\u200b "]}, "keywords[1]"),
+    ({"date_from": "yesterday"}, "date_from"),
+    ({"date_to": QUERY["date_from"]}, "date_to"),
+    ({"max_credits": 0}, "max_credits"),
+    ({"max_items_per_identity": 1_001}, "max_items_per_identity"),
+    ({"max_pages_per_identity": 21}, "max_pages_per_identity"),
+    ({"platforms": ["mastodon"]}, "platforms"),
+    ({"keyword": "a"}, "keyword"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD_QUERIES, ids=str)
+async def test_a_query_that_cannot_be_is_refused_with_its_field_and_costs_nothing(
+    node: OpenNode, fields: dict[str, Any], param: str
+) -> None:
+    cohort = await make(node, "ada.test")
+    answer = await sent(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, **fields})
+    assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == param
+    assert await node.money() == (5_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("member", "param"),
+    [
+        ({"handle": ""}, "members[0].handle"),
+        ({"handle": "@"}, "members[0].handle"),
+        ({"handle": "x" * 257}, "members[0].handle"),
+        ({"handle": "a\0b"}, "members[0].handle"),
+        ({"handle": "a.test", "external_id": ""}, "members[0].external_id"),
+    ],
+    ids=str,
+)
+async def test_a_member_that_cannot_be_read_is_refused_without_repeating_its_handle(
+    node: OpenNode, member: dict[str, Any], param: str
+) -> None:
+    cohort = await make(node)
+    answer = await sent(node, "PUT", f"/v1/cohorts/{cohort}/members", {"members": [{"platform": "bluesky", **member}]})
+    assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == param
+    assert not member["handle"] or len(member["handle"]) < 3 or member["handle"] not in answer.body.decode()
+
+
+async def test_a_key_of_its_own_makes_each_change_once(node: OpenNode) -> None:
+    first = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
+    again = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
+    cohort = first[1]["data"]["id"]
+    assert (first[0], again[0], again[1]["replayed"], again[1]["data"]["id"]) == (201, 201, True, cohort)
+    body = {"members": [{"platform": "bluesky", "handle": "ada.test"}]}
+    puts = [await ask(node, "PUT", f"/v1/cohorts/{cohort}/members", body, idempotency_key="m-1") for _ in range(2)]
+    assert [one[1]["data"]["inserted"] for one in puts] == [1, 1], "a repetition answers as the first did"
+    begun = [await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY, idempotency_key="q-1") for _ in range(2)]
+    assert [one[0] for one in begun] == [202, 202], begun
+    assert begun[0][1]["data"]["query_id"] == begun[1][1]["data"]["query_id"]
+    assert begun[1][1]["replayed"]
+    other = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, "max_credits": 9}, idempotency_key="q-1")
+    assert other[1]["error"]["type"] == "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"
+    done = await ended(node, begun[0][1]["data"]["query_id"])
+    assert await node.money() == (5_000 - done["actual_credits"], 0)
+
+
+async def test_what_belongs_to_another_account_is_unknown(node: OpenNode) -> None:
+    cohort = await make(node, "ada.test")
+    _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
+    query = begun["data"]["query_id"]
+    await ended(node, query)
+    stranger, _ = await node.new_key(await node.new_account())
+    for method, target, body in (
+        ("GET", f"/v1/cohorts/{cohort}", None),
+        ("DELETE", f"/v1/cohorts/{cohort}", None),
+        ("PUT", f"/v1/cohorts/{cohort}/members", {"members": [{"platform": "bluesky", "handle": "a.test"}]}),
+        ("POST", f"/v1/cohorts/{cohort}/queries", QUERY),
+        ("GET", f"/v1/cohort-queries/{query}", None),
+        ("DELETE", f"/v1/cohort-queries/{query}", None),
+        ("GET", f"/v1/cohort-queries/{query}/results", None),
+        ("GET", f"/v1/web/jobs/{query}", None),
+    ):
+        answer = await sent(node, method, target, body, stranger)
+        assert_refused(answer, "RESOURCE_NOT_FOUND", 404)
+    assert (await node.get(f"/v1/web/jobs/{query}")).status == 404, "a query is no job of the web"
+    assert (await node.get("/v1/web/jobs")).json["data"]["items"] == []
+
+
+async def test_whoever_waits_follows_a_query_as_a_stream(node: OpenNode) -> None:
+    cohort = await make(node, "ada.test", "bob.test")
+    with node.upstream.holding():
+        _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
+        target = f"{node.url}/v1/cohort-queries/{begun['data']['query_id']}"
+        names, last = list[str](), b""
+        async with node.client.stream(
+            "GET", target, headers={"x-api-key": node.key, "accept": "text/event-stream"}
+        ) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("event: "):
+                    names.append(line[7:])
+                    node.upstream.hold_no_more()
+                    node.upstream._open.set()
+                elif line.startswith("data: "):
+                    last = line[6:].encode()
+    assert (names[0], names[-1], set(names)) == ("progress", "result", {"progress", "result"})
+    envelope = orjson.loads(last)
+    assert (envelope["success"], envelope["data"]["status"], envelope["data"]["result_count"]) == (
+        True,
+        "succeeded",
+        27,
+    )
+
+
+async def test_a_deleted_cohort_is_gone_at_once_and_its_running_query_is_paid_so_far(node: OpenNode) -> None:
+    cohort = await make(node, "ada.test", "bob.test")
+    with node.upstream.holding():
+        _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
+        assert await node.money() == (4_994, 6)
+        assert (await ask(node, "DELETE", f"/v1/cohorts/{cohort}"))[0] == 204
+        assert await node.money() == (5_000, 0)
+    for target in (f"/v1/cohorts/{cohort}", f"/v1/cohort-queries/{begun['data']['query_id']}"):
+        assert (await node.get(target)).status == 404
+    assert (await ask(node, "DELETE", f"/v1/cohorts/{cohort}"))[0] == 404
+    with trio.fail_after(60):
+        for table in ("cohorts", "cohort_keys", "cohort_members", "cohort_queries", "cohort_results", "jobs"):
+            while await node.node.stores.store.read(  # noqa: ASYNC110 - the sweeper's
+                lambda tx, table=table: tx.one(f"SELECT 1 FROM {table}")
+            ):
+                await trio.sleep(0.1)
+
+
+def test_the_bounds_are_those_of_the_specification() -> None:
+    assert (spec.COHORTS_MAX, spec.MEMBERS_MAX, spec.MEMBERS_AT_ONCE, results.PAGE_BYTES) == (
+        100, 10_000, 1_000, 1_000_000,
+    )  # fmt: skip
