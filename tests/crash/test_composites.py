@@ -17,4 +17,5 @@ async def test_composites_that_are_killed_are_used_or_given_back(tmp_path: Path,
     with trio.fail_after(300):
         report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED)
     assert report.recovered >= KILLS, "kills met calls under way"
+    assert report.proved >= KILLS
     assert min(report.counts[name] for name in ("ok", "partly", "hung up")) > 0, report.counts

@@ -16,11 +16,15 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=100, help="the most random requests an operation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--phases", default=",".join(PHASES))
+    parser.add_argument("--only", default="", help="a regular expression of the paths that are tried")
     chosen = parser.parse_args()
+    more = ("--include-path-regex", chosen.only) if chosen.only else ()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, open_described_node(Path(folder)) as node:
         phases = chosen.phases.split(",")
-        found = run_schemathesis(node, Path(folder), phases=phases, examples=chosen.examples, seed=chosen.seed)
+        found = run_schemathesis(
+            node, Path(folder), phases=phases, examples=chosen.examples, seed=chosen.seed, more=more
+        )
     print(found.output)
     print(f"{found.cases} requests in {time.monotonic() - began:.0f} s; exit code {found.exit_code}")
     return found.exit_code

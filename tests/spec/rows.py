@@ -62,9 +62,12 @@ class Row:
 
 ROWS = tuple(Row(platform, endpoint) for platform in load_all() for endpoint in platform.endpoints)
 every_endpoint = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+LISTS = tuple(row for row in ROWS if row.endpoint.archetype.many)
 every_list = pytest.mark.parametrize(
     "row",
-    [row for row in ROWS if row.endpoint.archetype.many and not row.endpoint.archetype.has_legs],
-    ids=[row.id for row in ROWS if row.endpoint.archetype.many and not row.endpoint.archetype.has_legs],
+    [row for row in LISTS if not row.endpoint.archetype.has_legs],
+    ids=[row.id for row in LISTS if not row.endpoint.archetype.has_legs],
 )
 """Lists of one platform; those of composites are walked in `tests/upstreams/composites`."""
+every_table = pytest.mark.parametrize("row", LISTS, ids=[row.id for row in LISTS])
+"""Those of composites too."""

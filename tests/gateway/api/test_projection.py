@@ -14,7 +14,7 @@ from gateway.api.projection import csv_columns, projection_of
 from gateway.http.params import common_params
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import every_endpoint, every_list
+from tests.spec.rows import every_endpoint, every_table
 from upstreams.model.archetypes import ARCHETYPES, POST_LIST
 
 SEARCH = "/v1/hackernews/search?query=trio&limit=3"
@@ -84,7 +84,7 @@ def test_the_example_of_fields_names_what_the_endpoint_answers(row: Any) -> None
     assert projection_of(row.endpoint.archetype, {"fields": fields.example}) is not None
 
 
-@every_list
+@every_table
 async def test_every_list_has_its_rows_as_csv_and_as_ndjson(row: Any, tmp_path: Path) -> None:
     if row.endpoint.needs:
         return
@@ -98,7 +98,7 @@ async def test_every_list_has_its_rows_as_csv_and_as_ndjson(row: Any, tmp_path: 
         table = await node.get(row.target(format="csv"))
     read = list(csv.reader(io.StringIO(table.body.decode())))
     assert read[0] == [".".join(path) for path in csv_columns(row.endpoint.archetype)]
-    assert len(read) == len(whole["data"]["items"]) + 1
+    assert len(read) == len(whole["data"]["items"]) + 1 > 1
     for answer, kind in ((lines, "application/x-ndjson"), (table, "text/csv")):
         assert answer.headers["content-type"].startswith(kind)
         assert answer.headers.get("x-next-cursor") == whole["pagination"]["next_cursor"]

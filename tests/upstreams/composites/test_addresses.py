@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,32 @@ def test_an_address_leads_where_it_should(role: Role | None, address: str, expec
 def test_the_table_is_as_long_as_promised_and_names_each_address_once() -> None:
     assert len(TABLE) >= 300
     assert len({address for address, _ in TABLE}) == len(TABLE)
+
+
+KINDS: Mapping[str, tuple[str, int]] = {
+    "mobile hosts": (r"^(?:https?://)?(?:m|[a-z]{2}\.m|mobile|music)\.", 4),
+    "tracking": (r"[?&](?:utm_\w+|ref|ref_src|si|feature|fbclid|wprov|noredirect|mt|uo|curator_clanid)=", 20),
+    "without a scheme": (r"^(?!https?:)[a-z0-9.]+\.[a-z]+/", 8),
+    "other languages": (r"//(?:de|ja|ru|fr|zh|pt)\.|/(?:de|jp)/|l=german", 12),
+    "letters that are no ASCII": (r"[^\x00-\x7f]|%[C-E]\d%|xn--", 8),
+    "trailing junk": (r"[.,;:!?\u2026)\]\u00bb\"`>]+$", 12),
+    "look-alike hosts": (
+        r"evil-site|y0utube|stack0verflow|notgithub|github\.co/|bsky\.appx|\u0456|tt\.me|-ycombinator",
+        20,
+    ),
+    "ports and user names": (r":\d+/|@[\w.]+/", 8),
+}
+"""Patterns of addresses, and how many of the table have to be of each kind; short links are told by their refusal."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_has_addresses_of_every_kind(kind: str) -> None:
+    pattern, least = KINDS[kind]
+    assert sum(re.search(pattern, address, re.IGNORECASE) is not None for address, _ in TABLE) >= least
+
+
+def test_the_table_has_short_links_and_refuses_them_by_name() -> None:
+    assert sum("short link of" in expected for _, expected in TABLE) >= 20
 
 
 @pytest.mark.parametrize("address", [address for address, expected in TABLE if not expected.startswith("! ")])
