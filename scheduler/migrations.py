@@ -204,6 +204,13 @@ def m0007_cohorts(schema: Schema) -> None:
         schema.execute(statement)
 
 
+def m0008_watches(schema: Schema) -> None:
+    """The web that a monitor watches, as JSON; the instant until which a check is kept, NULL for other runs."""
+    schema.execute("ALTER TABLE monitors ADD COLUMN web TEXT")
+    schema.execute("ALTER TABLE runs ADD COLUMN keep_until DOUBLE PRECISION")
+    schema.execute("CREATE INDEX runs_expiring ON runs (keep_until, id) WHERE keep_until IS NOT NULL")
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
     (
@@ -214,6 +221,7 @@ MIGRATIONS = MigrationSet(
         m0005_jobs,
         m0006_reservations,
         m0007_cohorts,
+        m0008_watches,
     ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

@@ -38,9 +38,18 @@ WHERE finished_at IS NOT NULL AND finished_at < ? AND (finished_at, id) > (?, ?)
 DROP_RUNS = f"DELETE FROM runs WHERE finished_at IS NOT NULL AND NOT {HELD} AND id IN {{in}}"  # noqa: S608 - constants
 
 
+FIND_CHECKS = f"""
+SELECT keep_until, id, CASE WHEN {HELD} THEN 1 ELSE 0 END FROM runs
+WHERE keep_until IS NOT NULL AND keep_until < ? AND (keep_until, id) > (?, ?) ORDER BY keep_until, id LIMIT ?
+"""  # noqa: S608 - made of constants
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many whole days runs are kept with their numbers, and whole results and deliveries, which go first."""
+    """For how many whole days runs are kept with their numbers, and whole results and deliveries, which go first.
+
+    Checks of the web are kept for as long as their own watch says.
+    """
 
     runs_days: int = 400
     results_days: int = 30
@@ -66,6 +75,7 @@ class _Kind(NamedTuple):
 DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 20)
 RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 50)
 RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 100)
+CHECKS: Final = _Kind(FIND_CHECKS, DROP_RUNS, 100)
 
 
 async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 500, pause_s: float = PAUSE_S) -> Swept:
@@ -80,7 +90,8 @@ async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 
     runs_before = cutoff(now, retention.runs_days)
     before = max(runs_before, cutoff(now, retention.results_days))
     drop = partial(_drop, store, chunk=chunk, pause_s=pause_s)
-    return Swept(await drop(DELIVERIES, before), await drop(RESULTS, before), await drop(RUNS, runs_before))
+    deliveries, results = await drop(DELIVERIES, before), await drop(RESULTS, before)
+    return Swept(deliveries, results, await drop(RUNS, runs_before) + await drop(CHECKS, now))
 
 
 async def _drop(store: Store, kind: _Kind, before: float, *, chunk: int, pause_s: float) -> int:

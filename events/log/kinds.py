@@ -88,6 +88,28 @@ class WebhookPaused(Struct, frozen=True, kw_only=True):
     failures_in_a_row: int
 
 
+class WebChange(Struct, frozen=True, kw_only=True):
+    """A check of the web that found a change: how alike the texts are, and how many lines came and went."""
+
+    monitor_id: str
+    check_id: str
+    scheduled_for: str
+    similarity_percent: int
+    lines_added: int
+    lines_removed: int
+    credits_spent: int
+
+
+class WebCheckFailed(Struct, frozen=True, kw_only=True):
+    """A check of the web that brought nothing, or was skipped; it cost nothing."""
+
+    monitor_id: str
+    check_id: str
+    status: Literal["failed", "skipped"]
+    scheduled_for: str
+    skip_reason: str | None
+
+
 class CreditsLow(Struct, frozen=True, kw_only=True):
     """The balance when it fell below the threshold, which is a part of the last pack."""
 
@@ -159,6 +181,8 @@ _ALL_KINDS = (
     Kind(
         "monitor.webhook_paused", "Ten failed deliveries in a row, or a 410, paused a Monitor's webhook.", WebhookPaused
     ),
+    Kind("web.changed", "A check of a web monitor found that a page or a search has changed.", WebChange),
+    Kind("web.check_failed", "A check of a web monitor failed or was skipped, and cost nothing.", WebCheckFailed),
     Kind("credits.low", "20% of the last pack of credits are left.", CreditsLow, account_wide=True),
     Kind("credits.exhausted", "No credits are left.", CreditsExhausted, account_wide=True),
     Kind("key.revoked", "An API key was revoked.", KeyRevoked, account_wide=True),

@@ -24,6 +24,7 @@ from gateway.api.routes.jobs import JobRoutes
 from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
 from gateway.api.routes.parse import ParseRoute
+from gateway.api.routes.web_monitors import WebMonitorRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
 from gateway.dashboard.calling import calls_of
@@ -60,6 +61,7 @@ def account_routes(
     if (site := parts.catalog.sites.get(PLATFORM)) is not None:
         web += JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
         web.append(ParseRoute(calls, site, replies).route)
+        web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes
     return [
         *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,

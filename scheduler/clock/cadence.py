@@ -37,21 +37,29 @@ _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europ
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """A monitor's cadence; `cron` and `timezone` as they were sent, the zone None where it is UTC by default."""
+    """A monitor's cadence; `cron` and `timezone` as they were sent, the zone None where it is UTC by default.
 
-    every: Literal["hourly", "daily", "weekly", "cron"]
+    `minutes` are between the slots of a watch of the web, from its creation on.
+    """
+
+    every: Literal["hourly", "daily", "weekly", "cron", "minutes"]
     cron: str = ""
     timezone: str | None = None
+    minutes: int = 0
 
     @property
     def text(self) -> str:
         """The cadence in a word or line."""
+        if self.every == "minutes":
+            return f"every {self.minutes} minutes"
         if self.every != "cron":
             return self.every
         return f"{self.cron} ({self.timezone or 'UTC'})"
 
-    def to_json(self) -> str | dict[str, str]:
+    def to_json(self) -> str | dict[str, str] | dict[str, int]:
         """The cadence as it was sent."""
+        if self.every == "minutes":
+            return {"minutes": self.minutes}
         if self.every != "cron":
             return self.every
         return {"cron": self.cron} if self.timezone is None else {"cron": self.cron, "timezone": self.timezone}
@@ -63,7 +71,9 @@ def read_cadence(sent: object, at: float) -> Cadence:
     Raises:
         CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
     """
-    cadence = stored_cadence(sent)
+    if isinstance(sent, Cadence):  # a watch of the web has read it
+        return sent
+    cadence = _sent_cadence(sent)
     if cadence.every == "cron":
         _check_pace(_cron(cadence), at)
     return cadence
@@ -75,6 +85,12 @@ def stored_cadence(kept: object) -> Cadence:
     Raises:
         CadenceInvalid: it cannot be read.
     """
+    if isinstance(kept, dict) and isinstance(kept.get("minutes"), int):
+        return Cadence("minutes", minutes=kept["minutes"])
+    return _sent_cadence(kept)
+
+
+def _sent_cadence(kept: object) -> Cadence:
     if isinstance(kept, str):
         if kept not in _PERIODS_S:
             raise CadenceInvalid(
@@ -128,6 +144,8 @@ def slots_between(cadence: Cadence, after: float, upto: float, *, created_at: fl
 
 def runs_a_month(cadence: Cadence, at: float) -> int:
     """The runs that a month's estimate counts: a cron's slots in the 30 days after `at`, else the specified number."""
+    if cadence.every == "minutes":
+        return 30 * 24 * 60 // cadence.minutes
     if cadence.every != "cron":
         return _RUNS_A_MONTH[cadence.every]
     return _cron(cadence).count(at, at + 30 * _DAY_S)
@@ -136,7 +154,7 @@ def runs_a_month(cadence: Cadence, at: float) -> int:
 def _grid(cadence: Cadence, created_at: float) -> tuple[int, int]:
     """Return the instant that slots are counted from, and their distance."""
     start = 0 if cadence.every == "hourly" else floor(created_at)
-    return start, _PERIODS_S[cadence.every]
+    return start, 60 * cadence.minutes if cadence.every == "minutes" else _PERIODS_S[cadence.every]
 
 
 def _expression(sent: object) -> str:

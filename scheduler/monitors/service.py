@@ -19,6 +19,8 @@ from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.model.store import owned
 from scheduler.monitors.removal import forget_monitor
 from scheduler.monitors.view import monitor_json
+from scheduler.monitors.web.draft import WebBody, WebPatch, patch_of, read_web_draft
+from scheduler.monitors.web.watch import ID_PREFIX
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.signature import new_secret
 from scheduler.webhooks.targets import hook_rows
@@ -45,6 +47,15 @@ class MonitorService:
         setting = self._setting
         return read_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
 
+    def web_draft(self, sent: WebBody) -> Draft:
+        """A new watch of the web, judged; nothing is stored.
+
+        Raises:
+            MonitorInvalid: the first field that is wrong.
+        """
+        setting = self._setting
+        return read_web_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
+
     async def preview(self, draft: Draft, account_id: str) -> dict[str, Any]:
         """Return the monitor that a draft would make.
 
@@ -69,7 +80,7 @@ class MonitorService:
             MonitorInvalid: its webhook leads to an address that is not public.
         """
         await self._check_target(draft.webhook_url)
-        id_ = self._setting.make_id("mon_")
+        id_ = self._setting.make_id("mon_" if draft.web is None else ID_PREFIX)
         monitor = draft.monitor(id_, account_id, key_id, self._now())
         secret = None if draft.webhook_url is None else draft.secret or new_secret()
         webhook = None
@@ -81,12 +92,18 @@ class MonitorService:
         return Saved(view, secret)
 
     async def list(
-        self, account_id: str, status: StatusFilter, *, before: tuple[float, str] | None, limit: int
+        self,
+        account_id: str,
+        status: StatusFilter,
+        *,
+        before: tuple[float, str] | None,
+        limit: int,
+        of_web: bool = False,
     ) -> list[View]:
-        """A page, newest first."""
+        """A page, newest first: of those that watch the web, or of all others."""
 
         def read(tx: Tx) -> list[View]:
-            found = lists.monitors_page(tx, account_id, status, before=before, limit=limit)
+            found = lists.monitors_page(tx, account_id, status, before=before, limit=limit, of_web=of_web)
             webhooks = hook_rows.read_webhooks(tx, [monitor.id for monitor in found])
             return [View(monitor, webhooks.get(monitor.id)) for monitor in found]
 
@@ -118,6 +135,14 @@ class MonitorService:
         view, is_new = await self._store.write(change)
         setting.wake()
         return Saved(view, secret if is_new else None)
+
+    async def change_web(self, account_id: str, monitor_id: str, sent: WebPatch) -> Saved:
+        """As `change`, of a watch of the web.
+
+        Raises:
+            MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
+        """
+        return await self.change(account_id, monitor_id, patch_of(sent, self._now()))
 
     async def delete(self, account_id: str, monitor_id: str) -> None:
         """Unschedule it, then forget it with all that belongs to it, as many runs at a time as others can wait for.

@@ -17,6 +17,8 @@ from events.log.kinds import (
     DiscoverRun,
     KeyRevoked,
     MonitorAlert,
+    WebChange,
+    WebCheckFailed,
 )
 from events.log.log import Fact, Subject
 from tests.fakes.calling import Answered
@@ -61,6 +63,24 @@ def discovered(account: str, key_id: str | None, type_: str = "discover.complete
     """A discover run's event."""
     links = {name: f"/v1/prism/discover/runs/dr_1{path}" for name, path in _LINKS.items()}
     return Fact(account, type_, Subject("discover_run", "dr_1"), DISCOVER, key_id=key_id, parent_id="ds_1", links=links)
+
+
+def checked(account: str, key_id: str | None) -> tuple[Fact, Fact]:
+    """The events of two checks of a web monitor: one that found a change, and one that failed."""
+    at, subject = "2026-01-31T12:00:00.000Z", Subject("web_check", "run_1", "Bread")
+    change = WebChange(
+        monitor_id="wm_1",
+        check_id="run_1",
+        scheduled_for=at,
+        similarity_percent=90,
+        lines_added=1,
+        lines_removed=1,
+        credits_spent=2,
+    )
+    failure = WebCheckFailed(monitor_id="wm_1", check_id="run_1", status="failed", scheduled_for=at, skip_reason="gone")
+    both = (("web.changed", change), ("web.check_failed", failure))
+    one, other = (Fact(account, type_, subject, data, key_id=key_id, parent_id="wm_1") for type_, data in both)
+    return one, other
 
 
 _LINKS = {"run": "", "results": "/results.jsonl", "changes": "?changes_since=6"}

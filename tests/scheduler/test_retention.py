@@ -315,16 +315,28 @@ def _redeliver(tx: Tx, id_: str, again: set[str]) -> None:
         tx.on_commit(lambda: again.add(id_))
 
 
+OLD_MONITOR = """
+INSERT INTO monitors (id, account_id, name, recipe, params, cadence, alert_rules, webhook_format, suppress, status,
+                      rule_state, runs_total, credits_spent, created_at, updated_at, version)
+VALUES ('mon_1', ?, 'old', 'github/search', '{}', '"hourly"', '[]', 'full', 0, 'paused', '{}', 1, 0, ?, ?, 0)
+"""
+OLD_RUN = """
+INSERT INTO runs (id, monitor_id, account_id, scheduled_for, status, start_at, attempt, finished_at, credits_used,
+                  legs, alerts, warnings)
+VALUES ('run_1', 'mon_1', ?, ?, 'ok', ?, 1, ?, 0, '[]', '[]', '[]')
+"""
+
+
 async def test_a_run_that_was_kept_before_there_was_retention_is_swept_too(store_url: str) -> None:
     """Method: a store of the version before, with a run in it, is migrated."""
     older = MigrationSet(SCHEDULER.name, SCHEDULER.migrations[:2])
     async with open_store(store_url, (*MIGRATIONS[:2], older)) as kept:
         desk = Desk(kept)
-        monitor = await desk.monitor(await desk.account())
-        run = Run("run_1", monitor.id, monitor.account_id, EPOCH, "ok", EPOCH, finished_at=EPOCH + 5)
+        account = await desk.account()
 
         def add(tx: Tx) -> None:
-            run_rows.add_runs(tx, [run])
+            tx.run(OLD_MONITOR, (account, EPOCH, EPOCH))
+            tx.run(OLD_RUN, (account, EPOCH, EPOCH, EPOCH + 5))
             tx.run("INSERT INTO run_data (run_id, result) VALUES ('run_1', ?)", (b"x",))
 
         await desk.store.write(add)

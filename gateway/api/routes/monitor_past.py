@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from gateway.api.responses import Replies, account_fragment
-from gateway.api.routes.monitors import MONITOR, monitor_id_of
+from gateway.api.routes.monitors import MONITOR, plain_id_of
 from gateway.api.windows import WINDOW, window_of
 from gateway.docs.account import monitors as docs
 from gateway.http.bodies import read_json
@@ -126,7 +126,7 @@ class MonitorPastRoutes:
         return await self._replies.free(request, caller, account_fragment(request.path, data))
 
     async def _owned(self, request: Request, caller: Caller) -> Monitor:
-        return (await self._monitors.get(caller.key.account_id, monitor_id_of(request))).monitor
+        return (await self._monitors.get(caller.key.account_id, plain_id_of(request))).monitor
 
 
 def _chosen(values: Mapping[str, Value], monitor: Monitor) -> Chosen:

@@ -21,12 +21,14 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.server.http1.fields import joined
 from limits.idempotency import StoredReply
+from scheduler.errors import MonitorUnknown
 from scheduler.json_input import nearest
 from scheduler.monitors.history.lists import RunEntry, StatusFilter
 from scheduler.monitors.model.draft import CreateBody
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.model.records import RunStatus
 from scheduler.monitors.service import MonitorService
+from scheduler.monitors.web.watch import ID_PREFIX
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param, limit
 
@@ -116,14 +118,14 @@ class MonitorRoutes:
     async def show(self, request: Request, caller: Caller) -> Reply:
         """One of them."""
         read_free(request.query, ())
-        view = await self._monitors.get(caller.key.account_id, monitor_id_of(request))
+        view = await self._monitors.get(caller.key.account_id, plain_id_of(request))
         return await self._free(request, caller, {"monitor": self._monitors.to_json(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
         """The monitor as it is now; a secret only where a first webhook was given one."""
         read_free(request.query, ())
         sent = await read_json(request, PatchBody)
-        saved = await self._monitors.change(caller.key.account_id, monitor_id_of(request), sent)
+        saved = await self._monitors.change(caller.key.account_id, plain_id_of(request), sent)
         data: dict[str, Any] = {"monitor": self._monitors.to_json(saved.view)}
         if saved.secret is not None:
             data["webhook_secret"] = saved.secret
@@ -132,13 +134,13 @@ class MonitorRoutes:
     async def delete(self, request: Request, caller: Caller) -> Reply:
         """Forget it: it is not run or billed any more."""
         read_free(request.query, ())
-        await self._monitors.delete(caller.key.account_id, monitor_id_of(request))
+        await self._monitors.delete(caller.key.account_id, plain_id_of(request))
         return Reply(204, b"")
 
     async def run(self, request: Request, caller: Caller) -> Reply:
         """202 with the run that was opened; its own path tells how it ends."""
         read_free(request.query, ())
-        account_id, monitor_id = caller.key.account_id, monitor_id_of(request)
+        account_id, monitor_id = caller.key.account_id, plain_id_of(request)
         made = await self._changes.make(
             request,
             caller,
@@ -159,7 +161,7 @@ class MonitorRoutes:
         include = _includes(read_free(request.query, _RUN).get("include"))
         assert request.named is not None, "its route has the name"
         found = await self._monitors.run(
-            caller.key.account_id, monitor_id_of(request), request.named["run_id"], with_data=bool(include)
+            caller.key.account_id, plain_id_of(request), request.named["run_id"], with_data=bool(include)
         )
         return await self._free(request, caller, {"run": _shown_run(found, include)})
 
@@ -173,7 +175,7 @@ class MonitorRoutes:
             window = window._replace(until=float(place.state["at"]))
         page = await self._monitors.runs(
             caller.key.account_id,
-            monitor_id_of(request),
+            plain_id_of(request),
             status=status,
             window=window,
             limit=int(values["limit"]),
@@ -191,6 +193,18 @@ def monitor_id_of(request: Request) -> str:
     """The monitor that the path names."""
     assert request.named is not None, "its route has the name"
     return request.named["monitor_id"]
+
+
+def plain_id_of(request: Request) -> str:
+    """The monitor that the path names, which is no watch of the web: those have routes of their own.
+
+    Raises:
+        MonitorUnknown: it is one.
+    """
+    monitor_id = monitor_id_of(request)
+    if monitor_id.startswith(ID_PREFIX):
+        raise MonitorUnknown(monitor_id)
+    return monitor_id
 
 
 def _place(monitor_id: str) -> bytes:

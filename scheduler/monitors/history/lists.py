@@ -18,7 +18,8 @@ PAGE_BYTES: Final = 4_000_000
 
 MONITORS = f"""
 SELECT {store.COLUMNS} FROM monitors
-WHERE account_id = ? AND (? = 'all' OR status = ?) AND (created_at < ? OR (created_at = ? AND id < ?))
+WHERE account_id = ? AND (? = 'all' OR status = ?) AND CASE WHEN web IS NULL THEN 0 ELSE 1 END = ?
+    AND (created_at < ? OR (created_at = ? AND id < ?))
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 RUNS = f"""
@@ -76,11 +77,20 @@ class RunsPage(NamedTuple):
 
 
 def monitors_page(
-    tx: Tx, account_id: str, status: StatusFilter, *, before: tuple[float, str] | None, limit: int
+    tx: Tx,
+    account_id: str,
+    status: StatusFilter,
+    *,
+    before: tuple[float, str] | None,
+    limit: int,
+    of_web: bool = False,
 ) -> list[Monitor]:
-    """At most `limit` monitors of an account that were made before the one which `before` names."""
+    """At most `limit` monitors of an account that were made before the one which `before` names.
+
+    They are either all watches of the web, or none is.
+    """
     at, id_ = before or _FIRST
-    rows = tx.all(MONITORS, (account_id, status, status, at, at, id_, limit))
+    rows = tx.all(MONITORS, (account_id, status, status, int(of_web), at, at, id_, limit))
     return [store.monitor_of(row) for row in rows]
 
 

@@ -62,6 +62,8 @@ class Draft:
     webhook_format: Format
     suppress: bool
     run_now: bool
+    web: str | None = None
+    """Its watch of the web, as it is stored."""
 
     def monitor(self, monitor_id: str, account_id: str, key_id: str | None, now: float) -> Monitor:
         """The row that it becomes."""
@@ -86,6 +88,7 @@ class Draft:
             created_at=now,
             updated_at=now,
             version=0,
+            web=self.web,
         )
 
 

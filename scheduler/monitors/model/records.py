@@ -36,6 +36,8 @@ class Monitor:
     created_at: float
     updated_at: float
     version: int
+    web: str | None = None
+    """Its watch of the web, as JSON (`scheduler.monitors.web.watch`); None for any other monitor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Run:
     alerts: str = "[]"
     warnings: str = "[]"
     rows_count: int | None = None
+    keep_until: float | None = None
+    """Set where it goes before other runs do."""
 
     def request_id(self, attempt: int | None = None) -> str:
         """Return the id that an attempt is charged under: the run's own for the first, then numbered ones."""

@@ -18,7 +18,7 @@ COLUMNS: Final = """
 monitors.id, monitors.account_id, monitors.key_id, monitors.name, monitors.recipe, monitors.params, monitors.cadence,
 monitors.track, monitors.alert_rules, monitors.webhook_format, monitors.suppress, monitors.status,
 monitors.next_slot_at, monitors.rule_state, monitors.baseline_run_id, monitors.runs_total, monitors.credits_spent,
-monitors.created_at, monitors.updated_at, monitors.version
+monitors.created_at, monitors.updated_at, monitors.version, monitors.web
 """
 SUPPRESS: Final = 10
 """Its place among them: databases have no truth values in common."""
@@ -26,7 +26,7 @@ _values = values_of(Monitor)
 ADD = """
 INSERT INTO monitors (id, account_id, key_id, name, recipe, params, cadence, track, alert_rules, webhook_format,
                       suppress, status, next_slot_at, rule_state, baseline_run_id, runs_total, credits_spent,
-                      created_at, updated_at, version)
+                      created_at, updated_at, version, web)
 VALUES {rows}
 """
 READ = f"SELECT {COLUMNS} FROM monitors WHERE id = ?"  # noqa: S608 - made of constants

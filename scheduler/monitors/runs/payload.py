@@ -8,6 +8,7 @@ import orjson
 
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.runs.verdict import RunVerdict
+from scheduler.monitors.web.checks import check_payload
 from scheduler.webhooks.deliveries.payloads import (
     DeliveredRun,
     PayloadDeltas,
@@ -19,6 +20,8 @@ from scheduler.webhooks.deliveries.payloads import (
 
 def make_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
     """The bytes that every attempt of the run's delivery sends."""
+    if monitor.web is not None:
+        return check_payload(monitor, run, verdict)
     assert verdict.body is not None, "only a run that brought something is delivered"
     assert verdict.numbers is not None, "what came was looked through for numbers"
     delivered = DeliveredRun(

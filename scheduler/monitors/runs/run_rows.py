@@ -17,13 +17,13 @@ LEASE_S: Final = 30.0
 COLUMNS: Final = """
 runs.id, runs.monitor_id, runs.account_id, runs.scheduled_for, runs.status, runs.start_at, runs.attempt, runs.node,
 runs.lease_until, runs.started_at, runs.finished_at, runs.credits_used, runs.skip_reason, runs.legs, runs.alerts,
-runs.warnings, runs.rows_count
+runs.warnings, runs.rows_count, runs.keep_until
 """
 WIDTH: Final = len(COLUMNS.split(","))
 _values = values_of(Run)
 ADD = """
 INSERT INTO runs (id, monitor_id, account_id, scheduled_for, status, start_at, attempt, node, lease_until, started_at,
-                  finished_at, credits_used, skip_reason, legs, alerts, warnings, rows_count)
+                  finished_at, credits_used, skip_reason, legs, alerts, warnings, rows_count, keep_until)
 VALUES {rows} ON CONFLICT (monitor_id, scheduled_for) DO NOTHING
 """
 READ = f"SELECT {COLUMNS} FROM runs WHERE id = ?"  # noqa: S608 - made of constants
@@ -53,7 +53,7 @@ ORPHANED = "UPDATE runs SET lease_until = ? WHERE status = 'running'"
 HELD = "SELECT id FROM runs WHERE id = ? AND status = 'running' AND attempt = ? AND node = ? {lock}"
 END = """
 UPDATE runs SET status = ?, lease_until = NULL, finished_at = ?, credits_used = ?, skip_reason = ?, legs = ?,
-                alerts = ?, warnings = ?, rows_count = ?
+                alerts = ?, warnings = ?, rows_count = ?, keep_until = ?
 WHERE id = ?
 """
 GIVE_BACK = """
@@ -153,7 +153,7 @@ def holds(tx: Tx, run: Run) -> bool:
 def end_run(tx: Tx, run: Run) -> None:
     """Write how a run ended."""
     ended = (run.status, run.finished_at, run.credits_used, run.skip_reason, run.legs, run.alerts, run.warnings)
-    tx.run(END, (*ended, run.rows_count, run.id))
+    tx.run(END, (*ended, run.rows_count, run.keep_until, run.id))
 
 
 def give_back(tx: Tx, run: Run) -> bool:

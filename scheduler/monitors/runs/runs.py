@@ -28,6 +28,8 @@ from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_events import facts_of
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, RunVerdict, failed, judge_run, skipped
+from scheduler.monitors.web.checks import judge_check
+from scheduler.monitors.web.watch import keep_until
 from scheduler.recipes import GatheringFailed, Recipe, RecipeInvalid, Recipes
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.errors import StorageError
@@ -139,14 +141,16 @@ class Runs:
     async def _gather(self, lease: RunLease, recipe: Recipe, charge: Charge) -> RunVerdict:
         run, monitor = lease
         try:
-            held, as_sent = charge.credits - SCHEDULING_CREDITS, monitor.track is None
+            held, as_sent = charge.credits - SCHEDULING_CREDITS, monitor.track is None and monitor.web is None
             gathered = await self._recipes.gather(recipe, held, timeout_s=RUN_S, as_sent=as_sent)
         except GatheringFailed as exc:
             return failed(str(exc), exc.legs)
         previous = None
         if monitor.baseline_run_id is not None:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))
-        judge = partial(judge_run, monitor, gathered, previous, at=run.scheduled_for)
+        judge = partial(judge_check, monitor, gathered, previous)
+        if monitor.web is None:
+            judge = partial(judge_run, monitor, gathered, previous, at=run.scheduled_for)
         if len(gathered.body) <= _PLAIN_BYTES:
             return judge()
         return await trio.to_thread.run_sync(judge, limiter=self._aside)
@@ -178,14 +182,14 @@ class Runs:
         if monitor is None or not is_ours:
             return False
         now = self._now()
-        ended = _ended(run, verdict, used, now)
+        ended = replace(_ended(run, verdict, used, now), keep_until=keep_until(monitor.web, now))
         run_rows.end_run(tx, ended)
         if data is not None:
             run_rows.add_data(tx, run.id, data, at=now)
         if verdict.status != "skipped":
             store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)
         self._queue_delivery(tx, monitor, ended, verdict)
-        self._feed.append(tx, facts_of(monitor, ended, alerts_fired=len(verdict.alerts)))
+        self._feed.append(tx, facts_of(monitor, ended, verdict))
         return True
 
     def _close(self, tx: Tx, charge: Charge, used: int) -> int:
@@ -197,7 +201,7 @@ class Runs:
         return outcome.credits_used
 
     def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: RunVerdict) -> None:
-        if not verdict.counts or (monitor.suppress and not verdict.alerts):
+        if not (verdict.counts and verdict.is_told) or (monitor.suppress and not verdict.alerts):
             return
         host = store.hook_host(tx, monitor.id)
         if host is not None:
@@ -235,7 +239,7 @@ def _moved_on(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor
     A run with other parameters or of other numbers than the next ones' is no baseline for them.
     """
     began = lease.monitor
-    if verdict.counts and (monitor.params, monitor.track) == (began.params, began.track):
+    if verdict.counts and verdict.is_baseline and (monitor.params, monitor.track) == (began.params, began.track):
         monitor = replace(monitor, baseline_run_id=lease.run.id)
     if verdict.rule_state is not None and monitor.version == lease.monitor.version:
         monitor = replace(monitor, rule_state=orjson.dumps(verdict.rule_state).decode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Final
 
@@ -15,6 +15,7 @@ from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_events import facts_of
+from scheduler.monitors.web.watch import keep_until
 from storage.store import Tx
 
 STILL_RUNS: Final = "previous_run_active"
@@ -110,4 +111,6 @@ class Slots:
 
     def _skipped(self, monitor: Monitor, slot: float, reason: str, now: float) -> Run:
         id_ = self._make_id("run_")
-        return Run(id_, monitor.id, monitor.account_id, slot, "skipped", slot, finished_at=now, skip_reason=reason)
+        kept = keep_until(monitor.web, now)
+        run = Run(id_, monitor.id, monitor.account_id, slot, "skipped", slot, finished_at=now, skip_reason=reason)
+        return replace(run, keep_until=kept)

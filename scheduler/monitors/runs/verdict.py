@@ -54,10 +54,16 @@ class RunVerdict:
     legs: Sequence[Mapping[str, Any]] = ()
     rows_count: int | None = None
     rule_state: State | None = None
+    is_told: bool = True
+    """False: there is nothing that its webhook would be told of."""
+    is_baseline: bool = True
+    """False: the next run is compared with what this one was compared with."""
+    kept: RunData | None = None
+    """The data to store of it where that is no result of a recipe."""
 
     @property
     def counts(self) -> bool:
-        """Whether it is delivered, and what the next run is compared with."""
+        """Whether it may be delivered, and the next run be compared with it."""
         return self.status in ("ok", "partial")
 
     @property
@@ -73,7 +79,7 @@ class RunVerdict:
     def data(self) -> RunData | None:
         """Return the data to store of it; None for nothing."""
         if self.body is None:
-            return None
+            return self.kept
         deltas = self.deltas_json
         numbers = None if self.numbers is None else orjson.dumps(self.numbers)
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))

@@ -1,0 +1,222 @@
+"""Watches of the web over HTTP: make, list, read, change, forget, check now, and their checks (decisions 21)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+import orjson
+
+from events.instants import iso, iso_or_none
+from gateway.api.changes import Changes, text_of
+from gateway.api.paging import Lists, behind
+from gateway.api.responses import Replies
+from gateway.api.routes.monitors import monitor_id_of
+from gateway.calls.idempotency import idempotency_key
+from gateway.docs.account import watches as docs
+from gateway.http import envelope
+from gateway.http.bodies import NoFields, read_json
+from gateway.http.params import CURSOR, DRY_RUN, read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from limits.idempotency import StoredReply
+from scheduler.errors import MonitorUnknown
+from scheduler.monitors.changes import View
+from scheduler.monitors.history.lists import RunEntry, SlotSpan, StatusFilter
+from scheduler.monitors.service import MonitorService
+from scheduler.monitors.web.draft import WebBody, WebPatch
+from scheduler.monitors.web.watch import ID_PREFIX, watch_of
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.params import Param, limit
+
+WATCHES: Final = "/v1/web/monitors"
+WATCH: Final = f"{WATCHES}/{{monitor_id}}"
+PLATFORM: Final = "web"
+_LIST: Final = (
+    Param("status", "Which monitors.", "all", default="all", choices=get_args(StatusFilter)),
+    limit(100, default=20),
+    CURSOR,
+)
+_CHECKS: Final = (limit(100, default=20), CURSOR)
+
+
+class WebMonitorRoutes:
+    """Answers about the watches of the caller's account: monitors of another kind, on the same clock."""
+
+    def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
+        self._monitors = monitors
+        self._replies = replies
+        self._changes = changes
+        self._lists = Lists(signer, replies, PLATFORM)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            Route(WATCHES, self.page, doc=docs.LIST, params=_LIST),
+            Route(WATCHES, self.create, ("POST",), doc=docs.CREATE, params=(DRY_RUN,), body=WebBody),
+            Route(WATCH, self.show, doc=docs.SHOW),
+            Route(WATCH, self.change, ("PATCH",), doc=docs.CHANGE, body=WebPatch),
+            Route(WATCH, self.delete, ("DELETE",), doc=docs.DELETE),
+            Route(f"{WATCH}/run", self.run, ("POST",), doc=docs.RUN, body=NoFields),
+            Route(f"{WATCH}/checks", self.checks, doc=docs.CHECKS, params=_CHECKS),
+        )
+
+    async def create(self, request: Request, caller: Caller) -> Reply:
+        """201 with the watch, and its webhook's secret this once."""
+        is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
+        sent = await read_json(request, WebBody)
+        draft, account_id = self._monitors.web_draft(sent), caller.key.account_id
+        if is_dry:
+            idempotency_key(request.headers.get(b"idempotency-key"))  # refused as it would be
+            told = _shown(await self._monitors.preview(draft, account_id), draft.web)
+            return await self._free(request, caller, {"valid": True, "monitor": {**told, "monitor_id": None}})
+        made = await self._changes.make(
+            request,
+            caller,
+            sent,
+            lambda write: self._monitors.create(draft, account_id, caller.key.id, write=write),
+            keep=lambda view: view.monitor.id,
+        )
+        if isinstance(made, StoredReply):  # the watch as it is now
+            view, secret = await self._monitors.get(account_id, text_of(made)), None
+        else:
+            view, secret = made
+        data = {"monitor": self._view(view), "webhook_secret": secret}
+        fragment = envelope.fragment(PLATFORM, request.path, data)
+        return await self._changes.answer(request, caller, fragment, made, status=201)
+
+    async def page(self, request: Request, caller: Caller) -> Reply:
+        """A page of them, newest first."""
+        values = read_free(request.query, _LIST)
+        size, status = int(values["limit"]), values["status"]
+        place = self._lists.place(request, caller, values, status)
+        chosen: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
+        found = await self._monitors.list(
+            caller.key.account_id, chosen, before=place.before, limit=size + 1, of_web=True
+        )
+        last = found[size - 1].monitor if len(found) > size else None
+        more = None if last is None else behind(last.created_at, last.id)
+        return await self._lists.page(request, caller, list(map(self._view, found[:size])), place=place, more=more)
+
+    async def show(self, request: Request, caller: Caller) -> Reply:
+        """One of them."""
+        read_free(request.query, ())
+        view = await self._monitors.get(caller.key.account_id, _id_of(request))
+        return await self._free(request, caller, {"monitor": self._view(view)})
+
+    async def change(self, request: Request, caller: Caller) -> Reply:
+        """The watch as it is now; a secret only where a first webhook was given one."""
+        read_free(request.query, ())
+        sent = await read_json(request, WebPatch)
+        saved = await self._monitors.change_web(caller.key.account_id, _id_of(request), sent)
+        data: dict[str, Any] = {"monitor": self._view(saved.view)}
+        if saved.secret is not None:
+            data["webhook_secret"] = saved.secret
+        return await self._free(request, caller, data)
+
+    async def delete(self, request: Request, caller: Caller) -> Reply:
+        """Forget it with its checks: nothing is checked or billed any more."""
+        read_free(request.query, ())
+        await self._monitors.delete(caller.key.account_id, _id_of(request))
+        return Reply(204, b"")
+
+    async def run(self, request: Request, caller: Caller) -> Reply:
+        """202 with the check that was opened."""
+        read_free(request.query, ())
+        account_id, monitor_id = caller.key.account_id, _id_of(request)
+        made = await self._changes.make(
+            request,
+            caller,
+            await read_json(request, NoFields, may_be_empty=True),
+            lambda write: self._monitors.run_now(account_id, monitor_id, write=write),
+            keep=lambda run: run.id,
+        )
+        run_id = text_of(made) if isinstance(made, StoredReply) else made.id
+        entry = await self._monitors.run(account_id, monitor_id, run_id, with_data=True)
+        fragment = envelope.fragment(PLATFORM, request.path, {"check": _check(entry)})
+        return await self._changes.answer(request, caller, fragment, made, status=202)
+
+    async def checks(self, request: Request, caller: Caller) -> Reply:
+        """A page of its checks, newest first."""
+        values = read_free(request.query, _CHECKS)
+        place = self._lists.place(request, caller, values)
+        window = SlotSpan() if place.state is None else SlotSpan(until=float(place.state["at"]))
+        page = await self._monitors.runs(
+            caller.key.account_id,
+            _id_of(request),
+            status=None,
+            window=window,
+            limit=int(values["limit"]),
+            with_data=True,
+        )
+        more = {"at": repr(page.entries[-1].run.scheduled_for)} if page.has_more else None
+        return await self._lists.page(request, caller, list(map(_check, page.entries)), place=place, more=more)
+
+    def _view(self, view: View) -> dict[str, Any]:
+        return _shown(self._monitors.to_json(view), view.monitor.web)
+
+    async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
+        return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
+
+
+def _id_of(request: Request) -> str:
+    """The watch that the path names.
+
+    Raises:
+        MonitorUnknown: it names another monitor.
+    """
+    monitor_id = monitor_id_of(request)
+    if not monitor_id.startswith(ID_PREFIX):
+        raise MonitorUnknown(monitor_id)
+    return monitor_id
+
+
+def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
+    """A watch as its owner reads it, of the monitor that it is."""
+    assert stored is not None, "it is a watch of the web"
+    watch, cadence = watch_of(stored), orjson.loads(orjson.dumps(monitor["cadence"]))
+    is_cron = "cron" in cadence
+    return {
+        "monitor_id": monitor["id"],
+        "name": monitor["name"],
+        "mode": watch.mode,
+        "url": watch.url,
+        "query": watch.query,
+        "status": monitor["status"],
+        "cadence_minutes": None if is_cron else cadence["minutes"],
+        "schedule_cron": cadence["cron"] if is_cron else None,
+        "timezone": cadence.get("timezone") if is_cron else None,
+        "ignore": list(watch.ignore),
+        "threshold": watch.threshold,
+        "retention_days": watch.retention_days,
+        "webhook": monitor["webhook"],
+        "estimated_cost_per_check": monitor["estimated_cost_per_run"],
+        "estimated_monthly_cost": monitor["estimated_monthly_cost"],
+        "credits_booked": monitor["credits_spent"],
+        "checks_total": monitor["runs_total"],
+        "next_check_at": monitor["next_run_at"],
+        "warnings": monitor["warnings"],
+        "created_at": monitor["created_at"],
+        "updated_at": monitor["updated_at"],
+    }
+
+
+def _check(entry: RunEntry) -> dict[str, Any]:
+    """One check. Its difference is null until it has been made, and where it failed."""
+    run, delivery = entry.run, entry.delivery
+    told = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
+    status = run.status if told is None else "changed" if told["changed"] else "first" if told["first"] else "same"
+    return {
+        "check_id": run.id,
+        "status": status,
+        "scheduled_for": iso(run.scheduled_for),
+        "finished_at": iso_or_none(run.finished_at),
+        "credits_used": run.credits_used,
+        "reason": run.skip_reason,
+        "similarity": told and told["similarity"],
+        "added": told["added"] if told else [],
+        "removed": told["removed"] if told else [],
+        "added_total": told["added_total"] if told else 0,
+        "removed_total": told["removed_total"] if told else 0,
+        "delivered_at": None if delivery is None else iso_or_none(delivery.delivered_at),
+    }

@@ -1,0 +1,140 @@
+"""Judges a check of the web: pure, from what it read and the lines of the last change (decisions 21).
+
+A check is compared with the text that was told last, not with the check before it: many differences that are too small
+to tell add up to one that is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from unicodedata import normalize
+
+import orjson
+
+from events.instants import iso
+from scheduler.monitors.model.records import Monitor, Run, RunData
+from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, RunVerdict, failed
+from scheduler.monitors.web.watch import watch_of
+from scheduler.recipes import Gathered
+
+NO_TEXT: Final = "the page has no text that could be compared"
+LINES_MAX: Final = 5_000
+LINE_MAX: Final = 2_000
+"""Characters of a line; the rest of a longer one is not compared."""
+TOLD_MAX: Final = 200
+"""Lines that are told of each kind."""
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a text differs from an earlier one: lines in their order, and the share of words that both have."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    similarity: float
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text that have words, in one spelling."""
+    found = (" ".join(normalize("NFC", line).split())[:LINE_MAX] for line in text.splitlines())
+    return [line for line in found if line][:LINES_MAX]
+
+
+def compare(before: Sequence[str], after: Sequence[str]) -> Difference:
+    """The difference between two texts. A line that only stands elsewhere is none."""
+    return Difference(_beyond(after, before), _beyond(before, after), _alike(before, after))
+
+
+def _beyond(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """The lines that the others do not have as often, in their order."""
+    left, found = Counter(others), list[str]()
+    for line in lines:
+        if left[line] > 0:
+            left[line] -= 1
+        else:
+            found.append(line)
+    return tuple(found)
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> float:
+    """The share of all words of two texts that both have (Dice's coefficient), from 0 to 1."""
+    old, new = _words(before), _words(after)
+    total = old.total() + new.total()
+    return 2 * (old & new).total() / total if total else 1.0
+
+
+def _words(lines: Iterable[str]) -> Counter[str]:
+    return Counter(word for line in lines for word in _WORD.findall(line))
+
+
+def judge_check(monitor: Monitor, gathered: Gathered, previous: bytes | None) -> RunVerdict:
+    """The verdict on what a check read; `previous` are the stored lines that it is compared with."""
+    assert monitor.web is not None, "it is a watch of the web"
+    watch = watch_of(monitor.web)
+    lines = _lines(gathered.data)
+    if not lines and watch.mode == "scrape":
+        return failed(NO_TEXT, gathered.legs)
+    difference = None if previous is None else compare(orjson.loads(previous), lines)
+    is_changed = difference is not None and 1.0 - difference.similarity > watch.threshold
+    is_first = previous is None
+    return RunVerdict(
+        "ok",
+        gathered.used_credits + SCHEDULING_CREDITS,
+        legs=gathered.legs,
+        warnings=list(gathered.warnings),
+        rows_count=gathered.rows,
+        is_told=is_changed,
+        is_baseline=is_first or is_changed,
+        kept=RunData(
+            numbers=orjson.dumps(lines) if is_first or is_changed else None,
+            deltas=orjson.dumps(_record(difference, is_changed=is_changed, lines=len(lines))),
+        ),
+    )
+
+
+def _lines(data: Any) -> list[str]:
+    """The lines that are compared: of a page's main text, or one for each result of a search."""
+    if "page" in data:
+        return lines_of(data["page"]["content"]["text"] or "")
+    pages = (row["page"] for row in data["items"])
+    return lines_of("\n".join(f"{page['metadata']['title'] or ''} {page['url']}" for page in pages))
+
+
+def _record(difference: Difference | None, *, is_changed: bool, lines: int) -> dict[str, Any]:
+    """The check as it is stored and delivered; of very many lines the first ones."""
+    is_first, difference = difference is None, difference or Difference((), (), 1.0)
+    return {
+        "changed": is_changed,
+        "first": is_first,
+        "similarity": round(difference.similarity, 4),
+        "lines": lines,
+        "added": difference.added[:TOLD_MAX],
+        "removed": difference.removed[:TOLD_MAX],
+        "added_total": len(difference.added),
+        "removed_total": len(difference.removed),
+    }
+
+
+def check_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
+    """The body of a change's delivery."""
+    assert monitor.web is not None, "it is a watch of the web"
+    assert verdict.kept is not None, "a change is kept"
+    assert verdict.kept.deltas is not None, "a change is kept"
+    watch = watch_of(monitor.web)
+    body = {
+        "type": "web.changed",
+        "monitor_id": monitor.id,
+        "check_id": run.id,
+        "name": monitor.name,
+        "mode": watch.mode,
+        "url": watch.url,
+        "query": watch.query,
+        "scheduled_for": iso(run.scheduled_for),
+        **orjson.loads(verdict.kept.deltas),
+    }
+    return orjson.dumps(body)
