@@ -10,15 +10,18 @@ from typing import Any, Final, Literal, NamedTuple
 import trio
 
 from events.instants import iso, unix
+from limits.errors import CircuitOpen, Throttled
 from scheduler.jobs.cohorts.matching import Keywords
 from scheduler.recipes import GatheringFailed, Recipe, RecipePages
 from upstreams.model.archetypes import Record
+from upstreams.model.errors import UpstreamThrottled
 from upstreams.model.params import State
 
 PAGE_S: Final = 30.0
 TRIES: Final = 3
+WAIT_S: Final = 5.0
 WAIT_MAX_S: Final = 60.0
-"""How long a page waits at most for a source that asks to hold back."""
+"""The time that a page waits for a source that asks to hold back without saying how long, and at most."""
 EXCERPT: Final = 1_000
 """Characters of a text that a result repeats."""
 
@@ -89,10 +92,11 @@ async def _page(pages: RecipePages, recipe: Recipe, state: State | None) -> Any:
         try:
             return await pages.page(recipe, state, timeout_s=PAGE_S)
         except GatheringFailed as exc:
-            wait_s = getattr(exc.__cause__, "retry_after_s", None)
-            if wait_s is None:
+            held_back = exc.__cause__
+            if not isinstance(held_back, CircuitOpen | Throttled | UpstreamThrottled):
                 raise
-        await trio.sleep(min(WAIT_MAX_S, max(1.0, float(wait_s))))
+            wait_s = held_back.retry_after_s or WAIT_S
+        await trio.sleep(min(WAIT_MAX_S, max(1.0, wait_s)))
     return await pages.page(recipe, state, timeout_s=PAGE_S)
 
 

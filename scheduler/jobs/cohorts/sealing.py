@@ -3,8 +3,8 @@
 The key is random and is kept sealed by the node's secret. When it is destroyed, nobody opens any more what it sealed,
 with the node's secret or without. Identities are found by a keyed digest, which the same key makes.
 
-The sealed key fills more than a page of SQLite's, with the key at its end. So it stands on pages that hold nothing else
-and that are never moved, and writing zeros of the same length over it leaves no copy in the file.
+The sealed key stands at the end of more than a page of SQLite's, behind random bytes. So it is on pages that hold
+nothing else and that are never moved, and writing zeros of the same length over it leaves no copy in the file.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from billing.errors import SealBroken
 from billing.keys.sealing import NONCE_BYTES, Cipher
 
 KEY_BYTES: Final = 32
+SEALED_BYTES: Final = 96
 KEPT_BYTES: Final = 4_200
 """The length of a kept key: from 4,062 on, SQLite puts the end of a row on pages of its own."""
 ZEROS: Final = bytes(KEPT_BYTES)
@@ -62,7 +63,7 @@ def make_key(cipher: Cipher, cohort_id: str) -> tuple[CohortKey, bytes]:
     """A new key, and the form in which it is kept."""
     key = secrets.token_bytes(KEY_BYTES)
     sealed = cipher.seal(base64.b64encode(key).decode(), bound_to=_key_of(cohort_id))
-    return CohortKey(key), sealed.encode().rjust(KEPT_BYTES, b"\0")
+    return CohortKey(key), secrets.token_bytes(KEPT_BYTES - len(sealed)) + sealed.encode()
 
 
 def open_key(cipher: Cipher, cohort_id: str, kept: bytes) -> CohortKey:
@@ -71,7 +72,8 @@ def open_key(cipher: Cipher, cohort_id: str, kept: bytes) -> CohortKey:
     Raises:
         SealBroken: another secret sealed it, or it was destroyed.
     """
-    return CohortKey(base64.b64decode(cipher.unseal(kept.lstrip(b"\0").decode(), bound_to=_key_of(cohort_id))))
+    sealed = kept[-SEALED_BYTES:].decode("latin-1")
+    return CohortKey(base64.b64decode(cipher.unseal(sealed, bound_to=_key_of(cohort_id))))
 
 
 def _key_of(cohort_id: str) -> str:

@@ -1,0 +1,266 @@
+"""Queries over cohorts: each member once, each page paid once, whatever ends in between (decisions 14, 17 and 20)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from billing.errors import InsufficientCredits
+from scheduler.errors import CohortQueryNotReady, CohortQueryOver, CohortQueryTooDear, CohortUnknown
+from scheduler.jobs import job_runs
+from scheduler.jobs.cohorts import removal, spec
+from scheduler.jobs.cohorts.reading import passes
+from scheduler.jobs.cohorts.results import AROUND_BYTES, PAGE_BYTES, PageBuilder, ResultPosition, ResultRow
+from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.jobs.cohorts.panel import DAY_S, Accounts, CohortDesk
+
+
+def newest(count: int, text: str = "all of acme") -> list[tuple[str, float | None]]:
+    """Posts of the last days, newest first."""
+    return [(f"{text} {place}", EPOCH - 3_600.0 * (place + 1)) for place in range(count)]
+
+
+def told(rows: list[bytes], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(orjson.loads(row)[name] for name in names) for row in rows]
+
+
+async def test_a_query_reads_each_member_once_and_pays_for_the_pages_that_came(desk: Desk) -> None:
+    posts = {f"m{n}": newest(n % 31) for n in range(60)}
+    panel = CohortDesk(desk, Accounts(posts))
+    owner = await panel.owner()
+    cohort = await panel.cohort(owner, *posts, "nobody")
+    await panel.add(owner, cohort, "key1", "key2", platform="keyed")
+    query = await panel.begin(owner, cohort)
+    assert await desk.money(owner.account_id) == (10_000 - 61 * 3 * 2, 61 * 3 * 2)
+    async with panel.open():
+        ended = await panel.ended(owner, query)
+    pages = {name: min(3, max(1, -(-len(posts[name]) // 10))) for name in posts}
+    assert (ended.status, ended.job.used_credits) == ("succeeded", 2 * sum(pages.values()))
+    assert ended.record[4:11] == (
+        63,
+        61,
+        63,
+        61,
+        sum(pages.values()),
+        0,
+        sum(min(30, len(one)) for one in posts.values()),
+    )
+    items, coverage = await panel.results(owner, query)
+    assert Counter(told(items, "content_id")) == Counter(
+        (f"{name}-{place}",) for name in posts for place in range(min(30, len(posts[name])))
+    )
+    assert told(coverage, "external_id", "status", "pages", "window_complete") == [
+        *((f"external of {name}", "complete", pages[name], True) for name in posts),
+        ("external of nobody", "not_found", 0, False),
+        ("external of key1", "unsupported", 0, False),
+        ("external of key2", "unsupported", 0, False),
+    ]
+    assert await desk.settled() == {owner.request_id: 2 * sum(pages.values())}
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_a_query_goes_on_after_any_number_of_deaths_with_each_row_kept_and_each_page_paid_once(
+    desk: Desk,
+) -> None:
+    """Goal: nothing is lost or paid twice. Method: the workers are cancelled, or forget the job without giving it back,
+    many times on the way."""
+    posts, rng = {f"m{n}": newest(25) for n in range(80)}, Random(11)
+    panel = CohortDesk(desk, Accounts(posts, takes_s=0.001))
+    owner = await panel.owner()
+    cohort, deaths = await panel.cohort(owner, *posts), 0
+    query = await panel.begin(owner, cohort)
+    while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < 400:
+        async with panel.open():
+            await trio.sleep(rng.random() * 0.06)
+            deaths += 1
+            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+                panel.runs._store = _Forgetful(desk.store)  # type: ignore[assignment]
+        panel.runs._store = desk.store
+    ended = await panel.ended(owner, query)
+    items, coverage = await panel.results(owner, query, limit=37)
+    assert len(items) == len(set(told(items, "content_id"))) == 80 * 25
+    assert len(coverage) == len(set(told(coverage, "member_id"))) == 80
+    assert (ended.job.used_credits, ended.record.matches, ended.record.pages_succeeded) == (480, 2_000, 240)
+    assert await desk.settled() == {owner.request_id: 480}
+    assert deaths > 3
+
+
+class _Forgetful:
+    """A store by which a cancelled run gives nothing back."""
+
+    def __init__(self, store: Any) -> None:
+        self.read = store.read
+
+    async def write(self, _fn: object) -> None:
+        await trio.sleep_forever()
+
+
+async def test_a_query_that_fails_everywhere_has_failed_and_tells_why(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({}, broken=frozenset(("a", "b"))))
+    owner = await panel.owner()
+    query = await panel.begin(owner, await panel.cohort(owner, "a", "b"))
+    async with panel.open():
+        ended = await panel.ended(owner, query)
+    assert (ended.status, ended.job.used_credits, ended.record.pages_failed) == ("failed", 0, 2)
+    _, coverage = await panel.results(owner, query)
+    failed = [{"route": "bluesky/user/posts", "code": "UPSTREAM_ERROR"}]
+    assert told(coverage, "status", "route_errors") == [("failed", failed), ("failed", failed)]
+    assert await desk.money(owner.account_id) == (10_000, 0)
+
+
+async def test_a_source_that_holds_back_is_waited_for(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({"a": newest(5)}, throttled=Counter(a=2)))
+    owner = await panel.owner()
+    query = await panel.begin(owner, await panel.cohort(owner, "a"))
+    async with panel.open():
+        ended = await panel.ended(owner, query)
+    assert (ended.record.matches, ended.record.pages_failed, panel.accounts.reads["a", 0]) == (5, 0, 3)
+
+
+async def test_posts_of_the_window_alone_are_found_and_the_walk_ends_where_it_does(desk: Desk) -> None:
+    posts: list[tuple[str, float | None]] = [(f"acme {day}", EPOCH - day * DAY_S) for day in range(1, 101)]
+    posts[3] = ("acme without a date", None)
+    panel = CohortDesk(desk, Accounts({"a": posts}))
+    owner = await panel.owner()
+    window = {"date_from": "2026-12-31T08:00:00Z", "date_to": "2027-01-12T08:00:00Z", "max_pages_per_identity": 20}
+    query = await panel.begin(owner, await panel.cohort(owner, "a"), **window)
+    async with panel.open():
+        await panel.ended(owner, query)
+    items, ((status, complete, pages, oldest),) = (
+        (await panel.results(owner, query))[0],
+        told((await panel.results(owner, query))[1], "status", "window_complete", "pages", "oldest_seen"),
+    )
+    # From 15 days back to 3: without the third, which has no date, and the second, which is before date_to only.
+    assert told(items, "content_id") == [(f"a-{day - 1}",) for day in range(4, 16) if day != 4]
+    assert (status, complete, pages, oldest) == ("complete", True, 2, "2026-12-26T08:00:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("instants", "expected"),
+    [([], False), ([5.0, 4.0, 2.0], True), ([5.0, 4.0, 3.0], False), ([2.0, 5.0, 1.0], False), ([2.0, 2.5, 1.0], True)],
+)
+def test_a_page_ends_the_window_only_where_nothing_of_it_can_follow(instants: list[float], expected: bool) -> None:
+    assert passes(instants, 3.0) == expected
+
+
+async def test_what_may_cost_too_much_or_cannot_be_paid_is_refused_and_nothing_is_held(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({"a": []}))
+    owner = await panel.owner(credits=5)
+    cohort = await panel.cohort(owner, "a")
+    with pytest.raises(CohortQueryTooDear):
+        await panel.begin(owner, cohort, max_credits=5)
+    with pytest.raises(InsufficientCredits):
+        await panel.begin(owner, cohort)
+    assert await desk.money(owner.account_id) == (5, 0)
+
+
+async def test_a_query_is_cancelled_once_and_only_while_it_runs(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({f"m{n}": newest(5) for n in range(30)}, takes_s=0.02))
+    owner = await panel.owner()
+    query = await panel.begin(owner, await panel.cohort(owner, *panel.accounts.posts))
+    async with panel.open():
+        while (await panel.queries.get(owner.account_id, query)).job.done < 2:  # noqa: ASYNC110 - the store's
+            await trio.sleep(0.01)
+        with pytest.raises(CohortQueryNotReady):
+            await panel.results(owner, query)
+        await panel.queries.cancel(owner.account_id, query)
+    ended = await panel.queries.get(owner.account_id, query)
+    assert (ended.status, ended.job.used_credits) == ("cancelled", 2 * ended.record.pages_succeeded)
+    assert await desk.settled() == {owner.request_id: ended.job.used_credits}
+    with pytest.raises(CohortQueryOver):
+        await panel.queries.cancel(owner.account_id, query)
+    with pytest.raises(CohortQueryNotReady):
+        await panel.results(owner, query)
+
+
+async def test_retention_begins_anew_with_each_use_and_ends_with_the_key_and_expired_queries(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({"a": newest(5), "b": newest(3)}))
+    owner = await panel.owner()
+    cohort = await panel.cohort(owner, "a", days=7)
+    async with panel.open():
+        query = await panel.begin(owner, cohort)
+        await panel.ended(owner, query)
+    desk.time += 6 * DAY_S
+    await panel.add(owner, cohort, "b")
+    desk.time += 6 * DAY_S
+    waiting = await panel.begin(replace(owner, request_id="req_2"), cohort)
+    desk.time += 7 * DAY_S - 1
+    assert (await panel.cohorts.get(owner.account_id, cohort)).name == "A name to hide"
+    desk.time += 2
+    with pytest.raises(CohortUnknown):
+        await panel.cohorts.get(owner.account_id, cohort)
+    assert (await panel.queries.get(owner.account_id, query)).status == "expired", "before anybody has swept"
+    with pytest.raises(CohortQueryNotReady):
+        await panel.results(owner, query)
+    assert await removal.expire(desk.store, desk.charges, desk.time) == 1
+    await removal.clear(desk.store)
+    assert {(await panel.queries.get(owner.account_id, one)).status for one in (query, waiting)} == {"expired"}
+    assert (await desk.money(owner.account_id))[1] == 0, "a query that waited is given back"
+    for table in ("cohorts", "cohort_keys", "cohort_members", "cohort_results"):
+        assert await rows_of(desk, table) == []
+    desk.time += 31 * DAY_S
+    assert await removal.expire(desk.store, desk.charges, desk.time) == 0
+    assert await rows_of(desk, "cohort_queries") == await rows_of(desk, "jobs") == []
+    await desk.assert_sound(owner.account_id)
+
+
+async def rows_of(desk: Desk, table: str) -> list[Any]:
+    return list(await desk.store.read(lambda tx: tx.all(f"SELECT * FROM {table}")))
+
+
+async def test_the_cohorts_of_a_deleted_account_are_destroyed_before_its_jobs_are_removed(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({"a": newest(5)}))
+    owner = await panel.owner()
+    query = await panel.begin(owner, await panel.cohort(owner, "a"))
+    for _ in range(2):
+        await panel.cohort(owner, "a")
+
+    def end_one(tx: Any) -> int:
+        return removal.destroy_one_of(tx, owner.account_id, charges=desk.charges, now=desk.now()) or (
+            job_runs.cancel_jobs_of(tx, owner.account_id, charges=desk.charges, now=desk.now)
+        )
+
+    rounds = 0
+    while await desk.store.write(end_one):
+        rounds += 1
+    await removal.clear(desk.store)
+    assert rounds == 3
+    assert await rows_of(desk, "cohorts") == await rows_of(desk, "cohort_members") == await rows_of(desk, "jobs") == []
+    assert await desk.money(owner.account_id) == (10_000, 0)
+    assert query not in str(await rows_of(desk, "cohort_queries"))
+
+
+def test_shards_are_so_many_members_that_few_pages_are_read_again() -> None:
+    members = [(number, "bluesky") for number in range(1, 101)]
+    for pages, size in ((1, 20), (2, 10), (3, 6), (20, 1)):
+        made = spec.QuerySpec("coh_1", "", 0.0, None, 10, pages)
+        plan = spec.plan_query(made, 1_000_000, members, {"bluesky": 2})
+        assert len(plan.draft.names) == -(-100 // size)
+        assert plan.draft.names[0] == f"1-{size}"
+        assert plan.draft.held_credits == 100 * pages * 2
+
+
+def test_a_page_is_below_its_bytes_and_no_row_is_lost_between_pages() -> None:
+    """Goal: every row once, whatever the lengths. Method: random rows, pages of random limits."""
+    rng = Random(5)
+    for _ in range(60):
+        sizes = [rng.choice((10, 3_000, 400_000, PAGE_BYTES - AROUND_BYTES - 1)) for _ in range(rng.randrange(1, 30))]
+        rows = [ResultRow(b"x" * size, rng.random() < 0.7, ResultPosition(1, n + 1)) for n, size in enumerate(sizes)]
+        here, seen = ResultPosition(1, 0), 0
+        while here is not None:
+            limit = rng.randrange(1, 9)
+            builder = PageBuilder(limit)
+            following = builder.fill(here, rows)
+            page = builder.page(following)
+            taken = [*page.items, *page.coverage]
+            assert 1 <= len(taken) <= limit
+            assert sum(len(one) + 1 for one in taken) < PAGE_BYTES - AROUND_BYTES + 1
+            seen += len(taken)
+            here = following
+        assert seen == len(rows)

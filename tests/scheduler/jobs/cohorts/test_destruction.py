@@ -1,0 +1,154 @@
+"""A cohort's key goes with it: nobody opens what it sealed, by whatever is left (decisions 20)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import trio
+
+from billing.errors import SealBroken
+from billing.keys.sealing import Cipher
+from scheduler.jobs.cohorts import removal
+from scheduler.jobs.cohorts.sealing import KEPT_BYTES, ZEROS, CohortKey, make_key, open_key
+from scheduler.jobs.cohorts.spec import sealed_member_of
+from storage.sqlite.store import SqliteStore
+from tests.scheduler.desk import Desk
+from tests.scheduler.jobs.cohorts.panel import SECRET, Accounts, CohortDesk
+from tests.scheduler.jobs.cohorts.test_cohort_queries import newest
+from tests.servers.postgres import PostgresServer
+
+CIPHER = Cipher(SECRET)
+SEALED = re.compile(rb"(?=([A-Za-z0-9+/]{95}[A-Za-z0-9+/=]))")
+"""Whatever may be a sealed key."""
+
+
+@pytest.fixture
+def files(store_url: str, request: pytest.FixtureRequest) -> list[Path]:
+    """The folders with all files of the store; of PostgreSQL without its own log, which its operator removes."""
+    if store_url.startswith("sqlite"):
+        return [Path(store_url.removeprefix("sqlite:///")).parent]
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return [server._folder / "data" / "base"]
+
+
+def contents(folders: list[Path]) -> Iterator[bytes]:
+    for folder in folders:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                yield file.read_bytes()
+
+
+async def checkpoint(desk: Desk, store_url: str) -> None:
+    """Have the server write all its pages."""
+    if store_url.startswith("postgresql"):
+        with psycopg.connect(store_url, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+    await trio.lowlevel.checkpoint()
+
+
+def keys_left(folders: list[Path], cohort_id: str) -> list[CohortKey]:
+    """All keys of a cohort that the node's secret opens, of everything that the files hold."""
+    found = []
+    for body in contents(folders):
+        for sealed in {match[1] for match in SEALED.finditer(body)}:
+            try:
+                found.append(open_key(CIPHER, cohort_id, sealed))
+            except (SealBroken, ValueError):
+                continue
+    return found
+
+
+async def test_after_its_deletion_nothing_in_the_store_opens_what_a_cohort_sealed(
+    desk: Desk, files: list[Path], store_url: str
+) -> None:
+    """Goal: destroyed is destroyed. Method: many cohorts come and go, so that pages are split, freed and used again;
+    then every text in the files that may be a sealed key is tried with the node's secret."""
+    panel = CohortDesk(desk, Accounts({"a": newest(5)}))
+    owner = await panel.owner()
+    cohorts = [await panel.cohort(owner, "a") for _ in range(40)]
+    async with panel.open():
+        query = await panel.begin(owner, cohorts[7])
+        await panel.ended(owner, query)
+    (member,) = await desk.store.read(
+        lambda tx: tx.all("SELECT identity, sealed FROM cohort_members WHERE cohort_id = ?", (cohorts[7],))
+    )
+    await checkpoint(desk, store_url)
+    alive = keys_left(files, cohorts[7])
+    assert alive, "the key of a cohort that lives is there, so this test would see one"
+    assert b"external of a" in alive[0].unseal(bytes(member[1]), sealed_member_of(cohorts[7], bytes(member[0])))
+    gone = [*cohorts[::2], cohorts[7]]
+    for cohort in gone:
+        await panel.cohorts.delete(owner.account_id, cohort)
+    await removal.clear(desk.store)
+    with trio.fail_after(30):
+        while not await removal.scrub(desk.store):  # noqa: ASYNC110 - the store's
+            await trio.sleep(0.1)
+    await checkpoint(desk, store_url)
+    for cohort in gone:
+        assert keys_left(files, cohort) == []
+    for cohort in set(cohorts) - set(gone):
+        assert keys_left(files, cohort)
+
+
+def test_a_kept_key_is_long_enough_to_have_pages_of_its_own_and_opens_only_for_its_cohort() -> None:
+    key, kept = make_key(CIPHER, "coh_1")
+    assert len(kept) == len(ZEROS) == KEPT_BYTES
+    body = key.seal(b"a handle", "member of coh_1")
+    assert open_key(CIPHER, "coh_1", kept).unseal(body, "member of coh_1") == b"a handle"
+    for cipher, cohort, form in (
+        (CIPHER, "coh_2", kept),
+        (Cipher(b"t" * 32), "coh_1", kept),
+        (CIPHER, "coh_1", ZEROS),
+        (CIPHER, "coh_1", b""),
+    ):
+        with pytest.raises(SealBroken):
+            open_key(cipher, cohort, form)
+    for sealed, bound_to in (
+        (body, "member of coh_2"),
+        (body[:-1] + b"\0", "member of coh_1"),
+        (b"", "member of coh_1"),
+    ):
+        with pytest.raises(SealBroken):
+            key.unseal(sealed, bound_to)
+    other, _ = make_key(CIPHER, "coh_1")
+    assert key.digest("identity", "bluesky", "a") == key.digest("identity", "bluesky", "a")
+    assert key.digest("identity", "bluesky", "a") not in (other.digest("identity", "bluesky", "a"), key.digest("a"))
+
+
+async def test_every_kept_row_of_a_cohort_is_sealed(desk: Desk) -> None:
+    panel = CohortDesk(desk, Accounts({"zelda-of-hyrule": newest(5, "the princess met acme")}))
+    owner = await panel.owner()
+    cohort = await panel.cohort(owner, "zelda-of-hyrule")
+    async with panel.open():
+        query = await panel.begin(owner, cohort, keywords=["princess"])
+        await panel.ended(owner, query)
+    items, _ = await panel.results(owner, query)
+    assert len(items) == 5
+    dump = await dump_of(desk)
+    assert cohort.encode() in dump, "it is a dump of all tables"
+    for secret in (b"zelda", b"hyrule", b"external of", b"princess", b"A name to hide", b"posts.test"):
+        assert secret not in dump
+    await panel.cohorts.delete(owner.account_id, cohort)
+
+
+async def dump_of(desk: Desk) -> bytes:
+    """All rows of all tables, values and bytes alike."""
+
+    listed = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    if not isinstance(desk.store, SqliteStore):
+        listed = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+
+    def read(tx: Any) -> bytes:
+        names = [row[0] for row in tx.all(listed)]
+        return b"".join(_plain(value) for name in names for row in tx.all(f"SELECT * FROM {name}") for value in row)
+
+    return await desk.store.read(read)
+
+
+def _plain(value: object) -> bytes:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else str(value).encode()
