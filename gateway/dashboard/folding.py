@@ -25,7 +25,7 @@ class Folded:
         """An answer's body; what is no JSON is shown as text."""
         try:
             value = orjson.loads(body)
-        except orjson.JSONDecodeError:
+        except orjson.JSONDecodeError:  # or too deep
             text = body.decode("utf-8", "replace")
             self.is_cut = len(text) > TEXT_MAX * 20
             return Markup('<pre tabindex="0"><code>{}</code></pre>').format(text[: TEXT_MAX * 20])
@@ -57,6 +57,8 @@ class Folded:
             yield self._part(name, one, depth + 1)
 
     def _leaf(self, value: Any) -> Markup:
+        if isinstance(value, dict | list) and value:
+            self.is_cut, value = True, "..."
         text = orjson.dumps(value).decode() if not isinstance(value, str) else value
         if len(text) > TEXT_MAX:
             self.is_cut, text = True, f"{text[:TEXT_MAX]}..."

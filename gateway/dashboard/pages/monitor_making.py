@@ -17,7 +17,7 @@ from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from gateway.docs.operations import ApiOperation
 from scheduler.errors import MonitorInvalid, MonitorLimitReached
-from scheduler.monitors.changes import Saved
+from scheduler.monitors.changes import Saved, View
 from scheduler.monitors.metrics.paths import numbers_in
 from scheduler.monitors.metrics.shapes import shape_of
 from scheduler.monitors.model.draft import CreateBody
@@ -76,18 +76,21 @@ class MonitorMaking:
 
     async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
         """The Monitor's id, and its secret where it was made just now."""
-        made: list[Saved] = []
+        secrets_made: list[str | None] = []
 
-        def view(saved: Saved) -> dict[str, str]:
-            made.append(saved)
-            return {"id": saved.view.monitor.id}
+        def view(made: View | Saved) -> dict[str, str]:
+            """Of what the transaction gives, and then of what comes of all."""
+            if isinstance(made, View):
+                return {"id": made.monitor.id}
+            secrets_made.append(made.secret)
+            return {"id": made.view.monitor.id}
 
         nonce = sent.get("nonce", "")
         operation_id = f"page_{nonce}" if len(nonce) == 32 and nonce.isalnum() else None
         kept = {name: text for name, text in sent.items() if name not in ("form_token", "webhook_secret")}
         record = MonitorDraftRecord(operation_id=operation_id, account=account_id(), sent=kept)
         result = await self._services.operations.once("monitor.create", record, create, view)
-        return result["id"], made[-1].secret if made else None
+        return result["id"], secrets_made[-1] if secrets_made else None
 
     def _recipes(self) -> list[ApiOperation]:
         operations = callable_operations(self._services.reference)

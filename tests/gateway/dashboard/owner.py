@@ -98,3 +98,4 @@ async def open_house(folder: Path, **tables: Mapping[str, object]) -> AsyncItera
     """A node with one owner at it."""
     async with open_test_node(folder, **tables) as node, open_owner(node) as owner:
         yield owner
+        assert node.log_events("page_failed") == []

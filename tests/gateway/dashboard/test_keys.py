@@ -1,0 +1,128 @@
+"""Keys on their page: shown once, revealed when fresh, limited at once, revoked at once (spec 2.5, 5.2)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house
+
+KEY = re.compile(r"sl_[A-Za-z0-9_-]{43}")
+FREE = "/v1/credits/balance"
+
+
+def key_on(owner: Owner) -> str:
+    assert owner.page is not None
+    (key,) = KEY.findall(owner.page.text)
+    return str(key)
+
+
+async def stale(owner: Owner) -> None:
+    """The password was shown eleven minutes ago."""
+    await owner.node.node.stores.store.write(lambda tx: tx.run("UPDATE user_sessions SET proved_at = proved_at - 660"))
+
+
+async def test_a_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.get("/keys?new=1")
+        await owner.send("/keys", name="production", credit_limit="1,000", expires="2999-01-31", nonce="a" * 32)
+        key = key_on(owner)
+        assert (await owner.node.get(FREE, key=key)).status == 200
+        await owner.get("/keys")
+        assert owner.page is not None
+        assert key not in owner.page.text
+        assert f"production ...{key[-4:]}" in owner.words
+        assert "of 1,000 credits" in owner.words
+
+
+async def test_a_form_that_is_sent_again_makes_no_second_key(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.get("/keys?new=1")
+        token = owner.token
+        keys = set()
+        for _ in range(3):
+            await owner.send("/keys", token=token, name="once", nonce="b" * 32)
+            keys.add(key_on(owner))
+        assert len(keys) == 1
+        assert len(await owner.node.operate("key.list", account=owner.node.account)) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"credit_limit": "-1"}, "Credit limit must be a whole number of credits"),
+        ({"credit_limit": "9" * 30}, "Credit limit must be a whole number of credits"),
+        ({"expires": "yesterday"}, "Expires must be a date such as 2030-01-31"),
+        ({"expires": "2001-01-01"}, "Expires must lie in the future"),
+        ({"name": "x" * 201}, "Name must be at most 200 characters"),
+    ],
+)
+async def test_a_wrong_field_is_told_beside_it_and_what_was_typed_stays(
+    tmp_path: Path, fields: dict[str, str], told: str
+) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.get("/keys?new=1")
+        answer = await owner.send_fields("/keys", {"name": "kept", **fields})
+        assert answer.status_code == 400
+        assert told in owner.words
+        (name,) = fields
+        assert f'id="f-{name}" name="{name}"' in answer.text
+        assert 'aria-invalid="true"' in answer.text
+        assert f'value="{fields[name]}"' in answer.text
+
+
+async def test_a_sixth_active_key_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        for _ in range(4):
+            await owner.node.new_key(owner.node.account)
+        await owner.get("/keys")
+        assert "Revoke one to make another" in owner.words
+        answer = await owner.send("/keys", name="sixth")
+        assert answer.status_code == 400
+        assert "5 active keys" in owner.words
+
+
+async def test_revealing_asks_for_the_password_unless_it_was_shown_lately(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        path = f"/keys/{owner.node.key_id}/reveal"
+        await owner.get("/keys")
+        await owner.send(path)
+        assert key_on(owner) == owner.node.key
+        await stale(owner)
+        await owner.get("/keys")
+        answer = await owner.send(path)
+        assert answer.headers["location"] == "/dashboard/confirm?next=%2Fdashboard%2Fkeys"
+        assert owner.node.key not in answer.text
+        await owner.follow(answer)
+        assert (await owner.send("/confirm", password="not the password", next="/dashboard/keys")).status_code == 400
+        await owner.follow(await owner.send("/confirm", password=PASSWORD, next="/dashboard/keys"))
+        await owner.send(path)
+        assert key_on(owner) == owner.node.key
+
+
+async def test_a_limit_a_reset_and_a_revocation_count_from_the_next_call(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        key_id = owner.node.key_id
+        call = "/v1/github/profile?handle=octocat&dry_run=1"
+        assert (await owner.node.get(call)).status == 200
+        await owner.get("/keys")
+        answer = await owner.send(f"/keys/{key_id}/limit", credit_limit="many")
+        assert answer.status_code == 400
+        assert "Limit must be a whole number" in owner.words
+        assert (await owner.send(f"/keys/{key_id}/limit", credit_limit="7")).status_code == 303
+        shown = {one["id"]: one for one in await owner.node.operate("key.list", account=owner.node.account)}
+        assert shown[key_id]["credit_limit"] == 7
+        await owner.get("/keys")
+        await owner.send(f"/keys/{key_id}/limit", credit_limit="")
+        await owner.get("/keys")
+        await owner.send(f"/keys/{key_id}/reset")
+        await owner.get("/keys")
+        await owner.send(f"/keys/{key_id}/revoke")
+        assert "This cannot be undone" in owner.words
+        assert (await owner.node.get(FREE)).status == 200
+        await owner.send(f"/keys/{key_id}/revoke", sure="yes")
+        assert (await owner.node.get(FREE)).status == 401
+        await owner.get("/keys")
+        assert "Keys that open nothing any more (1)" in owner.words

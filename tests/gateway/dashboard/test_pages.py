@@ -1,0 +1,318 @@
+"""Every page over HTTP: what it says, whose objects it shows, and that no text of others runs in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import orjson
+
+from gateway.dashboard.folding import PARTS_MAX, Folded
+from tests.billing.users.test_second_factor import code_at
+from tests.fakes.node import open_test_node
+from tests.gateway.dashboard.owner import Owner, open_browser, open_house, open_owner
+from tests.gateway.dashboard.test_doors import forms_of
+
+XSS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "</textarea><script>alert(1)</script>",
+    "{{ 7*7 }}{% raw %}",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "\u202e<b onmouseover=alert(1)>",
+)
+TRACKED = {
+    "recipe": "github/profile",
+    "p.handle": "octocat",
+    "cadence": "daily",
+    "metrics": "author.followers",
+    "name": "Followers",
+}
+RAW = re.compile(r"<script>alert|<img src=x|<svg onload|<b onmouseover|<script>alert", re.I)
+
+
+async def new_monitor(owner: Owner, **more: str) -> str:
+    await owner.get("/monitors/new?recipe=github/profile")
+    answer = await owner.send_fields("/monitors", {**TRACKED, "deed": "make", **more})
+    assert answer.status_code == 303, owner.words
+    return str(answer.headers["location"].rpartition("/")[2])
+
+
+async def test_pages_of_a_new_account_teach_what_to_do(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        account = await node.new_account()
+        async with open_owner(node, account) as owner:
+            for path, words in (
+                ("", "Create a key : every call carries one"),
+                ("/keys", "No key yet"),
+                ("/usage", "Nothing was called in these days"),
+                ("/monitors", "No Monitor yet"),
+                ("/events", "No event yet"),
+                ("/playground?id=github/profile", "A call needs a key"),
+            ):
+                assert (await owner.get(path)).status_code == 200
+                assert words in owner.words, path
+
+
+async def test_usage_and_transactions_tell_what_was_called(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        node = owner.node
+        await owner.get("/playground?id=github/profile")
+        await owner.send_fields(
+            "/playground", {"id": "github/profile", "method": "GET", "p.handle": "octocat", "key": node.key_id}
+        )
+        await node.node.stores.store.write(lambda _tx: None)
+        await owner.get("/transactions")
+        assert "Welcome credits" in owner.words
+        assert "/v1/github/profile" in owner.words
+        table = (await owner.get("/transactions.csv")).text.splitlines()
+        assert table[0] == "id,type,amount,balance_after,description,endpoint,request_id,key_id,created_at"
+        assert len(table) > 2
+        await owner.get("/usage?days=7")
+        assert "/v1/github/profile" in owner.words
+        rows = (await owner.get("/usage.csv?days=7")).text.splitlines()
+        assert rows[0].startswith("day,endpoint,key_id")
+        assert "/v1/github/profile" in rows[1]
+        await owner.get("/transactions?request_id=req_none")
+        assert "No entries of this request" in owner.words
+
+
+async def test_the_playground_tells_the_price_and_refusals_beside_their_field_and_the_answer(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        call = {"id": "github/profile", "method": "GET", "key": owner.node.key_id}
+        await owner.get("/playground?q=github%20profile")
+        assert "/v1/github/profile" in owner.words
+        await owner.get("/playground?id=github/profile")
+        assert "curl" in owner.words
+        answer = await owner.send_fields("/playground", {**call, "deed": "call"})
+        assert answer.status_code == 400
+        assert "handle is required" in owner.words
+        await owner.send_fields("/playground", {**call, "p.handle": "octocat", "deed": "price"})
+        assert "It would cost 1 credit." in owner.words
+        await owner.send_fields("/playground", {**call, "p.handle": "octocat", "key": "key_of_another"})
+        assert "Key must be one of your active keys" in owner.words
+        before = await owner.node.money()
+        await owner.send_fields("/playground", {**call, "p.handle": "octocat", "deed": "call"})
+        assert "x-credits-used" in owner.words
+        assert "request_id" in owner.words
+        assert before == (100_000, 0)
+
+
+async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        for id_, method, fields, words in (
+            ("credits/balance", "GET", {}, "balance"),
+            ("prism/post-stats", "POST", {"b.urls": '["https://github.com/octocat"]', "deed": "price"}, "would cost"),
+            ("prism/post-stats", "POST", {"b.urls": "[not json"}, "cannot be read as JSON"),
+            ("monitors/{monitor_id}", "GET", {}, "is part of the path"),
+        ):
+            await owner.get(f"/playground?id={id_}&method={method}")
+            await owner.send_fields("/playground", {"id": id_, "method": method, "key": owner.node.key_id, **fields})
+            assert words in owner.words, (id_, owner.words)
+
+
+async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        page = (await owner.get("/playground?id=github/profile&p.handle=octocat")).text
+        made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Make a Monitor', page)
+        assert made is not None
+        await owner.get(made[1].removeprefix("/dashboard").replace("&amp;", "&"))
+        fields = dict(re.findall(r'name="(p\.handle|metrics|recipe|nonce)"[^>]*value="([^"]*)"', owner.page.text))  # type: ignore[union-attr]
+        answer = await owner.send_fields("/monitors", {**fields, "cadence": "daily", "deed": "make"})
+        assert answer.status_code == 303, owner.words
+        await owner.follow(answer)
+        assert "github/profile" in owner.words
+        path = answer.headers["location"].removeprefix("/dashboard")
+        again = await owner.send_fields("/monitors", {**fields, "cadence": "daily", "deed": "make"}, token=owner.token)
+        assert again.headers["location"] == answer.headers["location"], "the same form makes no second one"
+        for deed, fields_, notice in (
+            ("status", {"status": "paused"}, "is paused"),
+            ("status", {"status": "active"}, "is active"),
+            ("run", {}, "A run has begun"),
+        ):
+            await owner.get(path)
+            await owner.follow(await owner.send_fields(f"{path}/{deed}", fields_))
+            assert notice in owner.words
+        assert (await owner.send(f"{path}/run")).status_code == 400
+        assert "ran a moment ago" in owner.words
+        chart = await owner.get(f"{path}/chart.svg?metric=author.followers&row=_")
+        assert chart.headers["content-type"].startswith("image/svg+xml")
+        await owner.get(path)
+        await owner.send(f"{path}/delete")
+        await owner.send(f"{path}/delete", sure="yes")
+        assert (await owner.get(path)).status_code == 404
+
+
+async def test_a_wrong_monitor_is_refused_beside_the_field_that_is_wrong(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        for wrong, words in (
+            ({"metrics": "author.folowers"}, "Numbers to track"),
+            ({"p.handle": ""}, "handle"),
+            ({"cadence": "cron", "cron": "* * * * *"}, "Cron"),
+            ({"webhook_url": "http://10.0.0.1/hook"}, "Webhook"),
+            ({"metrics": "", "webhook_url": ""}, "Webhook is required"),
+            ({"rule_metric_0": "author.likes_count", "rule_op_0": "gt", "rule_value_0": "1"}, "This alert"),
+        ):
+            await owner.get("/monitors/new?recipe=github/profile")
+            answer = await owner.send_fields("/monitors", {**TRACKED, "deed": "make", **wrong})
+            assert answer.status_code == 400, wrong
+            assert words in owner.words, (wrong, owner.words)
+            assert "<strong>" in answer.text
+        await owner.send_fields("/monitors", {**TRACKED, "deed": "price"})
+        assert "A run costs 2 credits, a month 60." in owner.words
+
+
+async def test_events_are_all_of_the_account_and_new_ones_come_as_rows(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        _, key_id = await owner.node.new_key(owner.node.account, name="gone <b>")
+        await owner.node.operate("key.revoke", key=key_id)
+        page = await owner.get("/events")
+        assert "key.revoked" in owner.words
+        assert "gone <b>" in owner.words
+        (last,) = re.findall(r'data-last="(\d+)"', page.text)
+        _, other = await owner.node.new_key(owner.node.account)
+        await owner.node.operate("key.revoke", key=other)
+        rows = await owner.get(f"/events/new?after={last}")
+        assert rows.text.count("<li") == 1
+        assert int(rows.headers["x-last"]) == int(last) + 1
+
+
+async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> None:
+    """Goal: isolation. Method: every route with an id, generated from the table, by the owner of another account."""
+    async with open_house(tmp_path) as owner:
+        monitor = await new_monitor(owner)
+        session = (await owner.node.node.stores.people.sessions.list((await users_of(owner))[0]))[0].id
+        async with open_owner(owner.node, await owner.node.new_account(), "eve@example.com") as eve:
+            assert owner.node.node.api.dashboard is not None
+            ids = {"key_id": owner.node.key_id, "monitor_id": monitor, "delivery_id": "whd_1", "session_id": session}
+            rules = owner.node.node.api.dashboard._app._app.url_map.iter_rules()  # type: ignore[attr-defined]
+            tried = 0
+            for rule in [one for one in rules if "<" in one.rule and one.rule != "/dashboard/account/sessions/others"]:
+                path = re.sub(r"<(\w+)>", lambda found: ids[found[1]], rule.rule).removeprefix("/dashboard")
+                await eve.get("/keys")
+                method = "POST" if "POST" in rule.methods else "GET"
+                answer = await (eve.send(path, sure="yes", credit_limit="1") if method == "POST" else eve.get(path))
+                assert answer.status_code == 404, (rule.rule, answer.status_code)
+                tried += 1
+            assert tried >= 14
+            for path in ("/keys", "/monitors", "/events", "/usage", "/transactions", "/account"):
+                page = await eve.get(path)
+                assert not any(one in page.text for one in (owner.node.key_id, monitor, session, "ada@example.com"))
+        assert (await owner.get(f"/monitors/{monitor}")).status_code == 200
+        assert (await owner.node.get("/v1/credits/balance")).status == 200
+
+
+async def users_of(owner: Owner) -> list[str]:
+    return [one["id"] for one in await owner.node.operate("user.list", account=owner.node.account)]
+
+
+async def test_no_text_of_others_runs_in_a_page(tmp_path: Path) -> None:
+    """Goal: XSS, stored and reflected. Method: a corpus through every field that is shown, and every query."""
+    async with open_test_node(tmp_path) as node:
+        for number, text in enumerate(XSS):
+            made = await node.operate("account.create", name=text, credits=100_000)
+            await node.new_key(made["id"], name=text)
+            _, gone = await node.new_key(made["id"], name=text)
+            await node.operate("key.revoke", key=gone)
+            async with open_owner(node, made["id"], f"o{number}@example.com") as owner:
+                owner.headers["user-agent"] = text.encode("ascii", "ignore").decode()
+                await owner.sign_in()
+                monitor = await new_monitor(owner, name=text.replace("\u202e", ""))
+                query = {"q": text, "name": text, "metric": text, "row": text, "request_id": text, "done": text}
+                for path in (
+                    *("", "/keys", "/events", "/account", "/monitors", "/usage", "/transactions", "/playground"),
+                    *(f"/monitors/{monitor}", "/monitors/new", "/playground?id=github/profile", "/sign-in"),
+                    *("/monitors/new?recipe=github/profile", f"/monitors/{monitor}/chart.svg", "/confirm"),
+                ):
+                    separator = "&" if "?" in path else "?"
+                    url = f"{node.url}/dashboard{path}{separator}"
+                    sent = {**query, "p.handle": text, "next": text, "id": "github/profile", "token": text}
+                    page = await owner.client.get(url.rstrip("?&"), params={**sent} if "?" not in path else None)
+                    assert RAW.search(page.text) is None, path
+                    assert "{{" not in page.text or "{{ 7*7 }}" in text
+                await owner.get("/playground?id=github/profile")
+                for fields in (
+                    {"id": "github/profile", "method": "GET", "p.handle": text, "key": text, "deed": text},
+                    {"id": "prism/post-stats", "method": "POST", "b.urls": text, "key": text},
+                ):
+                    page = await owner.send_fields("/playground", fields)
+                    assert RAW.search(page.text) is None
+                    await owner.get("/playground?id=github/profile")
+
+
+def test_an_answer_of_an_upstream_folds_as_text_and_is_cut_where_it_is_long() -> None:
+    folded = Folded()
+    body = orjson.dumps({text: [text, 1, None, True, {"deep": text}] for text in XSS})
+    assert RAW.search(folded.html(body)) is None
+    assert not folded.is_cut
+    long = Folded()
+    html = long.html(orjson.dumps({"items": [{"a": 1, "b": "x" * 5_000}] * 5_000}))
+    assert long.is_cut
+    assert len(html) < 400 * PARTS_MAX
+    assert "&lt;i&gt;" in Folded().html(b"<i>no json</i>")
+    nested = b"[" * 500 + b"]" * 500
+    assert Folded().html(nested).count("<details") <= 41
+
+
+async def test_the_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.get("/account")
+        page = await owner.send("/account/factor")
+        secret = re.search(r'class="secret"><code>([A-Z2-7 ]+)<', page.text)
+        sealed = re.search(r'name="sealed" value="([^"]+)"', page.text)
+        assert secret is not None
+        assert sealed is not None
+        now = owner.node.node.runtime.now()
+        code = code_at(secret[1].replace(" ", ""), now)
+        assert (await owner.send("/account/factor/on", sealed=sealed[1], code="000000")).status_code == 400
+        codes = await owner.send("/account/factor/on", sealed=sealed[1], code=code)
+        recovery = re.findall(r"\b(?:[a-z2-7]{4}-){3}[a-z2-7]{4}\b", codes.text)
+        assert len(recovery) == 10
+        async with open_browser(owner.node) as other:
+            other.email = owner.email
+            answer = await other.sign_in()
+            assert answer.headers["location"].startswith("/dashboard/code")
+            assert (await other.get("/keys")).headers["location"] == "/dashboard/code"
+            await other.get("/code")
+            assert (await other.send("/code", code=code)).status_code == 400, "it was used"
+            assert (await other.send("/code", code=recovery[0])).status_code == 303
+            assert (await other.get("/keys")).status_code == 200
+        await owner.get("/account")
+        await owner.follow(await owner.send("/account/factor/off"))
+        assert "The second factor is off." in owner.words
+
+
+async def test_a_new_password_signs_other_browsers_out_and_sessions_end_one_by_one(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner, open_browser(owner.node) as other:
+        other.email = owner.email
+        await other.sign_in()
+        await owner.get("/account")
+        (session,) = re.findall(r"/dashboard/account/sessions/(ses_\w+)", owner.page.text)  # type: ignore[union-attr]
+        await owner.send(f"/account/sessions/{session}")
+        assert (await other.get("/keys")).status_code == 303
+        await other.sign_in()
+        await owner.get("/account")
+        for first, second, words in (
+            ("short", "short", "at least 12 characters"),
+            ("another river of stones", "not the same", "is not the same"),
+        ):
+            assert (await owner.send("/account/password", password=first, repeated=second)).status_code == 400
+            assert words in owner.words
+        new = "another river of stones"
+        await owner.follow(await owner.send("/account/password", password=new, repeated=new))
+        assert (await other.get("/keys")).status_code == 303
+        assert (await owner.get("/keys")).status_code == 200
+
+
+async def test_pages_are_small_and_every_form_has_a_way_without_a_script(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        monitor = await new_monitor(owner)
+        for path in ("", "/keys", "/usage", "/playground", "/monitors/new", f"/monitors/{monitor}", "/events"):
+            page = await owner.get(path)
+            assert len(page.content) < 150_000, path
+            assert "onclick" not in page.text
+            assert 'style="' not in page.text
+        assert owner.node.node.api.dashboard is not None
+        assert len(forms_of(owner.node.node.api.dashboard)) > 20
