@@ -7,16 +7,17 @@ from typing import Final
 
 from markupsafe import Markup
 
-_WIDTH: Final = 720
-_HEIGHT: Final = 180
-_TOP: Final = 12
-_BOTTOM: Final = 152
+_WIDTH: Final = 1_000
+_HEIGHT: Final = 100
 _GAP: Final = 0.25
 _STEPS: Final = (1, 2, 5, 10)
 
 
 def bars_svg(title: str, bars: Sequence[tuple[str, int]]) -> Markup:
-    """A bar for each number, which is 0 or more, with the first and the last label below."""
+    """A bar for each number, which is 0 or more; above them the most, below them the first and the last label.
+
+    The words stand beside the picture, which is as wide as the page: they have one size on every screen.
+    """
     top = _round_top(max((value for _, value in bars), default=0))
     width = _WIDTH / max(len(bars), 1)
     drawn = Markup("").join(
@@ -24,21 +25,16 @@ def bars_svg(title: str, bars: Sequence[tuple[str, int]]) -> Markup:
     )
     first, last = (bars[0][0], bars[-1][0]) if bars else ("", "")
     return Markup(
-        '<svg class="bars" viewBox="0 0 {w} {h}" role="img" aria-label="{title}, at most {top}">'
-        '<line class="axis" x1="0" x2="{w}" y1="{bottom}" y2="{bottom}"/>'
-        '<line class="axis" x1="0" x2="{w}" y1="{t}" y2="{t}"/>'
-        '<text x="0" y="{t}" dy="-3">{top}</text>{drawn}<text x="0" y="{below}">{first}</text>'
-        '<text x="{w}" y="{below}" text-anchor="end">{last}</text></svg>'
-    ).format(
-        w=_WIDTH, h=_HEIGHT, title=title, top=f"{top:,}", bottom=_BOTTOM, t=_TOP, drawn=drawn, below=_BOTTOM + 20,
-        first=first, last=last,
-    )  # fmt: skip
+        '<figure class="bars"><span aria-hidden="true">{top}</span>'
+        '<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{title}, at most {top}">'
+        "{drawn}</svg><figcaption><span>{first}</span><span>{last}</span></figcaption></figure>"
+    ).format(top=f"{top:,}", width=_WIDTH, height=_HEIGHT, title=title, drawn=drawn, first=first, last=last)
 
 
 def _bar(x: float, width: float, label: str, *, value: int, top: int) -> Markup:
-    height = (_BOTTOM - _TOP) * value / top
+    height = _HEIGHT * value / top
     return Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {:,}</title></rect>').format(
-        x + width * _GAP / 2, _BOTTOM - height, width * (1 - _GAP), height, label, value
+        x + width * _GAP / 2, _HEIGHT - height, width * (1 - _GAP), height, label, value
     )
 
 

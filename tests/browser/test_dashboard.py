@@ -1,0 +1,320 @@
+"""The dashboard as its owner meets it: a whole life in a browser, by keyboard, on a phone, and without JavaScript."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import AXE, DARK, DESKTOP, PHONE, PLAIN, Visit, needed, open_chromium, visiting
+from tests.fakes.calling import call
+from tests.processes.commands import open_commands
+from tests.processes.place import Place, Served
+
+PASSWORD = "a river of small stones"
+PAGES = {
+    "overview": "",
+    "keys": "/keys?new=1",
+    "usage": "/usage",
+    "transactions": "/transactions",
+    "playground": "/playground",
+    "call": "/playground?id=github/profile&p.handle=octocat",
+    "batch": "/playground?id=prism/post-stats&method=POST",
+    "monitors": "/monitors",
+    "recipes": "/monitors/new",
+    "new monitor": "/monitors/new?recipe=github/profile&p.handle=octocat",
+    "events": "/events",
+    "account": "/account",
+    "confirm": "/confirm",
+}
+PAGE_BYTES_MAX = 150_000
+LIVE_S = 20_000
+
+
+@dataclass(slots=True)
+class Receiver:
+    """A receiver of webhooks on loopback."""
+
+    url: str
+    bodies: list[bytes] = field(default_factory=list)
+
+
+@contextmanager
+def open_receiver() -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            receiver.bodies.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_args: object) -> None:
+            """Keep quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        receiver = Receiver(f"http://127.0.0.1:{server.server_port}/hook")
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass(slots=True)
+class House:
+    """A node with a way to invite owners."""
+
+    place: Place
+    node: Served
+
+    def invited(self, name: str) -> str:
+        """A one-time link for the owner of a new account, which has a key and 1,000 credits."""
+        account, _ = self.place.new_key(balance=1_000)
+        email = f"{name}@example.com"
+        told = self.place.run("user", "invite", "--account", account, "--email", email, "--json")
+        return str(json.loads(told.out)["url"])
+
+    def address(self, path: str) -> str:
+        return f"{self.node.url}/dashboard{path}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with open_commands() as runner:
+        place = Place(tmp_path_factory.mktemp("house"), runner)
+        place.configure(webhooks={"allow_insecure_targets": True})
+        with place.serve("--sandbox") as node:
+            yield House(place, node)
+
+
+def welcome(page: Page, link: str) -> None:
+    page.goto(link)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Repeat password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account").click()
+    expect(page.get_by_role("link", name="Overview")).to_be_visible()
+
+
+def make_key(page: Page, house: House, **fields: str) -> str:
+    page.goto(house.address("/keys"))
+    page.get_by_role("button", name="Create key").click()
+    for label, text in fields.items():
+        page.get_by_label(label.replace("_", " ")).fill(text)
+    page.get_by_role("button", name="Create key").click()
+    return page.locator(".note .code code").inner_text()
+
+
+def call_profile(page: Page, house: House, handle: str, name: str) -> None:
+    page.goto(house.address(f"/playground?id=github/profile&p.handle={handle}"))
+    option = page.get_by_label("Key that pays").locator("option", has_text=name).inner_text()
+    page.get_by_label("Key that pays").select_option(option)
+    page.get_by_role("button", name="Call", exact=True).click()
+
+
+def set_limit(page: Page, house: House, name: str, limit: str) -> None:
+    page.goto(house.address("/keys"))
+    key = page.get_by_role("listitem").filter(has_text=name)
+    key.get_by_label("Limit", exact=True).fill(limit)
+    key.get_by_role("button", name="Save limit").click()
+
+
+def test_the_whole_life_of_an_owner(browser: Browser, house: House) -> None:
+    """Invited, a key, a call, usage, a limit and its 402, raised; a Monitor, its alert, delivered twice; revoked."""
+    with visiting(browser, DESKTOP) as visit, open_receiver() as receiver:
+        page = visit.page
+        welcome(page, house.invited("life"))
+        key = make_key(page, house, Name="life", Credit_limit="1")
+        call_profile(page, house, "octocat", "life")
+        expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
+        page.goto(house.address("/usage"))
+        expect(page.get_by_role("cell", name="/v1/github/profile")).to_be_visible()
+        call_profile(page, house, "torvalds", "life")
+        expect(page.get_by_role("heading", name="Answer")).to_contain_text("402")
+        set_limit(page, house, "life", "100")
+        expect(page.get_by_role("status")).to_contain_text("next call")
+        call_profile(page, house, "torvalds", "life")
+        expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
+        page.get_by_role("link", name="Make a Monitor").click()
+        page.get_by_label("Webhook").fill(receiver.url)
+        page.get_by_text("Alerts", exact=True).click()
+        page.get_by_label("When").first.fill("author.followers")
+        page.get_by_label("value").first.fill("1")
+        page.get_by_label("Run once at once").check()
+        page.get_by_role("button", name="Create Monitor").click()
+        expect(page.get_by_text("whsec_")).to_be_visible()
+        page.get_by_role("link", name="Go to the Monitor").click()
+        await_text(page, "delivered")
+        expect(page.get_by_role("cell", name="author.followers")).to_be_visible()
+        assert json.loads(receiver.bodies[0])["alerts_fired"]
+        page.get_by_role("button", name="Redeliver").click()
+        expect(page.get_by_role("status")).to_contain_text("queued again")
+        wait_until(page, lambda: len(receiver.bodies) == 2)
+        assert receiver.bodies[0] == receiver.bodies[1]
+        assert call(f"{house.node.url}/v1/credits/balance", headers={"x-api-key": key}).status == 200
+        page.goto(house.address("/keys"))
+        page.get_by_role("listitem").filter(has_text="life").get_by_role("button", name="Revoke").click()
+        page.get_by_role("button", name="Revoke").click()
+        expect(page.get_by_role("status")).to_contain_text("refused")
+        assert call(f"{house.node.url}/v1/credits/balance", headers={"x-api-key": key}).status == 401
+        assert [one for one in visit.complaints if "status of 40" not in one] == []
+
+
+def await_text(page: Page, text: str) -> None:
+    """Reload until a page says it."""
+    for _ in range(60):
+        if page.get_by_text(text).count():
+            return
+        page.wait_for_timeout(500)
+        page.reload()
+    raise AssertionError(f"never said {text}: {page.inner_text('main')}")
+
+
+def wait_until(page: Page, is_so: object) -> None:
+    assert callable(is_so)
+    for _ in range(60):
+        if is_so():
+            return
+        page.wait_for_timeout(500)
+    raise AssertionError("it never came")
+
+
+def test_events_appear_on_the_open_page_by_themselves(browser: Browser, house: House) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        welcome(page, house.invited("live"))
+        page.goto(house.address("/events"))
+        expect(page.get_by_text("No event yet")).to_be_visible()
+        (key_id,) = {
+            one["id"] for one in house.place.told("key", "list") if one["account_id"] == account_of(page, house)
+        }
+        house.place.run("key", "revoke", key_id)
+        expect(page.get_by_text("key.revoked")).to_be_visible(timeout=LIVE_S)
+        assert visit.complaints == []
+
+
+def account_of(page: Page, house: House) -> str:
+    other = page.context.new_page()
+    other.goto(house.address("/account"))
+    account = other.locator("main code").first.inner_text()
+    other.close()
+    return account
+
+
+def test_a_key_is_made_and_revoked_by_keyboard_alone(browser: Browser, house: House) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        page.goto(house.invited("keys"))
+        page.get_by_label("Password", exact=True).focus()
+        page.keyboard.type(PASSWORD)
+        page.keyboard.press("Tab")
+        page.keyboard.type(PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("link", name="Overview")).to_be_visible()
+        tab_to(page, "Keys")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
+        tab_to(page, "Create key")
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Name")).to_be_visible()
+        tab_to(page, "name")
+        page.keyboard.type("typed")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Your new key")).to_be_visible()
+        tab_to(page, "Revoke")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Revoke this key?")).to_be_visible()
+        tab_to(page, "Revoke")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_contain_text("revoked")
+
+
+_FOCUSED = "document.activeElement.name || document.activeElement.textContent.trim()"
+
+
+def tab_to(page: Page, wanted: str) -> None:
+    """Press Tab until what is wanted has the focus, which can be seen."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(_FOCUSED) == wanted:
+            width = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert width != "none", f"nothing shows that {wanted} has the focus"
+            return
+    raise AssertionError(f"no Tab leads to {wanted}")
+
+
+def test_all_of_it_works_without_javascript(browser: Browser, house: House) -> None:
+    with visiting(browser, PLAIN) as visit:
+        page = visit.page
+        welcome(page, house.invited("plain"))
+        make_key(page, house, Name="plain")
+        call_profile(page, house, "octocat", "plain")
+        expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
+        page.get_by_role("link", name="Make a Monitor").click()
+        page.get_by_role("button", name="Create Monitor").click()
+        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("status")).to_contain_text("paused")
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("E-mail").fill("plain@example.com")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("link", name="Overview")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def owner(browser: Browser, house: House) -> Iterator[Visit]:
+    """An owner with a call, a Monitor and an event."""
+    with visiting(browser, DESKTOP) as visit:
+        welcome(visit.page, house.invited("looks"))
+        make_key(visit.page, house, Name="looks")
+        call_profile(visit.page, house, "octocat", "looks")
+        visit.page.get_by_role("link", name="Make a Monitor").click()
+        visit.page.get_by_label("Run once at once").check()
+        visit.page.get_by_role("button", name="Create Monitor").click()
+        await_text(visit.page, "ok")
+        yield visit
+
+
+@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+def test_a_page_is_readable_small_and_fits_a_phone(path: str, owner: Visit, house: House) -> None:
+    """Goal: nothing serious for axe in light, dark and at 390 px; nothing cut off; nothing from elsewhere."""
+    needed(AXE.is_file(), "axe-core")
+    owner.complaints.clear()
+    owner.requests.clear()
+    look_at(owner, house.address(path))
+    assert owner.complaints == []
+    assert {url for url in owner.requests if not url.startswith(f"{house.node.url}/")} == set()
+
+
+def test_the_page_of_a_monitor_is_readable_too(owner: Visit, house: House) -> None:
+    needed(AXE.is_file(), "axe-core")
+    owner.page.goto(house.address("/monitors"))
+    place = owner.page.get_by_role("link", name="github/profile monitor").get_attribute("href")
+    look_at(owner, f"{house.node.url}{place}")
+    assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
+
+
+def look_at(visit: Visit, url: str) -> None:
+    visit.turn(DESKTOP)
+    answer = visit.page.goto(url)
+    assert answer is not None
+    assert answer.status == 200
+    assert len(answer.body()) < PAGE_BYTES_MAX
+    for look, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
+        visit.turn(look)
+        assert visit.violations(rules) == []
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, "it is wider than its window"
