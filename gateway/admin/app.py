@@ -6,9 +6,10 @@ A node and a supervisor of several answer alike, each from what it knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import orjson
@@ -45,6 +46,29 @@ Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
 """Does the operation of this name with these arguments, encoded as JSON, or says why not."""
 
 
+@dataclass(frozen=True, slots=True)
+class PageAnswer:
+    """A page of the operator's, with its headers."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class AdminPages(Protocol):
+    """The operator's pages beside the operations."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is one of them."""
+        ...
+
+    async def answer(
+        self, method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
+    ) -> PageAnswer:
+        """The page, or what came of a form."""
+        ...
+
+
 class KnownHosts:
     """The names by which an admin address answers, so that no web page in an operator's browser can use it.
 
@@ -63,14 +87,30 @@ class KnownHosts:
         421: the name means another server (RFC 9110, 15.5.20); 403: the request crosses sites.
         """
         headers = scope["headers"]
-        hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) > 1 or not all(self._is_known(host) for host in hosts):
-            return 421, "this name is not one of the admin address; add it to admin.hosts, or ask by an IP address"
+        if (unknown := self.refusal_of_host(scope)) is not None:
+            return unknown
         if any(name == b"origin" for name, _ in headers):
             return 403, "the admin address answers no web page of another site"
         kinds = [value.partition(b";")[0].strip().lower() for name, value in headers if name == b"content-type"]
         if any(kind in _FORM_TYPES for kind in kinds):
             return 415, "send application/json"
+        return None
+
+    def refusal_of_host(self, scope: HTTPScope) -> tuple[int, str] | None:
+        """The status and the reason with which its name is refused, if it is."""
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) > 1 or not all(self._is_known(host) for host in hosts):
+            return 421, "this name is not one of the admin address; add it to admin.hosts, or ask by an IP address"
+        return None
+
+    def refusal_of_page(self, scope: HTTPScope) -> tuple[int, str] | None:
+        """As `refusal`, of a page: its own forms have an `Origin`, which is the name that it was asked by."""
+        headers = dict(scope["headers"])
+        origin, host = headers.get(b"origin"), headers.get(b"host", b"")
+        if (unknown := self.refusal_of_host(scope)) is not None:
+            return unknown
+        if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
+            return 403, "the admin address answers no web page of another site"
         return None
 
     def _is_known(self, host: bytes) -> bool:
@@ -106,8 +146,17 @@ def doorkeeper_of(config: Config, token: str) -> Doorkeeper:
 class Admin:
     """ASGI app of an admin address."""
 
-    def __init__(self, doorkeeper: Doorkeeper, *, readiness: Readiness, scrape: Scrape, operate: Operate) -> None:
+    def __init__(
+        self,
+        doorkeeper: Doorkeeper,
+        *,
+        readiness: Readiness,
+        scrape: Scrape,
+        operate: Operate,
+        pages: AdminPages | None = None,
+    ) -> None:
         self._doorkeeper = doorkeeper
+        self._pages = pages
         self._readiness = readiness
         self._scrape = scrape
         self._operate = operate
@@ -116,10 +165,28 @@ class Admin:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
+        if self._pages is not None and self._pages.covers(scope["path"]):
+            await self._send_page(self._pages, scope, receive, send)
+            return
         answer = await self._answer(scope, receive)
         headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+
+    async def _send_page(self, pages: AdminPages, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        refusal = self._doorkeeper.hosts.refusal_of_page(scope)
+        try:
+            body = b"" if refusal else await read_body(receive, bytes_max=_BODY_BYTES_MAX)
+        except BodyTooLong:
+            refusal, body = (413, "the form is too long"), b""
+        if refusal is not None:
+            page = PageAnswer(refusal[0], [(b"content-type", _TEXT)], f"{refusal[1]}\n".encode())
+        else:
+            query = scope["query_string"].decode("latin-1")
+            page = await pages.answer(scope["method"], scope["path"], query, dict(scope["headers"]), body)
+        headers = [*page.headers, (b"content-length", b"%d" % len(page.body))]
+        await send({"type": "http.response.start", "status": page.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else page.body})
 
     async def _answer(self, scope: HTTPScope, receive: Receive) -> AdminAnswer:
         path = scope["path"]

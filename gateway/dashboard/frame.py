@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import trio
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from quart import Response, g, request
 
 from billing.users.sessions import SignedIn, Visitor
-from events.instants import iso
 from gateway.dashboard.doors import FORM, PREFIX, SESSION, form_token
 from gateway.dashboard.services import Services
-from gateway.docs.pages.texts import HERE as DOCS
+from gateway.dashboard.templating import load_templates
 
-_HERE: Final = Path(__file__).parent
 MENU: Final = (
     ("", "Overview"),
     ("/keys", "Keys"),
@@ -58,14 +53,7 @@ class Frame:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._templates = Environment(
-            loader=ChoiceLoader([FileSystemLoader(_HERE / "templates"), FileSystemLoader(DOCS / "templates")]),
-            autoescape=select_autoescape(("html",)),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {"number": _number, "ago": _time, "clock": _clock}
+        self._templates = load_templates()
 
     def binding(self) -> str:
         """The secret of the cookie that the forms of this request belong to; empty where it has none."""
@@ -157,17 +145,3 @@ def here() -> str:
 def _page_of(path: str) -> str:
     """The page that the form of a deed stands on: the list that its objects are of."""
     return "/".join(path.split("/")[:3])
-
-
-def _number(value: float) -> str:
-    return f"{value:,}"
-
-
-def _time(at: float) -> str:
-    """An instant as `time` elements have it."""
-    return iso(at)
-
-
-def _clock(at: float) -> str:
-    """An instant in words, for readers whose browser puts none into their zone."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -11,7 +12,8 @@ import trio
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
 
 from gateway.admin.app import Admin, OwnOperations, Scrape, doorkeeper_of
-from gateway.admin.operations import Operation, OperationRefused, Operations
+from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
+from gateway.dashboard.operator_pages import OperatorPages
 from gateway.node.node import NodeSetting
 from gateway.node.stores import Stores
 from gateway.observability.metrics import Metrics
@@ -39,8 +41,13 @@ class Circuits:
 
     def add_to(self, operations: Operations) -> None:
         """Offer them."""
+        operations.add("platform.list", Operation(Nothing, self._list))
         operations.add("platform.isolate", Operation(PlatformName, self._isolate))
         operations.add("platform.reset", Operation(PlatformName, self._reset))
+
+    async def _list(self, _args: Nothing) -> Any:
+        await trio.lowlevel.checkpoint()
+        return [_figures(site) for site in self._catalog.sites.values()]
 
     async def _isolate(self, args: PlatformName) -> Any:
         await trio.lowlevel.checkpoint()
@@ -69,6 +76,14 @@ def _states(site: Site) -> dict[str, Any]:
         "platform": site.platform.slug,
         "sources": {name: source.breaker.state for name, source in site.sources.items()},
     }
+
+
+def _figures(site: Site) -> dict[str, Any]:
+    """A platform's sources: their circuits, and what was called since the node began."""
+    sources = {
+        name: {"state": source.breaker.state, **asdict(source.statistics())} for name, source in site.sources.items()
+    }
+    return {"platform": site.platform.slug, "title": site.platform.title, "sources": sources}
 
 
 class NodeReadiness:
@@ -123,7 +138,8 @@ def admin_of(
     """The app of the admin address."""
     doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
     own = OwnOperations(operations, log=runtime.log)
-    return Admin(doorkeeper, readiness=readiness.check, scrape=_scrape_of(metrics), operate=own.operate)
+    pages = OperatorPages(setting.secrets.admin_token, own.operate)
+    return Admin(doorkeeper, readiness=readiness.check, scrape=_scrape_of(metrics), operate=own.operate, pages=pages)
 
 
 def _scrape_of(metrics: Metrics) -> Scrape:

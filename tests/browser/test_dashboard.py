@@ -308,6 +308,29 @@ def test_the_page_of_a_monitor_is_readable_too(owner: Visit, house: House) -> No
     assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
 
 
+def test_the_operators_pages_are_readable_too(browser: Browser, house: House) -> None:
+    needed(AXE.is_file(), "axe-core")
+    with visiting(browser, DESKTOP) as visit:
+        page, admin_url = visit.page, house.node.admin_url
+        look_at(visit, f"{admin_url}/admin")
+        visit.turn(DESKTOP)
+        page.get_by_label("Admin token").fill(house.place.run("admin", "token").out.strip())
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label("Name").fill("a team")
+        page.get_by_role("button", name="Create account").click()
+        page.get_by_label("E-mail").fill("team@example.com")
+        page.get_by_role("button", name="Invite").click()
+        link = page.locator(".note .code code").inner_text()
+        page.get_by_label("Credits").fill("1000")
+        page.get_by_role("button", name="Grant").click()
+        expect(page.get_by_text("1,100").first).to_be_visible()
+        for path in (page.url.removeprefix(admin_url), "/admin", "/admin/pages/platforms"):
+            look_at(visit, f"{admin_url}{path}")
+        assert visit.complaints == []
+        page.goto(link)
+        expect(page.get_by_text("team@example.com")).to_be_visible()
+
+
 def look_at(visit: Visit, url: str) -> None:
     visit.turn(DESKTOP)
     answer = visit.page.goto(url)

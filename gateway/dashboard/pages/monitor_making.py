@@ -79,7 +79,7 @@ class MonitorMaking:
         secrets_made: list[str | None] = []
 
         def view(made: View | Saved) -> dict[str, str]:
-            """Of what the transaction gives, and then of what comes of all."""
+            """The id for the record of the transaction, and then for this page."""
             if isinstance(made, View):
                 return {"id": made.monitor.id}
             secrets_made.append(made.secret)

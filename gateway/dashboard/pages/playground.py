@@ -131,7 +131,7 @@ class PlaygroundPages:
     def _code(self, operation: ApiOperation, sent: Mapping[str, str]) -> Markup:
         """The call in three languages, its path's missing parts by example."""
         examples = {f"{QUERY}{param.name}": param.example for param in operation.in_path}
-        given = {name: value for name, value in sent.items() if value}
+        given = {field.name: field.value for field in fields_of_call(operation, sent) if field.value}
         try:
             drawn = request_of(operation, {**examples, **given})
         except FieldRefused:

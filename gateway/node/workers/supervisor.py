@@ -16,6 +16,7 @@ import trio
 from gateway.admin.app import BOUNDS, Admin, doorkeeper_of
 from gateway.admin.client import AdminQuestion, AdminSilent, AdminUnreached, ask
 from gateway.config import Config
+from gateway.dashboard.operator_pages import OperatorPages
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, reserve
 from gateway.node.serve import announce
@@ -79,7 +80,8 @@ async def _run(
 ) -> None:
     gone, workers = trio.Event(), AllWorkers(slots, plan.admin_token)
     doorkeeper = doorkeeper_of(plan.config, plan.admin_token)
-    app = Admin(doorkeeper, readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate)
+    pages = OperatorPages(plan.admin_token, workers.operate)
+    app = Admin(doorkeeper, readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate, pages=pages)
     serve_admin = partial(
         serve_native, app, private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer, bounds=BOUNDS
     )

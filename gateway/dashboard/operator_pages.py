@@ -1,0 +1,255 @@
+"""The operator's pages on the admin address: accounts, users and platforms, over the operations that commands use.
+
+They open to who presents the admin token, for an hour. What they do is done as a command does it, on a supervisor too.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlencode
+
+import orjson
+import trio
+
+from gateway.admin.app import Operate, PageAnswer
+from gateway.dashboard.doors import form_token, has_token
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HOME: Final = "/admin"
+PAGES: Final = "/admin/pages"
+COOKIE: Final = "sluice-operator"
+SESSION_S: Final = 3_600.0
+SESSIONS_MAX: Final = 64
+LIST: Final = 50
+_HERE: Final = Path(__file__).parent
+_DOCS: Final = _HERE.parent / "docs" / "pages"
+_STYLES: Final = (_DOCS / "style.css", _HERE / "style.css")
+_FONT: Final = _DOCS / "inter-v20.woff2"
+_GUARDED: Final = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+DEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "account.create": ("name", "credits"),
+    "account.plan": ("account", "plan"),
+    "account.suspend": ("account",),
+    "account.resume": ("account",),
+    "credits.grant": ("account", "amount"),
+    "key.revoke": ("key",),
+    "user.invite": ("account", "email"),
+    "user.reset": ("user",),
+    "user.signout": ("user",),
+    "user.delete": ("user",),
+    "platform.isolate": ("platform",),
+    "platform.reset": ("platform",),
+}
+"""The operations that pages do, and the arguments of each."""
+_NUMBERS: Final = frozenset({"credits", "amount"})
+_REPEATABLE: Final = ("user.", "platform.")
+
+
+class _DeedRefused(Exception):
+    """An operation was not done; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request as pages read it."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+    session: str
+
+
+@dataclass(slots=True)
+class OperatorPages:
+    """Answers under `/admin` where it is no operation."""
+
+    token: str = field(repr=False)
+    operate: Operate
+    _sessions: dict[str, float] = field(default_factory=dict)
+    _templates: Environment | None = None
+
+    @staticmethod
+    def covers(path: str) -> bool:
+        """Whether a path is a page."""
+        return path in (HOME, f"{HOME}/", PAGES) or path.startswith(f"{PAGES}/")
+
+    async def answer(
+        self, method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
+    ) -> PageAnswer:
+        """The page, or what came of a form."""
+        if path == f"{PAGES}/style.css":
+            styles = [await trio.Path(file).read_bytes() for file in _STYLES]
+            style = b"".join(styles).replace(f'url("/{_FONT.name}")'.encode(), f'url("{PAGES}/{_FONT.name}")'.encode())
+            return _page(200, style, content_type=b"text/css; charset=utf-8")
+        if path == f"{PAGES}/{_FONT.name}":
+            return _page(200, await trio.Path(_FONT).read_bytes(), content_type=b"font/woff2")
+        incoming = PageRequest(
+            method, path, _fields(query), _fields(body.decode("utf-8", "replace")), _session_of(headers)
+        )
+        if not self._is_known(incoming.session):
+            return await self._sign_in(incoming)
+        if method == "POST" and not has_token(incoming.session, incoming.form.get("form_token", "")):
+            return await self._refused(incoming, 403, "The form is too old: open it again.")
+        try:
+            return await self._deed(incoming) if method == "POST" else await self._read(incoming)
+        except _DeedRefused as exc:
+            return await self._refused(incoming, 400, str(exc))
+
+    async def _sign_in(self, incoming: PageRequest) -> PageAnswer:
+        """Ask for the token, and begin a session where it is right."""
+        presented = incoming.form.get("token", "").strip()
+        if incoming.method != "POST" or not presented:
+            return await self._shown("operator_sign_in.html", incoming, error="")
+        if not hmac.compare_digest(presented.encode("utf-8", "surrogatepass"), self.token.encode()):
+            return await self._shown(
+                "operator_sign_in.html", incoming, status=401, error="This is not the admin token."
+            )
+        session = secrets.token_urlsafe(32)
+        if len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[session] = trio.current_time() + SESSION_S
+        cookie = f"{COOKIE}={session}; Path={HOME}; HttpOnly; SameSite=Strict; Max-Age={SESSION_S:.0f}".encode()
+        return _to(HOME, (b"set-cookie", cookie))
+
+    def _is_known(self, session: str) -> bool:
+        until = self._sessions.get(session)
+        return until is not None and trio.current_time() < until
+
+    async def _read(self, incoming: PageRequest) -> PageAnswer:
+        if incoming.path == f"{PAGES}/account":
+            return await self._account(incoming)
+        if incoming.path == f"{PAGES}/platforms":
+            return await self._shown("operator_platforms.html", incoming, platforms=await self._do("platform.list", {}))
+        if incoming.path not in (HOME, f"{HOME}/"):
+            return await self._refused(incoming, 404, "There is no such page.")
+        after = incoming.query.get("after", "")
+        accounts = await self._do("account.list", {"limit": LIST, **({"after": after} if after else {})})
+        return await self._shown(
+            "operator_accounts.html",
+            incoming,
+            accounts=accounts,
+            more=accounts[-1]["id"] if len(accounts) == LIST else "",
+        )
+
+    async def _account(self, incoming: PageRequest, link: Mapping[str, Any] | None = None) -> PageAnswer:
+        id_ = incoming.query.get("id", "") or incoming.form.get("account", "")
+        account = await self._do("account.show", {"account": id_})
+        is_gone = account["state"] in ("deleting", "deleted")
+        return await self._shown(
+            "operator_account.html",
+            incoming,
+            account=account,
+            users=[] if is_gone else await self._do("user.list", {"account": id_}),
+            keys=await self._do("key.list", {"account": id_, "limit": 100}),
+            lines=await self._do("account.transactions", {"account": id_, "limit": 20}),
+            link=link or {},
+        )
+
+    async def _deed(self, incoming: PageRequest) -> PageAnswer:
+        """Do an operation, and go back to where it was asked for; a new link is shown at once."""
+        name = incoming.form.get("operation", "")
+        if name == "sign-out":
+            self._sessions.pop(incoming.session, None)
+            return _to(HOME)
+        if name not in DEEDS:
+            raise _DeedRefused("there is no such operation here")
+        result = await self._do(name, _arguments(name, incoming.form))
+        if name in ("user.invite", "user.reset"):
+            return await self._account(incoming, link=result)
+        back = incoming.form.get("back", "")
+        return _to(f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back))
+
+    async def _do(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """The result of an operation. Raises _DeedRefused."""
+        answer = await self.operate(name, orjson.dumps(arguments))
+        result = orjson.loads(answer.body)
+        if answer.status != 200:
+            raise _DeedRefused(str(result.get("error", "it failed")))
+        return result
+
+    async def _refused(self, incoming: PageRequest, status: int, text: str) -> PageAnswer:
+        return await self._shown("operator_told.html", incoming, status=status, text=text)
+
+    async def _shown(self, template: str, incoming: PageRequest, *, status: int = 200, **values: Any) -> PageAnswer:
+        if self._templates is None:
+            self._templates = await trio.to_thread.run_sync(_load_templates)
+        environment, is_known = self._templates, self._is_known(incoming.session)
+        common = {
+            "is_known": is_known,
+            "form_token": form_token(incoming.session) if is_known else "",
+            "nonce": secrets.token_hex(16),
+            "path": incoming.path,
+            **values,
+        }
+        text = await trio.to_thread.run_sync(lambda: environment.get_template(template).render(common))
+        return _page(status, text.encode())
+
+
+def _load_templates() -> Environment:
+    from gateway.dashboard.templating import load_templates  # noqa: PLC0415 - Jinja comes with the first page
+
+    return load_templates()
+
+
+def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of an operation from a form's fields; empty ones are not sent. Raises _DeedRefused."""
+    arguments: dict[str, Any] = {}
+    for field_name in DEEDS[name]:
+        text = form.get(field_name, "").strip()
+        if text and field_name in _NUMBERS:
+            if not text.isascii() or not text.isdigit() or len(text) > 15:
+                raise _DeedRefused(f"{field_name} must be a whole number")
+            arguments[field_name] = int(text)
+        elif text:
+            arguments[field_name] = text
+    nonce = form.get("nonce", "")
+    if not name.startswith(_REPEATABLE) and len(nonce) == 32 and nonce.isalnum():
+        arguments["operation_id"] = f"page_{nonce}"
+    return arguments
+
+
+def _back(path: str) -> str:
+    """The page that a form stood on; anything else leads to the first one."""
+    return path if path.startswith((f"{PAGES}/account?id=", f"{PAGES}/platforms")) and path.isprintable() else HOME
+
+
+def _fields(text: str) -> dict[str, str]:
+    try:
+        return {name: values[0] for name, values in parse_qs(text, max_num_fields=50).items()}
+    except ValueError:
+        return {}
+
+
+def _session_of(headers: Mapping[bytes, bytes]) -> str:
+    try:
+        found = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _page(status: int, body: bytes, *, content_type: bytes = b"text/html; charset=utf-8") -> PageAnswer:
+    return PageAnswer(status, [*_GUARDED, (b"content-type", content_type)], body)
+
+
+def _to(path: str, *more: tuple[bytes, bytes]) -> PageAnswer:
+    return PageAnswer(303, [*_GUARDED, (b"location", path.encode("ascii", "replace")), *more], b"")

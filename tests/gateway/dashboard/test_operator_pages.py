@@ -1,0 +1,121 @@
+"""The operator's pages: behind the token, by names that are known, over the operations of the commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from gateway.config.secrets import load_secret
+from tests.fakes.node import SECRET, OpenNode, open_test_node
+from tests.gateway.dashboard.test_pages import RAW, XSS
+
+PAGES = "/admin/pages"
+
+
+@asynccontextmanager
+async def open_operator(folder: Path) -> AsyncIterator[tuple[OpenNode, httpx.AsyncClient]]:
+    """A browser at the admin address of a node, signed in."""
+    async with open_test_node(folder) as node, httpx.AsyncClient(base_url=node.admin_url, verify=False) as client:
+        token = load_secret(SECRET, folder).admin_token
+        answer = await client.post("/admin", data={"token": token})
+        assert answer.status_code == 303
+        yield node, client
+
+
+async def deed(client: httpx.AsyncClient, operation: str, **fields: Any) -> httpx.Response:
+    page = await client.get("/admin")
+    token, nonce = (re.search(rf'name="{name}" value="(\w+)"', page.text) for name in ("form_token", "nonce"))
+    assert token is not None
+    assert nonce is not None
+    sent = {"form_token": token[1], "nonce": nonce[1], "operation": operation, **fields}
+    return await client.post(f"{PAGES}/do", data=sent)
+
+
+async def test_nothing_is_shown_or_done_without_the_token(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        (cookie,) = (await client.post("/admin", data={})).request.headers["cookie"].split("; ")
+        assert cookie.startswith("sluice-operator=")
+        async with httpx.AsyncClient(base_url=node.admin_url, verify=False) as stranger:
+            for path in ("/admin", f"{PAGES}/platforms", f"{PAGES}/account?id={node.account}"):
+                page = await stranger.get(path)
+                assert "Admin token" in page.text
+                assert node.account not in page.text
+            for token in ("wrong", "", "x" * 43):
+                answer = await stranger.post("/admin", data={"token": token})
+                assert "set-cookie" not in answer.headers
+            await stranger.post(
+                f"{PAGES}/do", data={"operation": "credits.grant", "account": node.account, "amount": 5}
+            )
+        assert (await node.money())[0] == 100_000
+
+
+async def test_a_form_needs_its_token_and_no_page_of_another_site_is_answered(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
+        assert (await client.post(f"{PAGES}/do", data=fields)).status_code == 403
+        foreign = await client.get("/admin", headers={"origin": "https://evil.example"})
+        assert foreign.status_code == 403
+        assert (await client.get("/admin", headers={"host": "evil.example"})).status_code == 421
+        page = await client.get("/admin")
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        own = {"origin": node.admin_url}
+        assert (await client.get("/admin", headers=own)).status_code == 200
+        assert (await node.money())[0] == 100_000
+
+
+async def test_an_operator_makes_an_account_grants_invites_and_suspends(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        made = await deed(client, "account.create", name="a team", credits="7")
+        path = made.headers["location"]
+        account = path.partition("id=")[2]
+        back = await deed(client, "credits.grant", account=account, amount="1000", back=path)
+        assert back.headers["location"] == path
+        assert "1,007" in (await client.get(path)).text
+        await deed(client, "account.plan", account=account, plan="pro", back=path)
+        invited = await deed(client, "user.invite", account=account, email="ada@example.com")
+        assert f"{node.url}/dashboard/welcome?token=" in invited.text
+        await deed(client, "account.suspend", account=account, back=path)
+        shown = await node.operate("account.show", account=account)
+        assert (shown["plan"], shown["state"]) == ("pro", "suspended")
+        refused = await deed(client, "credits.grant", account=account, amount="-1")
+        assert refused.status_code == 400
+        assert "amount must be a whole number" in refused.text
+        assert (await deed(client, "ledger.export", account=account)).status_code == 400
+
+
+async def test_a_form_that_is_sent_again_grants_once(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        page = await client.get(f"{PAGES}/account?id={node.account}")
+        token, nonce = (re.search(rf'name="{name}" value="(\w+)"', page.text) for name in ("form_token", "nonce"))
+        assert token is not None
+        assert nonce is not None
+        fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
+        for _ in range(3):
+            await client.post(f"{PAGES}/do", data={**fields, "form_token": token[1], "nonce": nonce[1]})
+        assert (await node.money())[0] == 100_005
+
+
+async def test_platforms_are_isolated_and_reset(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        assert "GitHub" in (await client.get(f"{PAGES}/platforms")).text
+        await deed(client, "platform.isolate", platform="github", back=f"{PAGES}/platforms")
+        states = {one["platform"]: one["sources"] for one in await node.operate("platform.list")}
+        assert {source["state"] for source in states["github"].values()} == {"open"}
+        await deed(client, "platform.reset", platform="github", back=f"{PAGES}/platforms")
+        assert '<span class="dot">closed' in (await client.get(f"{PAGES}/platforms")).text
+
+
+async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        for text in XSS:
+            made = await node.operate("account.create", name=text)
+            await node.new_key(made["id"], name=text)
+            for path in ("/admin", f"{PAGES}/account?id={made['id']}", f"{PAGES}/{text}", f"{PAGES}/account?id={text}"):
+                assert RAW.search((await client.get(path)).text) is None
+        assert (await deed(client, "sign-out")).status_code == 303
+        assert "Admin token" in (await client.get("/admin")).text
