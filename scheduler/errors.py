@@ -93,6 +93,13 @@ class JobUnknown(SchedulerError):
         super().__init__(f"there is no job {job_id}")
 
 
+class ScheduleUnknown(SchedulerError):
+    """There is no such schedule."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(f"there is no schedule {schedule_id}")
+
+
 class JobLimitReached(SchedulerError):
     """The account has as many jobs that have not ended as it may."""
 

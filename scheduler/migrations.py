@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.jobs.discover.tables import TABLES as DISCOVER
 from scheduler.jobs.tables import (
     COHORT_INDEXES,
     COHORT_KEYS,
@@ -211,6 +212,12 @@ def m0008_watches(schema: Schema) -> None:
     schema.execute("CREATE INDEX runs_expiring ON runs (keep_until, id) WHERE keep_until IS NOT NULL")
 
 
+def m0009_discover(schema: Schema) -> None:
+    """Discover runs and schedules."""
+    for statement in DISCOVER:
+        schema.execute(statement)
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
     (
@@ -222,6 +229,7 @@ MIGRATIONS = MigrationSet(
         m0006_reservations,
         m0007_cohorts,
         m0008_watches,
+        m0009_discover,
     ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

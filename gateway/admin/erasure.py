@@ -22,6 +22,7 @@ from events.log.retention import clear
 from gateway.admin.operation_records import forget_operations_of
 from limits.stored_replies import forget_replies_of
 from scheduler.errors import MonitorUnknown
+from scheduler.jobs.discover.schedules.schedule_rows import forget_schedules_of
 from scheduler.jobs.job_rows import forget_jobs_of
 from scheduler.monitors.model.store import monitors_of
 from scheduler.monitors.removal import forget_monitor
@@ -31,6 +32,7 @@ PAUSE_S: Final = 0.02
 RemoveSome = Callable[[Tx, str], int]
 """Removes some of an account's rows, and returns how many: 0 when none are left."""
 REMOVES: Final[tuple[RemoveSome, ...]] = (
+    forget_schedules_of,
     forget_jobs_of,
     forget_consumers_of,
     forget_replies_of,

@@ -23,6 +23,7 @@ _COMMANDS = {
     "check": ("check", "check", "Validate the config and the master secret."),
     "credits": ("operate", "credits_group", "Give credits."),
     "demo": ("demo", "demo", "Try Sluice."),
+    "discover": ("discover.command", "discover", "Search many keywords everywhere, and read what was found."),
     "events": ("feed.command", "events", "Follow an account's events."),
     "key": ("operate", "key", "Make, list, reveal, change and revoke API keys."),
     "ledger": ("ledger", "ledger", "Prove the ledger, archive its old days, and read it back."),

@@ -71,6 +71,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
     Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The monitor has no such delivery."),
     Reason("RESOURCE_NOT_FOUND", "unknown_webhook", "The monitor has no webhook."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_schedule", "The account has no such schedule."),
     Reason("RESOURCE_NOT_FOUND", "unknown_job", "The account has no such job."),
     Reason("RESOURCE_NOT_FOUND", "unknown_cohort", "The account has no such cohort, or its retention has passed."),
     Reason("RESOURCE_NOT_FOUND", "unknown_cohort_query", "The account has no such query, or its cohort was deleted."),

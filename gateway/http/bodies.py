@@ -159,6 +159,10 @@ def _refused(message: str) -> InvalidParam:
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
         return InvalidParam(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
+    unknown = re.search(r"contains unknown field `([^`]*)`", message)
+    if unknown:
+        name = f"{where['path']}.{unknown[1]}" if where else unknown[1]
+        return InvalidParam(name[:200], "is no field of this body", more={"remove_params": [name[:200]]})
     types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?(?= - at |$)", message)
     problem = "has a value that is not taken there"
     if types:

@@ -36,6 +36,7 @@ from scheduler.errors import (
     MonitorUnknown,
     RunTooSoon,
     RunUnknown,
+    ScheduleUnknown,
 )
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from storage.errors import StateUnavailable, StorageError
@@ -270,13 +271,10 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
     ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
     MonitorInvalid: _monitor_invalid,
-    MonitorUnknown: lambda exc: Refused(
-        "RESOURCE_NOT_FOUND",
-        f"The account has no monitor {exc.monitor_id[:200]}; GET /v1/monitors?status=all lists all.",
-        details={"reason": "unknown_monitor"},
-    ),
+    MonitorUnknown: _unknown("unknown_monitor", "GET /v1/monitors?status=all lists all"),
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
-    JobUnknown: _unknown("unknown_job", "GET /v1/web/jobs lists all"),
+    ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all"),
+    JobUnknown: _unknown("unknown_job", "GET on the path before its id lists all"),
     JobLimitReached: lambda exc: Refused(
         "INVALID_REQUEST",
         f"{str(exc).capitalize()}; wait for one to end, or cancel one.",

@@ -48,6 +48,8 @@ class RouteDoc:
     """Paragraphs for who reads on, such as of its other forms."""
     gives: Mapping[str, str] = field(default_factory=dict)
     """Values of its answer that paths of other routes name: JSON pointers into its body."""
+    settles: bool = False
+    """It answers 200, with the same, where what it begins has settled by then; its stream too."""
     dry_run: type | None = None
     """The type of its `data` where `dry_run` is sent."""
     streams: Mapping[str, type] = field(default_factory=dict)

@@ -31,6 +31,8 @@ from limits.stored_replies import forget_old_replies
 from scheduler.clock.instants import instant_of
 from scheduler.jobs.cohorts.removal import clear, expire, has_expired, is_left
 from scheduler.jobs.crawl.spec import KINDS
+from scheduler.jobs.discover.schedules.schedule_rows import drop_old_occurrences
+from scheduler.jobs.discover.spec import KIND as DISCOVER
 from scheduler.jobs.job_rows import DROPPED_AT_ONCE, drop_old
 from scheduler.retention import Retention
 from scheduler.webhooks.targets.urls import seal_plain_urls
@@ -208,7 +210,10 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
     while True:
         try:
             if (at := await sweep_at()) is not None:
-                await _repeat(store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE, kinds=KINDS))
+                await _repeat(
+                    store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE, kinds=(*KINDS, DISCOVER))
+                )
+                await _repeat(store, partial(drop_old_occurrences, before=at - JOBS_S))
         except StorageError as exc:
             log.event("warning", "jobs_kept", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))

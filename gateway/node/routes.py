@@ -19,6 +19,8 @@ from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
 from gateway.api.routes.data import DataEndpoint
 from gateway.api.routes.deliveries import DeliveryRoutes
+from gateway.api.routes.discover.runs import DiscoverRunRoutes
+from gateway.api.routes.discover.schedules import ScheduleRoutes
 from gateway.api.routes.events import Events
 from gateway.api.routes.jobs import JobRoutes
 from gateway.api.routes.monitor_past import MonitorPastRoutes
@@ -36,6 +38,7 @@ from gateway.node.background.jobs import Jobs
 from gateway.node.background.monitors import Monitors
 from gateway.node.stores import Stores
 from scheduler.jobs.crawl.spec import PLATFORM
+from scheduler.jobs.discover.run_drafts import PLATFORM as DISCOVER
 from upstreams.catalog import Catalog
 from upstreams.model.cursors import CursorSigner
 
@@ -62,6 +65,10 @@ def account_routes(
         web += JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
         web.append(ParseRoute(calls, site, replies).route)
         web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes
+    discover = DiscoverRunRoutes(
+        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
+    )
+    schedules = ScheduleRoutes(jobs.schedules, signer=signer, replies=replies, changes=changes)
     return [
         *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
@@ -75,6 +82,7 @@ def account_routes(
         *CohortQueryRoutes(
             jobs.cohort_queries, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
         ).routes,
+        *((*discover.routes, *schedules.routes) if DISCOVER in parts.catalog.sites else ()),
     ]
 
 

@@ -146,7 +146,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             ticks=setting.keeps_time,
             resolve=setting.resolve,
         ) as monitors,
-        open_jobs(config, stores, monitors.recipes, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
+        open_jobs(config, stores, monitors, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
     ):
         yield _Parts(
             state=state,

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from storage.store import Tx
 
 Instant: TypeAlias = Callable[[Tx], float]
 """The instant as Unix seconds, asked for in a transaction."""
+
+
+class SlotSource(Protocol):
+    """Slots that the clock opens beside those of monitors, each function in a transaction of its own."""
+
+    def due_at(self, tx: Tx) -> float | None:
+        """When the next of its slots is due."""
+        ...
+
+    def open_due(self, tx: Tx) -> None:
+        """Open some that are due; once they are, they are not due any more."""
+        ...
 
 
 def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:

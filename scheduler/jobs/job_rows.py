@@ -57,10 +57,7 @@ WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
 """
 MOVE = "UPDATE jobs SET status = ?, stopped_because = ?, node = NULL, lease_until = NULL, finished_at = ? WHERE id = ?"
 CLOSE = "UPDATE jobs SET closed_credits = used_credits, returned_credits = held_credits - used_credits WHERE id = ?"
-REOPEN = """
-UPDATE jobs SET status = 'queued', stopped_because = NULL, request_id = ?, key_id = ?, held_credits = held_credits + ?
-WHERE id = ?
-"""
+RESERVE_MORE = "UPDATE jobs SET request_id = ?, key_id = ?, held_credits = held_credits + ? WHERE id = ?"
 IS_RESERVED = "SELECT 1 FROM charges WHERE id = ?"
 
 ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON CONFLICT DO NOTHING"
@@ -87,6 +84,10 @@ OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NOT NU
 DROP_STEPS = """
 DELETE FROM job_steps WHERE job_id = ?
 AND number IN (SELECT number FROM job_steps WHERE job_id = ? ORDER BY number LIMIT ?)
+"""
+DROP_ROWS = """
+DELETE FROM discover_rows WHERE run_id = ?
+AND number IN (SELECT number FROM discover_rows WHERE run_id = ? ORDER BY number LIMIT ?)
 """
 DROP_JOB = "DELETE FROM jobs WHERE id = ?"
 
@@ -197,9 +198,14 @@ def close_reservation(tx: Tx, job_id: str) -> None:
     tx.run(CLOSE, (job_id,))
 
 
-def reopen(tx: Tx, job_id: str, *, request_id: str, key_id: str | None, held_credits: int) -> None:
-    """Queue a paused job, which is locked, with a further reservation."""
-    tx.run(REOPEN, (request_id, key_id, held_credits, job_id))
+def reserve_more(tx: Tx, job_id: str, *, request_id: str, key_id: str | None, held_credits: int) -> None:
+    """Give a job, which is locked, a further reservation; the one before is closed."""
+    tx.run(RESERVE_MORE, (request_id, key_id, held_credits, job_id))
+
+
+def queue(tx: Tx, job_id: str) -> None:
+    """Let a paused job, which is locked, go on."""
+    move(tx, job_id, "queued", None)
 
 
 def is_reserved(tx: Tx, job: JobRecord) -> bool:
@@ -266,8 +272,8 @@ def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
 
 
 def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
-    """Remove some steps of a job, and with the last ones the job; True: it is gone."""
-    if tx.run(DROP_STEPS, (job_id, job_id, limit)) == limit:
+    """Remove some steps of a job, or of its rows, and with the last ones the job; True: it is gone."""
+    if any(tx.run(sql, (job_id, job_id, limit)) == limit for sql in (DROP_STEPS, DROP_ROWS)):
         return False
     tx.run(DROP_JOB, (job_id,))
     return True

@@ -20,7 +20,7 @@ from billing.charges.batch_rows import CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges
 from scheduler.jobs import job_rows
-from scheduler.jobs.records import JobKind, JobRecord, JobStatus, JobStep, Outcome, Stop, verdict_of
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop
 from scheduler.jobs.turns import Turns
 from storage.errors import StorageError
 from storage.store import Store, Tx
@@ -42,12 +42,11 @@ class _Round:
     """The steps that an attempt makes after one look. Changed by their makers only."""
 
     left_credits: int
-    goes_on: bool = True
     begun: int = 0
 
     def takes(self, price_credits: int) -> bool:
         """Begin a step of such a price, if it may be begun: those under way cost their most, until the next look."""
-        if not self.goes_on or price_credits > self.left_credits:
+        if price_credits > self.left_credits:
             return False
         self.left_credits -= price_credits
         self.begun += 1
@@ -91,21 +90,18 @@ class JobRuns:
         Raises:
             StorageError: nothing ended.
         """
-        await self._end(job, "failed", UNEXPECTED)
+        await self._end(job, Stop("failed", UNEXPECTED))
 
     async def _run(self, job: JobRecord) -> None:
         kind = self._kinds[job.kind]
         if not await self._store.read(partial(job_rows.is_reserved, job=job)):
-            await self._end(job, "failed", NEVER_RESERVED)
+            await self._end(job, Stop("failed", NEVER_RESERVED))
             return
         while True:
-            look = await self._store.read(partial(_look, kind=kind, job=job))
+            look = await self._store.read(partial(_look, job=job))
             if look is None:
                 return
-            job, stop, steps = look
-            if stop is not None:
-                await self._end(job, *stop)
-                return
+            job, steps = look
             if steps:
                 if not await self._make_all(kind, job, steps):
                     return
@@ -129,7 +125,7 @@ class JobRuns:
             nonlocal is_ours
             try:
                 while left and turn.takes(kind.price_of(job, left[0])):
-                    is_ours = await self._make(kind, job, left.popleft(), turn)
+                    is_ours = await self._make(kind, job, left.popleft())
                     if not is_ours:
                         nursery.cancel_scope.cancel()
                         return
@@ -144,25 +140,25 @@ class JobRuns:
             raise failures.pop()
         if turn.begun:
             return is_ours
-        await self._end(job, *kind.without_credits(job))
+        await self._end(job, has_credits=False)
         return False
 
-    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep, turn: _Round) -> bool:
+    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
         async with self._turns.of(job.account_id):
             outcome = await kind.perform(job, step)
         if outcome.result is not None:
             outcome = replace(outcome, result=await self._packed(outcome.result))
-        return await self._store.write(partial(self._keep, kind=kind, job=job, step=step, outcome=outcome, turn=turn))
+        return await self._store.write(partial(self._keep, kind=kind, job=job, step=step, outcome=outcome))
 
     async def _packed(self, body: bytes) -> bytes:
         if len(body) <= _LONG_BYTES:
             return job_rows.packed(body)
         return await trio.to_thread.run_sync(job_rows.packed, body, limiter=self._aside)
 
-    def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome, turn: _Round) -> bool:
+    def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
         is_ours, at = job_rows.holds(tx, job), self._now()
         if is_ours and job_rows.end_step(tx, job, step, outcome, at=at):
-            turn.goes_on = kind.keep(tx, job, step, outcome, at=at) and turn.goes_on
+            kind.keep(tx, job, step, outcome, at=at)
         return is_ours
 
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
@@ -193,48 +189,45 @@ class JobRuns:
             job_rows.set_wave(tx, job, planned=planned)
         return True
 
-    async def _end(self, job: JobRecord, status: JobStatus | None = None, because: str | None = None) -> None:
+    async def _end(self, job: JobRecord, stop: Stop | None = None, *, has_credits: bool = True) -> None:
+        """End it, without a `stop` as its kind says."""
+
         def end(tx: Tx) -> None:
             tx.all_in(READ_ACCOUNTS, [job.account_id])  # accounts are locked before what is theirs
             if job_rows.holds(tx, job):
-                now = self._now()
-                ended = settle(tx, self._charges, job.id, now, status=status, because=because)
-                self._kinds[job.kind].ended(tx, ended, at=now)
+                now, kind = self._now(), self._kinds[job.kind]
+                found = job_rows.read_job(tx, job.id)
+                assert found is not None, "its row is locked"
+                how = stop or kind.verdict(tx, found, has_credits=has_credits)
+                kind.ended(tx, settle(tx, self._charges, job.id, now, how), at=now)
 
         await self._store.write(end)
 
 
 class _Look(NamedTuple):
-    """A look at a job: as it is, how it stops if it does, and its next steps."""
+    """A look at a job: as it is, and its next steps."""
 
     job: JobRecord
-    stop: Stop | None
     steps: list[JobStep]
 
 
-def _look(tx: Tx, kind: JobKind, job: JobRecord) -> _Look | None:
+def _look(tx: Tx, job: JobRecord) -> _Look | None:
     now = job_rows.read_job(tx, job.id)
     if now is None:
         return None
     as_ours = replace(now, attempt=job.attempt, node=job.node)
-    return _Look(as_ours, kind.stop_of(tx, now), job_rows.planned_steps(tx, now, STEPS_AT_ONCE))
+    return _Look(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE))
 
 
-def settle(
-    tx: Tx, charges: Charges, job_id: str, now: float, *, status: JobStatus | None = None, because: str | None = None
-) -> JobRecord:
-    """End or pause a job that is locked: its steps are paid for, and the rest of what was reserved goes back.
-
-    Without a `status` it ends as its steps did.
-    """
+def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:
+    """End or pause a job that is locked: its steps are paid for, and the rest of what was reserved goes back."""
     job = job_rows.read_job(tx, job_id, locked=True)
     assert job is not None, "its row is locked"
     if job_rows.is_reserved(tx, job):
         used = job.used_credits - job.closed_credits
         charges.release(tx, CloseRequest(job.request_id, job.account_id, job.key_id, used))
         job_rows.close_reservation(tx, job.id)
-    ended: JobStatus = verdict_of(job) if status is None else status
-    job_rows.move(tx, job.id, ended, because, finished_at=None if ended == "paused" else now)
+    job_rows.move(tx, job.id, stop.status, stop.because, finished_at=None if stop.status == "paused" else now)
     settled = job_rows.read_job(tx, job.id)
     assert settled is not None, "its row is locked"
     return settled
@@ -246,5 +239,5 @@ def cancel_jobs_of(tx: Tx, account_id: str, *, charges: Charges, now: Callable[[
     job_id = job_rows.live_job(tx, account_id)
     if job_id is None:
         return 0
-    settle(tx, charges, job_id, now(), status="cancelled", because=DELETED)
+    settle(tx, charges, job_id, now(), Stop("cancelled", DELETED))
     return 1

@@ -102,7 +102,7 @@ class Outcome:
 
 
 class Stop(NamedTuple):
-    """How a job stops before its steps are all made."""
+    """How a job ends, or is paused, and why."""
 
     status: JobStatus
     because: str | None
@@ -139,27 +139,16 @@ class JobKind(ABC):
         """The most that a step costs: it is begun only while so much is left. 0: the reservation covers all steps."""
         return 0
 
-    def without_credits(self, job: JobRecord) -> Stop:  # noqa: ARG002 - for kinds that look at it
-        """How a job stops whose reservation covers no further step."""
-        return Stop("paused", "max_credits")
+    def keep(  # noqa: B027 - few kinds keep more than their steps
+        self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float
+    ) -> None:
+        """Keep what a step brought beside its result, with its end."""
 
-    def keep(
-        self,
-        tx: Tx,  # noqa: ARG002 - for kinds that keep more than steps
-        job: JobRecord,  # noqa: ARG002 - as above
-        step: JobStep,  # noqa: ARG002 - as above
-        outcome: Outcome,  # noqa: ARG002 - as above
-        *,
-        at: float,  # noqa: ARG002 - as above
-    ) -> bool:
-        """Keep what a step brought, with its end; False: `stop_of` may say that no further step is made."""
-        return True
+    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:  # noqa: ARG002 - for kinds that look
+        """How a job stops whose steps have all ended, or whose credits cover no further one."""
+        return Stop(verdict_of(job), None) if has_credits else Stop("paused", "max_credits")
 
-    def stop_of(self, tx: Tx, job: JobRecord) -> Stop | None:  # noqa: ARG002 - for kinds that look at it
-        """How a job stops that needs no further steps, though some are planned."""
-        return None
-
-    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: B027 - few kinds keep something then
+    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: B027 - as above
         """Keep what belongs to the end or the pause of a job, which is settled."""
 
 

@@ -13,7 +13,7 @@ from billing.charges.charges import Charges
 from scheduler.errors import JobLimitReached, JobOver
 from scheduler.jobs import job_rows
 from scheduler.jobs.job_runs import settle
-from scheduler.jobs.records import EndedStep, JobRecord, StepStatus
+from scheduler.jobs.records import EndedStep, JobRecord, StepStatus, Stop
 from storage.store import Store, Tx, Write
 
 LIVE_MAX: Final = 100
@@ -48,7 +48,8 @@ class JobOwner:
     """The key that begins a job, and the request by which it does."""
 
     account_id: str
-    key_id: str
+    key_id: str | None
+    """None: it is the account's own work, which meets no key's budget."""
     request_id: str
 
 
@@ -82,11 +83,15 @@ class JobService:
             JobLimitReached: nothing was begun.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was begun or charged.
         """
-        job = await (write or self._store.write)(partial(self._add, draft=draft, owner=owner))
+        job = await (write or self._store.write)(partial(self.add, draft=draft, owner=owner))
         self._wake()
         return job
 
-    def _add(self, tx: Tx, *, draft: JobDraft, owner: JobOwner) -> JobRecord:
+    def add(self, tx: Tx, *, draft: JobDraft, owner: JobOwner) -> JobRecord:
+        """As `begin`, in a transaction of the caller's, where nothing has changed if it raises."""
+        tx.all_in(READ_ACCOUNTS, [owner.account_id])  # locked before its jobs are counted
+        if job_rows.live_jobs(tx, owner.account_id) >= LIVE_MAX:
+            raise JobLimitReached(LIVE_MAX)
         wanted = ChargeRequest(
             owner.request_id,
             owner.account_id,
@@ -97,8 +102,6 @@ class JobService:
             draft.credits_least,
         )
         held_credits = self._charges.reserve(tx, wanted).credits
-        if job_rows.live_jobs(tx, owner.account_id) >= LIVE_MAX:
-            raise JobLimitReached(LIVE_MAX)
         job = JobRecord(
             id=self._make_id(draft.prefix),
             kind=draft.kind,
@@ -169,7 +172,7 @@ class JobService:
         if job.status == "cancelled":
             return job
         refuse_over(job)
-        return settle(tx, self._charges, job_id, self._now(), status="cancelled", because=OWNER)
+        return settle(tx, self._charges, job_id, self._now(), Stop("cancelled", OWNER))
 
     async def steps(
         self, account_id: str, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int
@@ -207,7 +210,7 @@ class JobService:
         if status == "paused" and job.status != "paused":
             job_rows.move(tx, job_id, "paused", OWNER)
         elif status == "running" and job.status == "paused":
-            job_rows.move(tx, job_id, "queued", None)
+            job_rows.queue(tx, job_id)
         return self._owned(tx, account_id, job_id)
 
 

@@ -122,7 +122,8 @@ def _keep(answered: Answered, last: dict[str, str]) -> None:
     is_json = answered.headers.get("content-type") == "application/json" and answered.body
     if is_json and answered.status == 201:
         made = answered.json.get("monitor") or answered.json["data"]
-        last["COHORT" if made["id"].startswith("coh_") else "MONITOR"] = made["id"]
+        if "id" in made:
+            last["COHORT" if made["id"].startswith("coh_") else "MONITOR"] = made["id"]
     if is_json and answered.status == 202 and "query_id" in answered.json["data"]:
         last["QUERY"] = answered.json["data"]["query_id"]
     if is_json and (cursor := answered.json.get("pagination", {}).get("next_cursor")):

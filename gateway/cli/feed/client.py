@@ -30,12 +30,13 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request. `may_end`: the command may end while it is under way."""
+    """A request. `may_end`: the command may end while it is under way. `once`: its idempotency key."""
 
     method: str
     path: str
     body: bytes = b""
     may_end: bool = True
+    once: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class FeedClient:
             if connection.sock is None:
                 self._connect()
             headers = self._headers | ({"content-type": "application/json"} if question.body else {})
+            headers |= {"idempotency-key": question.once} if question.once else {}
             connection.request(question.method, self._base + question.path, body=question.body or None, headers=headers)
             if question.may_end and not self._endings.wait(_TIMEOUT_S, connection.sock):
                 raise TimeoutError(f"there was no answer within {_TIMEOUT_S:.0f} s")

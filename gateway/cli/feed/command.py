@@ -48,7 +48,7 @@ def events() -> None:
 @json_option
 def tail(**o: Any) -> None:
     """Print events as they come. Oldest first, until Ctrl-C; each once, even over restarts with a cursor file."""
-    url, key = _address(o["url"]), _key(o["key_file"])
+    url, key = address_of(o["url"]), key_of(o["key_file"])
     filters = {"types": ",".join(o["types"]), "subject_id": ",".join(o["subject_id"])}
     _check_place(o["consumer"], o["start"], o["cursor_file"])
     if sys.stdout is None:  # Python's word for a stdout that was closed before it began
@@ -82,7 +82,7 @@ def _check_place(consumer: str | None, start: str | None, cursor_file: Path | No
         raise click.BadParameter("is not for a consumer, which keeps its own place", param_hint="--cursor-file")
 
 
-def _address(text: str) -> SplitResult:
+def address_of(text: str) -> SplitResult:
     """The node's address, with nothing secret in it."""
     try:
         url = urlsplit(text)
@@ -98,7 +98,7 @@ def _address(text: str) -> SplitResult:
     return url
 
 
-def _key(file: Path | None) -> str:
+def key_of(file: Path | None) -> str:
     """The key, from its file or the environment; never from the command line, which others can read."""
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()

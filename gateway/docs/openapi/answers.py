@@ -99,6 +99,8 @@ class Answers:
         found = {str(doc.status): self._described(operation, forms)}
         if doc.dry_run is None:
             return found
+        if doc.settles:
+            return self._settling(operation, forms, doc.dry_run)
         media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
         if doc.status == 200:  # of every batch alike
             made = found["200"]["content"]["application/json"]
@@ -108,6 +110,14 @@ class Answers:
             return {"200": {"$ref": f"#/components/responses/{name}"}}
         dry: Schema = {"description": "With `dry_run`: nothing was made.", "headers": headers_of(_OF_KEYS)}
         return {"200": {**dry, "content": {"application/json": media}}, **found}
+
+    def _settling(self, operation: ApiOperation, forms: Sequence[str], dry_run: type) -> dict[str, Schema]:
+        """The answers of a route that begins something and waits for it, by their statuses."""
+        settled, begun = self._described(operation, forms), self._described(operation, ("application/json",))
+        made = settled["content"]["application/json"]
+        made["schema"] = {"anyOf": [made["schema"], self._enveloped(dry_run.__name__, dry_run)]}
+        settled["description"] = "It has settled; or with `dry_run`: nothing was made."
+        return {"200": settled, "202": begun}
 
     def take(self, type_: Any) -> Schema:
         """Return a reference to the schema of a type."""

@@ -116,14 +116,14 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
 
 
 def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:
-    """The links of an answer to the operations whose paths name what it gives."""
+    """The links of an answer to the operations of its platform whose paths name what it gives."""
     assert operation.route.doc is not None, "a data endpoint gives nothing that a path names"
     given = {name: f"$response.body#{pointer}" for name, pointer in operation.route.doc.gives.items()}
     known = {**{param.name: f"$request.path.{param.name}" for param in operation.in_path}, **given}
     links = {}
     for other in others:
         names = {param.name for param in other.in_path}
-        if names <= known.keys() and names & given.keys():
+        if names <= known.keys() and names & given.keys() and other.platform == operation.platform:
             parameters = {name: known[name] for name in known if name in names}
             links[other.name] = {"operationId": other.name, "parameters": parameters}
     return {"links": links} if links else {}

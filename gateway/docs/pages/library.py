@@ -35,6 +35,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "web-pages": ("Pages of the web", "Any page as Markdown: what it costs, and what stands in the way.", "use"),
         "composites": ("Composites", "One call over many platforms: legs, prices, rankings, scores.", "use"),
         "cohorts": ("Cohorts", "Search the posts of thousands of accounts for keywords, sealed.", "use"),
+        "discover": ("Discover", "Many keywords on every search: runs, schedules, and what is new.", "use"),
         "idempotency": ("Idempotency", "Send a request again without paying or doing it twice.", "use"),
         "rate-limits": ("Rate limits", "How many requests a key may make, and how to wait.", "use"),
         "events": ("Events", "All that happens to an account: long-poll, server-sent events, WebSocket.", "use"),

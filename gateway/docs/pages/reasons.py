@@ -56,6 +56,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "RESOURCE_NOT_FOUND/unknown_run": "Take an id from the list of the Monitor's runs. Old ones are removed.",
         "RESOURCE_NOT_FOUND/unknown_delivery": "Take an id from the list of the Monitor's deliveries.",
         "RESOURCE_NOT_FOUND/unknown_webhook": "Give the Monitor a `webhook_url` first.",
+        "RESOURCE_NOT_FOUND/unknown_schedule": "Take an id from the list of schedules.",
         "RESOURCE_NOT_FOUND/unknown_job": "Take an id from the list of jobs. They are removed 30 days after their end.",
         "RESOURCE_NOT_FOUND/unknown_cohort": "Make it anew: nothing of it is kept.",
         "RESOURCE_NOT_FOUND/unknown_cohort_query": "Begin another: queries go with their cohort.",

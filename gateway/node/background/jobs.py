@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gateway.config.settings import Config
+from gateway.node.background.monitors import Monitors
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
 from scheduler.jobs.cohorts import query_rows
@@ -18,6 +19,12 @@ from scheduler.jobs.cohorts.setting import CohortSetting, PageRecipes
 from scheduler.jobs.cohorts.shards import CohortShards
 from scheduler.jobs.crawl.pages import PageSteps
 from scheduler.jobs.crawl.spec import KINDS
+from scheduler.jobs.discover.schedules.service import ScheduleService
+from scheduler.jobs.discover.schedules.slots import ScheduleSlots
+from scheduler.jobs.discover.searches import searches_of
+from scheduler.jobs.discover.service import DiscoverService
+from scheduler.jobs.discover.spec import KIND as DISCOVER
+from scheduler.jobs.discover.steps import DiscoverSteps
 from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobKind
 from scheduler.jobs.service import JobService
@@ -36,21 +43,38 @@ class Jobs:
     service: JobService
     cohorts: CohortService
     cohort_queries: CohortQueries
+    """Those of the web."""
+    discover: DiscoverService
+    schedules: ScheduleService
     workers: Workers
     turns: Turns
 
 
 @asynccontextmanager
 async def open_jobs(
-    config: Config, stores: Stores, recipes: PageRecipes, catalog: Catalog, *, runtime: Runtime, works: bool
+    config: Config,
+    stores: Stores,
+    monitors: Monitors,
+    catalog: Catalog,
+    *,
+    runtime: Runtime,
+    works: bool,
 ) -> AsyncIterator[Jobs]:
-    """Jobs that run as they are ready; without `works` they wait for a node.
+    """Jobs that run as they are ready, by the recipes of monitors; without `works` they wait for a node.
+
+    The clock of monitors opens the slots of schedules too.
 
     Raises:
         StorageError: the store is away.
     """
-    pages, turns, cohort_setting = PageSteps(recipes), Turns(), _cohort_setting(stores, recipes, catalog, runtime)
-    kinds: dict[str, JobKind] = {**dict.fromkeys(KINDS, pages), query_rows.KIND: CohortShards(cohort_setting)}
+    recipes, turns = monitors.recipes, Turns()
+    pages, steps = PageSteps(recipes), DiscoverSteps(stores.store, recipes, stores.feed)
+    cohort_setting = _cohort_setting(stores, recipes, catalog, runtime)
+    kinds: dict[str, JobKind] = {
+        **dict.fromkeys(KINDS, pages),
+        DISCOVER: steps,
+        query_rows.KIND: CohortShards(cohort_setting),
+    }
     runs = JobRuns(stores.store, stores.charges, kinds, turns, now=runtime.now)
     setting = WorkerSetting(
         store=stores.store,
@@ -66,9 +90,17 @@ async def open_jobs(
             JobService, stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake
         )
         cohorts = CohortService(cohort_setting)
+        runs_of, searches = make(kinds=(DISCOVER,)), searches_of(catalog.all(), recipes)
+        now, make_id = runtime.now, runtime.make_id
+        slots = ScheduleSlots(runs_of, stores.feed, searches, now=now, make_id=make_id, wake=workers.wake)
+        monitors.clock.others = (slots,)
         yield Jobs(
             recipes=recipes,
             service=make(kinds=KINDS),
+            discover=DiscoverService(
+                stores.store, stores.charges, runs_of, steps, searches, now=now, wake=workers.wake
+            ),
+            schedules=ScheduleService(stores.store, searches, now=now, make_id=make_id, wake=monitors.clock.wake),
             cohorts=cohorts,
             cohort_queries=CohortQueries(cohort_setting, cohorts, make(kinds=query_rows.KINDS)),
             workers=workers,

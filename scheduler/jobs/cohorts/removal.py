@@ -19,6 +19,7 @@ from scheduler.jobs.cohorts import cohort_rows, query_rows
 from scheduler.jobs.cohorts.query_rows import Gone
 from scheduler.jobs.job_rows import DROPPED_AT_ONCE
 from scheduler.jobs.job_runs import settle
+from scheduler.jobs.records import Stop
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -40,7 +41,7 @@ def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: floa
     if not cohort_rows.lock_any(tx, cohort_id):
         return False
     for query_id in query_rows.live_queries(tx, cohort_id):
-        settle(tx, charges, query_id, now, status="cancelled", because=_BECAUSE[gone])
+        settle(tx, charges, query_id, now, Stop("cancelled", _BECAUSE[gone]))
     query_rows.leave(tx, cohort_id, gone, now)
     cohort_rows.destroy_key(tx, cohort_id, now)
     return True

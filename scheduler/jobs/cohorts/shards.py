@@ -77,11 +77,10 @@ class CohortShards(JobKind):
         """None: all shards are planned at the begin."""
         return []
 
-    def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> bool:  # noqa: ARG002
+    def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:  # noqa: ARG002
         """Keep what the shard has found."""
         if outcome.brought is not None:
             query_rows.add_results(tx, job.id, step.number, *outcome.brought)
-        return True
 
     async def _open(self, spec: QuerySpec, step: JobStep) -> _Shard | None:
         first, last = map(int, step.name.split("-"))

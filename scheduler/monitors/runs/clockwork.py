@@ -7,7 +7,7 @@ its node lives it is renewed, and once the lease has passed another node begins 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import trio
 
 from scheduler.clock.catch_up import Ready, in_turn
-from scheduler.clock.instants import instant_of
+from scheduler.clock.instants import SlotSource, instant_of
 from scheduler.log import OperatorLog
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Run
@@ -76,6 +76,8 @@ class _Look(NamedTuple):
     crowds: Mapping[float, int]
     ready: list[Ready]
     due_at: float | None
+    others: list[SlotSource]
+    """Sources of which a slot is due."""
 
 
 class Clock:
@@ -97,6 +99,8 @@ class Clock:
         self.refusal: Callable[[], str | None] = lambda: None
         """Why no run may begin, if so, as where the store is away; whoever knows that may set another."""
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self.others: Sequence[SlotSource] = ()
+        """Further sources of slots; whoever has some may set them."""
         self._in_flight: dict[str, str] = {}
         self._woken = trio.Event()
         self._is_behind = False
@@ -192,8 +196,10 @@ class Clock:
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
                     self._log_opened(await self._store.write(opening))
+                for source in look.others:
+                    await self._store.write(source.open_due)
                 has_all = await self._begin(look.ready)
-                if has_all and not look.crowds:
+                if has_all and not look.crowds and not look.others:
                     break
         except StorageError as exc:
             self._log.event("warning", "clock_waits", error=str(exc))
@@ -207,8 +213,10 @@ class Clock:
     def _look(self, tx: Tx) -> _Look:
         now, leases_at = self._now(), self._leases_at(tx)
         ready = run_rows.ready_runs(tx, now, leases_at=leases_at, limit=READY_MAX)
-        coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now))
-        return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None))
+        others = [(source, source.due_at(tx)) for source in self.others]
+        coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now), *(at for _, at in others))
+        due = [source for source, at in others if at is not None and at <= now]
+        return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
 
     async def _begin(self, ready: list[Ready]) -> bool:
         """Begin as many as there is room for; False: others were quicker with some, so there may be more to have.

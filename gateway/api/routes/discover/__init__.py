@@ -1,0 +1,1 @@
+"""Discover over HTTP: runs and schedules (decisions 19)."""

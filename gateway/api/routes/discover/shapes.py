@@ -1,0 +1,78 @@
+"""Discover runs and their rows as answers tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from msgspec.structs import asdict
+
+from events.instants import iso, iso_or_none
+from scheduler.jobs.discover.merging import sightings_of
+from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg
+from scheduler.jobs.discover.run_events import RUNS_PATH, legs_of
+from scheduler.jobs.discover.run_rows import record_of
+from scheduler.jobs.discover.service import is_settled
+from scheduler.jobs.discover.spec import spec_of
+from scheduler.jobs.records import JobRecord
+
+
+def run_data(view: DiscoverView, failed: list[FailedLeg], base_url: str) -> dict[str, Any]:
+    """A run; its links begin with an address."""
+    (job, run), spec, own = view, spec_of(view.job.spec), f"{base_url}{RUNS_PATH}/{view.run.run_id}"
+    return {
+        "run_id": run.run_id,
+        "status": job.status,
+        "stopped_because": job.stopped_because,
+        "view": run.view,
+        "keywords": spec.keywords,
+        "searches": [one.id for one in spec.searches],
+        "unavailable": spec.unavailable,
+        "counts": {
+            "legs": asdict(legs_of(job, run)),
+            "rows_kept": run.rows_kept,
+            "rows_new": None if run.schedule_id is None else run.rows_new,
+        },
+        "credits": _money(job, run),
+        "max_rows": run.max_rows,
+        "version": run.version,
+        "schedule_id": run.schedule_id,
+        "failed_legs": [_failed(one, view) for one in failed],
+        "created_at": iso(job.created_at),
+        "started_at": iso_or_none(job.started_at),
+        "finished_at": iso_or_none(job.finished_at),
+        "links": {"run": own, "results": f"{own}/results.jsonl", "changes": f"{own}?changes_since=0"},
+    }
+
+
+def _money(job: JobRecord, run: DiscoverRecord) -> dict[str, int]:
+    return {
+        "max": run.max_credits,
+        "reserved": job.held_credits,
+        "spent": job.used_credits,
+        "refunded": job.held_credits - job.used_credits if is_settled(job) else job.returned_credits,
+    }
+
+
+def _failed(leg: FailedLeg, view: DiscoverView) -> dict[str, str]:
+    keyword, search = spec_of(view.job.spec).leg(leg.number)
+    return {"keyword": keyword, "endpoint": search.id, "error": leg.error}
+
+
+def row_data(row: DiscoverRow) -> dict[str, Any]:
+    """A row that is not gone."""
+    found = sightings_of(row)
+    told = {
+        "row_id": row.row_id,
+        "version": row.version,
+        "kind": row.kind,
+        "platform": row.platform,
+        "endpoint": row.endpoint,
+        "keywords": list(dict.fromkeys(one.keyword for one in found)),
+        "found_in": [one._asdict() for one in found],
+        "rank": min(one.rank for one in found),
+        "record": record_of(row),
+        "is_new": None if row.is_new is None else bool(row.is_new),
+        "first_seen_at": iso(row.first_seen_at),
+    }
+    return told if row.judged is None else {**told, "match": orjson.loads(row.judged)}

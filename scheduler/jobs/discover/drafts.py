@@ -1,0 +1,101 @@
+"""From a page of a search to rows: what each is known by, and whether it is looked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from events.instants import unix
+from scheduler.jobs.discover.spec import DiscoverSpec, PlannedSearch
+from upstreams.composites.addresses import canonical_url
+from upstreams.model.archetypes import AUTHOR, Record
+from upstreams.model.archetypes import author as make_author
+
+DATES: Final = ("published_at", "updated_at", "released_at", "pushed_at", "created_at")
+"""The fields by which a record may tell its date, the first that it fills."""
+_DIGEST_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RowDraft:
+    """A row of a search. `record` is as its endpoint answers it: `{"post": {}, "computed": {}}`."""
+
+    key: str
+    row_id: str
+    kind: str
+    record: Record
+    rank: int
+    is_known_well: bool = True
+    """False: an account of which its own page tells more."""
+
+
+def row_key(platform: str, record: Mapping[str, Any]) -> str:
+    """The digest of what a record is known by: its canonical address, else its platform and its id or name."""
+    named = record.get("id") or record.get("username") or record.get("name") or record.get("title")
+    known_by = canonical_url(record.get("url")) or f"{platform} {named}"
+    return blake2b(known_by.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def row_id_of(key: str) -> str:
+    """The id of a row that is first known by a key: the same in every run."""
+    return f"row_{key}"
+
+
+def drafts_of(
+    spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
+) -> list[RowDraft]:
+    """The rows of a page that are looked for, each once, the best first; `before` it stood so many."""
+    found: dict[str, RowDraft] = {}
+    for rank, item in enumerate(items, before + 1):
+        record = item.get(search.key)
+        if isinstance(record, dict) and spec.holds(date_of(record), _language_of(item, record)):
+            for draft in _drafts(spec, search, item, record, rank=rank):
+                found.setdefault(draft.key, draft)
+    return list(found.values())
+
+
+def _drafts(
+    spec: DiscoverSpec, search: PlannedSearch, item: Mapping[str, Any], record: Record, *, rank: int
+) -> Iterator[RowDraft]:
+    if spec.view == "accounts":
+        wrapped = dict(item) if search.kind == "account" else _account_of(record)
+        if wrapped is None or not (wrapped["author"]["username"] or wrapped["author"]["id"]):
+            return
+        key, author = row_key(search.platform, wrapped["author"]), wrapped["author"]
+        is_known_well = author["followers"] is not None and author["bio"] is not None
+        yield RowDraft(key, row_id_of(key), "account", wrapped, rank, is_known_well)
+    elif record.get("id") or canonical_url(record.get("url")):
+        key = row_key(search.platform, record)
+        yield RowDraft(key, row_id_of(key), search.key, dict(item), rank)
+
+
+def _account_of(post: Record) -> Record | None:
+    """The author of a post as an account, as far as the post tells."""
+    byline = post.get("author")
+    return AUTHOR.wrap(make_author(**byline), []) if isinstance(byline, dict) else None
+
+
+def date_of(record: Mapping[str, Any]) -> float | None:
+    """When a record was published or last changed; None where it does not tell."""
+    text = next((record[name] for name in DATES if isinstance(record.get(name), str)), None)
+    try:
+        return None if text is None else unix(text)
+    except ValueError:
+        return None
+
+
+def _language_of(item: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
+    computed = item.get("computed")
+    told = computed.get("language") if isinstance(computed, dict) else record.get("language")
+    return told if isinstance(told, str) and len(told.partition("-")[0]) in (2, 3) else None
+
+
+def is_past(spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a page of a search that gives the newest first has come to what is older than the run looks for."""
+    if spec.date_from is None or not search.is_ordered:
+        return False
+    dates = [date_of(item[search.key]) for item in items if isinstance(item.get(search.key), dict)]
+    told = [at for at in dates if at is not None]
+    return bool(told) and min(told) < spec.date_from

@@ -1,0 +1,116 @@
+"""How pages and accounts change the rows of a run: rows are unique, and every change has a version. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from scheduler.jobs.discover.drafts import RowDraft
+from scheduler.jobs.discover.judging import judge
+from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, Sighting
+from scheduler.jobs.discover.run_rows import packed
+
+
+@dataclass(slots=True)
+class Merge:
+    """A run whose rows change in one transaction, and the rows that have. Changed by its methods only."""
+
+    run: DiscoverRecord
+    rows: dict[str, DiscoverRow] = field(default_factory=dict)
+    """Those that changed, by their ids."""
+
+    def take(
+        self, drafts: Iterable[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, at: float
+    ) -> list[DiscoverRow]:
+        """Take the rows of a page that `place` names, but for their ranks; those that are new here."""
+        rows, added = list(known), []
+        by_key, by_id = {one.key: one for one in rows if not one.is_gone}, {one.row_id: one for one in rows}
+        for draft in drafts:
+            sighting = place._replace(rank=draft.rank)
+            row = by_key.get(draft.key) or by_id.get(draft.row_id)
+            if row is None and not self.run.is_full:
+                added.append(self._add(draft, sighting, at=at))
+            elif row is None:
+                self.run = replace(self.run, is_cut=1)
+            elif not row.is_gone:
+                self._sight(row, [sighting])
+        return added
+
+    def _add(self, draft: RowDraft, sighting: Sighting, *, at: float) -> DiscoverRow:
+        run = self.run = replace(
+            self.run,
+            version=self.run.version + 1,
+            rows_total=self.run.rows_total + 1,
+            rows_kept=self.run.rows_kept + 1,
+        )
+        row = DiscoverRow(
+            run_id=run.run_id,
+            number=run.rows_total,
+            row_id=draft.row_id,
+            key=draft.key,
+            kind=draft.kind,
+            platform=sighting.platform,
+            endpoint=sighting.endpoint,
+            found_in=orjson.dumps([sighting._asdict()]).decode(),
+            record=packed(draft.record),
+            judged=_judged([sighting], draft.record, is_read=False) if run.view == "accounts" else None,
+            is_new=None,
+            first_seen_at=at,
+            first_version=run.version,
+            version=run.version,
+        )
+        self.rows[row.row_id] = row
+        return row
+
+    def mark(self, new: Iterable[str], added: Iterable[DiscoverRow]) -> None:
+        """Mark which of the rows that were added no earlier occurrence has found."""
+        found = set(new)
+        for row in added:
+            self.rows[row.row_id] = replace(self.rows[row.row_id], is_new=int(row.row_id in found))
+        self.run = replace(self.run, rows_new=self.run.rows_new + len(found))
+
+    def enrich(self, row: DiscoverRow, key: str, record: Mapping[str, Any], other: DiscoverRow | None) -> None:
+        """Take what an account's own page tells; `other` is the row that is known by its address already."""
+        if other is not None and other.row_id != row.row_id:
+            self._sight(other, sightings_of(row))
+            self.drop(row)
+            return
+        judged = _judged(sightings_of(row), record, is_read=True)
+        self._change(replace(row, key=key, record=packed(record), judged=judged))
+
+    def drop(self, row: DiscoverRow) -> None:
+        """Let a row go: there is no such account, or it is another row too."""
+        self._change(replace(row, record=None, is_gone=1))
+        self.run = replace(
+            self.run, rows_kept=self.run.rows_kept - 1, rows_new=self.run.rows_new - int(row.is_new or 0)
+        )
+
+    def _sight(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
+        """Tell of a row that it was found there too; the best place of each search and keyword counts."""
+        before = sightings_of(self.rows.get(row.row_id, row))
+        found = {(one.endpoint, one.keyword): one for one in before}
+        for one in more:
+            kept = found.get((one.endpoint, one.keyword))
+            if kept is None or one.rank < kept.rank:
+                found[one.endpoint, one.keyword] = one
+        listed = list(found.values())
+        if listed != before:
+            told = orjson.dumps([one._asdict() for one in listed]).decode()
+            self._change(replace(self.rows.get(row.row_id, row), found_in=told))
+
+    def _change(self, row: DiscoverRow) -> None:
+        self.run = replace(self.run, version=self.run.version + 1)
+        self.rows[row.row_id] = replace(row, version=self.run.version)
+
+
+def sightings_of(row: DiscoverRow) -> list[Sighting]:
+    """Where a row was found."""
+    return [Sighting(**one) for one in orjson.loads(row.found_in)]
+
+
+def _judged(found: Iterable[Sighting], record: Mapping[str, Any], *, is_read: bool) -> str:
+    keywords = dict.fromkeys(one.keyword for one in found)
+    return orjson.dumps(judge(keywords, record["author"], is_read=is_read)._asdict()).decode()

@@ -1,0 +1,118 @@
+"""Discover runs and their rows as they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scheduler.jobs.discover.searches import View
+from scheduler.jobs.records import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverRecord:
+    """The part of a run that its job does not hold."""
+
+    run_id: str
+    key_id: str | None
+    """The key that sees its events."""
+    view: View
+    is_told: int
+    """Whether its events are published: it is in the background, or of a schedule."""
+    schedule_id: str | None
+    max_credits: int
+    max_rows: int
+    version: int
+    """Grows with every change of rows or counts."""
+    rows_total: int
+    """The rows that it ever had: their numbers."""
+    rows_kept: int
+    rows_new: int
+    """Those that no earlier occurrence of its schedule has found."""
+    is_cut: int
+    """Whether rows were left out, or searches passed over, for `max_rows`."""
+    legs_planned: int
+    legs_done: int
+    legs_empty: int
+    legs_failed: int
+    told_tenths: int
+    told_version: int
+    told_new: int
+
+    @property
+    def legs_ended(self) -> int:
+        """How many of its legs have ended."""
+        return self.legs_done + self.legs_empty + self.legs_failed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no further rows."""
+        return self.rows_kept >= self.max_rows
+
+
+class DiscoverView(NamedTuple):
+    """A run: its job, and what belongs to it."""
+
+    job: JobRecord
+    run: DiscoverRecord
+
+
+class FailedLeg(NamedTuple):
+    """A leg that failed, by its number, and why."""
+
+    number: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverLeg:
+    """A leg as it stands; `state` is where its next page begins, as JSON."""
+
+    run_id: str
+    number: int
+    status: str
+    pages: int
+    rows_found: int
+    credits_used: int
+    state: str | None
+    error: str | None
+
+
+class Sighting(NamedTuple):
+    """A search that found a row, for a keyword, and the place there, from 1 on."""
+
+    platform: str
+    endpoint: str
+    keyword: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverRow:
+    """A row as it is stored; `found_in` and `judged` are JSON, `record` is compressed JSON."""
+
+    run_id: str
+    number: int
+    row_id: str
+    key: str
+    kind: str
+    platform: str
+    endpoint: str
+    found_in: str
+    record: bytes | None
+    judged: str | None
+    is_new: int | None
+    first_seen_at: float
+    first_version: int
+    version: int
+    is_gone: int = 0
+
+
+class RowChanges(NamedTuple):
+    """The rows that differ from those of an earlier version, up to `version`; `gone` are ids."""
+
+    version: int
+    added: list[DiscoverRow]
+    changed: list[DiscoverRow]
+    gone: list[str]
+    has_more: bool

@@ -1,0 +1,222 @@
+"""The SQL of discover runs, their legs and rows, each function in a transaction of its caller's."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from scheduler.errors import JobInvalid, JobUnknown
+from scheduler.jobs import job_rows
+from scheduler.jobs.discover.records import (
+    DiscoverLeg,
+    DiscoverRecord,
+    DiscoverRow,
+    DiscoverView,
+    FailedLeg,
+    RowChanges,
+)
+from scheduler.jobs.discover.spec import KIND
+from scheduler.jobs.records import JobRecord
+from scheduler.rows import values_of
+from storage.store import Tx
+
+LEGS_TOLD: Final = 20
+"""Legs that failed and are told with their run."""
+RUN_COLUMNS: Final = """
+run_id, key_id, view, is_told, schedule_id, max_credits, max_rows, version, rows_total, rows_kept, rows_new, is_cut,
+legs_planned, legs_done, legs_empty, legs_failed, told_tenths, told_version, told_new
+"""
+LEG_COLUMNS: Final = "run_id, number, status, pages, rows_found, credits_used, state, error"
+ROW_COLUMNS: Final = """
+run_id, number, row_id, key, kind, platform, endpoint, found_in, record, judged, is_new, first_seen_at, first_version,
+version, is_gone
+"""
+_run_values, _leg_values, _row_values = values_of(DiscoverRecord), values_of(DiscoverLeg), values_of(DiscoverRow)
+ADD_RUN = f"INSERT INTO discover_runs ({RUN_COLUMNS}) VALUES {{rows}}"  # noqa: S608 - made of constants
+READ_RUN = f"SELECT {RUN_COLUMNS} FROM discover_runs WHERE run_id = ?"  # noqa: S608 - made of constants
+READ_RUNS = f"SELECT {RUN_COLUMNS} FROM discover_runs WHERE run_id IN {{in}}"  # noqa: S608 - made of constants
+SAVE_RUN = """
+UPDATE discover_runs SET max_credits = ?, version = ?, rows_total = ?, rows_kept = ?, rows_new = ?, is_cut = ?,
+    legs_done = ?, legs_empty = ?, legs_failed = ?, told_tenths = ?, told_version = ?, told_new = ?
+WHERE run_id = ?
+"""
+ADD_LEGS = f"INSERT INTO discover_legs ({LEG_COLUMNS}) VALUES {{rows}}"  # noqa: S608 - made of constants
+READ_LEG = f"SELECT {LEG_COLUMNS} FROM discover_legs WHERE run_id = ? AND number = ?"  # noqa: S608 - constants
+SAVE_LEG = """
+UPDATE discover_legs SET status = ?, pages = ?, rows_found = ?, credits_used = ?, state = ?, error = ?
+WHERE run_id = ? AND number = ?
+"""
+FAILED_LEGS = """
+SELECT number, error FROM discover_legs WHERE run_id = ? AND status = 'failed' ORDER BY number LIMIT ?
+"""
+FIND = f"""
+SELECT {ROW_COLUMNS} FROM discover_rows
+WHERE run_id = ? AND ((is_gone = 0 AND key IN ({{keys}})) OR row_id IN ({{ids}}))
+"""  # noqa: S608 - made of constants
+READ_ROW = f"SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND row_id = ?"  # noqa: S608 - constants
+SAVE_ROWS = f"""
+INSERT INTO discover_rows ({ROW_COLUMNS}) VALUES {{rows}}
+ON CONFLICT (run_id, number) DO UPDATE SET key = excluded.key, found_in = excluded.found_in, record = excluded.record,
+    judged = excluded.judged, version = excluded.version, is_gone = excluded.is_gone
+"""  # noqa: S608 - made of constants
+LIST_ROWS = f"""
+SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND number > ? AND is_gone = 0 AND is_new >= ?
+ORDER BY number LIMIT ?
+"""  # noqa: S608 - made of constants
+LIST_ALL_ROWS = LIST_ROWS.replace(" AND is_new >= ?", "")
+CHANGED = f"""
+SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND version > ? ORDER BY version LIMIT ?
+"""  # noqa: S608 - made of constants
+SEE = "INSERT INTO discover_seen (schedule_id, row_id, run_id) VALUES {rows} ON CONFLICT DO NOTHING"
+SEEN_HERE = "SELECT row_id FROM discover_seen WHERE schedule_id = ? AND run_id = ? AND row_id IN ({ids})"
+
+
+def add_run(tx: Tx, run: DiscoverRecord) -> None:
+    """Keep a new run with its legs."""
+    tx.run_many(ADD_RUN, [_run_values(run)])
+    legs = (
+        DiscoverLeg(run.run_id, number, "pending", 0, 0, 0, None, None) for number in range(1, run.legs_planned + 1)
+    )
+    tx.run_many(ADD_LEGS, [_leg_values(one) for one in legs])
+
+
+def read_run(tx: Tx, run_id: str) -> DiscoverRecord | None:
+    """The run of this id."""
+    row = tx.one(READ_RUN, (run_id,))
+    return None if row is None else DiscoverRecord(*row)
+
+
+def the_run(tx: Tx, run_id: str) -> DiscoverRecord:
+    """The run of a job that is one."""
+    run = read_run(tx, run_id)
+    assert run is not None, "a job of this kind is a run"
+    return run
+
+
+def owned(tx: Tx, account_id: str, run_id: str, *, locked: bool = False) -> DiscoverView:
+    """A run of the account's.
+
+    Raises:
+        JobUnknown: it has no such run.
+    """
+    job = job_rows.owned(tx, account_id, run_id, (KIND,), locked=locked)
+    run = read_run(tx, run_id)
+    if run is None:
+        raise JobUnknown(run_id)
+    return DiscoverView(job, run)
+
+
+def runs_of(tx: Tx, jobs: Sequence[JobRecord]) -> list[DiscoverView]:
+    """These jobs with what belongs to them."""
+    found = {row[0]: DiscoverRecord(*row) for row in tx.all_in(READ_RUNS, [job.id for job in jobs])}
+    return [DiscoverView(job, found[job.id]) for job in jobs if job.id in found]
+
+
+def save_run(tx: Tx, run: DiscoverRecord) -> None:
+    """Keep a run as it is now."""
+    counts = (run.rows_total, run.rows_kept, run.rows_new, run.is_cut, run.legs_done, run.legs_empty, run.legs_failed)
+    told = (run.told_tenths, run.told_version, run.told_new)
+    tx.run(SAVE_RUN, (run.max_credits, run.version, *counts, *told, run.run_id))
+
+
+def read_leg(tx: Tx, run_id: str, number: int) -> DiscoverLeg:
+    """A leg of a run."""
+    row = tx.one(READ_LEG, (run_id, number))
+    assert row is not None, "a leg is kept with its run"
+    return DiscoverLeg(*row)
+
+
+def save_leg(tx: Tx, leg: DiscoverLeg) -> None:
+    """Keep a leg as it is now."""
+    values = (leg.status, leg.pages, leg.rows_found, leg.credits_used, leg.state, leg.error)
+    tx.run(SAVE_LEG, (*values, leg.run_id, leg.number))
+
+
+def failed_legs(tx: Tx, run_id: str) -> list[FailedLeg]:
+    """The first legs that failed."""
+    return [FailedLeg(*row) for row in tx.all(FAILED_LEGS, (run_id, LEGS_TOLD))]
+
+
+def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) -> list[DiscoverRow]:
+    """The rows that are known by one of these keys, or have one of these ids, which may be gone."""
+    if not keys:
+        return []
+    sql = FIND.replace("{keys}", _places(keys)).replace("{ids}", _places(row_ids))
+    return [DiscoverRow(*row) for row in tx.all(sql, (run_id, *keys, *row_ids))]
+
+
+def read_row(tx: Tx, run_id: str, row_id: str) -> DiscoverRow | None:
+    """The row of an id, which may be gone."""
+    row = tx.one(READ_ROW, (run_id, row_id))
+    return None if row is None else DiscoverRow(*row)
+
+
+def save_rows(tx: Tx, rows: Iterable[DiscoverRow]) -> None:
+    """Keep rows as they are now: those that are gone first, since another may have their key by then."""
+    ordered = sorted(rows, key=lambda row: (not row.is_gone, row.number))
+    if ordered:
+        tx.run_many(SAVE_ROWS, [_row_values(one) for one in ordered])
+
+
+def see(tx: Tx, schedule_id: str, run_id: str, row_ids: Sequence[str]) -> set[str]:
+    """Remember rows of an occurrence; those that no earlier one has found."""
+    if not row_ids:
+        return set()
+    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in row_ids])
+    sql = SEEN_HERE.replace("{ids}", _places(row_ids))
+    return {row[0] for row in tx.all(sql, (schedule_id, run_id, *row_ids))}
+
+
+def rows_after(tx: Tx, run_id: str, after: int, *, limit: int, only_new: bool) -> list[DiscoverRow]:
+    """The rows behind number `after`, in order; `only_new`: those that no earlier occurrence has found."""
+    if only_new:
+        return [DiscoverRow(*row) for row in tx.all(LIST_ROWS, (run_id, after, 1, limit))]
+    return [DiscoverRow(*row) for row in tx.all(LIST_ALL_ROWS, (run_id, after, limit))]
+
+
+def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
+    """The number of a row, also of one that is gone; 0 for none.
+
+    Raises:
+        JobInvalid: the run has no such row.
+    """
+    if row_id is None:
+        return 0
+    row = read_row(tx, run_id, row_id)
+    if row is None:
+        raise JobInvalid(
+            "after", "is no row of this run", "Send the row_id of the last line that came, or leave it out."
+        )
+    return row.number
+
+
+def changes_since(tx: Tx, run: DiscoverRecord, since: int, limit: int) -> RowChanges:
+    """The rows that differ from those of version `since`, at most so many: then `version` is that of the last one."""
+    found = [DiscoverRow(*row) for row in tx.all(CHANGED, (run.run_id, since, limit + 1))]
+    rows, has_more = found[:limit], len(found) > limit
+    return RowChanges(
+        version=rows[-1].version if has_more else run.version,
+        added=[one for one in rows if not one.is_gone and one.first_version > since],
+        changed=[one for one in rows if not one.is_gone and one.first_version <= since],
+        gone=[one.row_id for one in rows if one.is_gone and one.first_version <= since],
+        has_more=has_more,
+    )
+
+
+def packed(record: Mapping[str, Any]) -> bytes:
+    """A record as it is kept."""
+    return zlib.compress(orjson.dumps(record))
+
+
+def record_of(row: DiscoverRow) -> dict[str, Any]:
+    """The record of a row that is not gone."""
+    assert row.record is not None, "it is not gone"
+    record: dict[str, Any] = orjson.loads(zlib.decompress(row.record))
+    return record
+
+
+def _places(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,1 @@
+"""Discover runs on a cadence: occurrences as Monitors' slots, and rows new against all earlier ones (decisions 19)."""

@@ -1,0 +1,144 @@
+"""Slots of schedules become runs, or are skipped; three that are skipped in a row pause the schedule (spec 3).
+
+Accounts are locked first, then schedules, then jobs, feeds last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from billing.charges.charge_rows import READ_ACCOUNTS
+from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits
+from events.log.log import EventLog, Fact
+from scheduler.clock.cadence import cadence_of
+from scheduler.clock.catch_up import due_slots
+from scheduler.errors import CadenceInvalid, JobInvalid, JobLimitReached
+from scheduler.jobs import job_rows
+from scheduler.jobs.discover.run_drafts import RunTerms, draft_of
+from scheduler.jobs.discover.run_events import of_schedule
+from scheduler.jobs.discover.schedules import schedule_rows
+from scheduler.jobs.discover.schedules.records import DiscoverSchedule, Occurrence
+from scheduler.jobs.discover.searches import Searches
+from scheduler.jobs.discover.spec import SearchBody, read_body
+from scheduler.jobs.service import JobOwner, JobService
+from storage.store import Tx
+
+AT_ONCE: Final = 20
+"""Schedules of one transaction: each may begin a run of hundreds of legs."""
+SKIPS_MAX: Final = 3
+STILL_RUNS: Final = "previous_run_active"
+NO_CREDITS: Final = "insufficient_credits"
+SUSPENDED: Final = "account_suspended"
+TOO_MANY: Final = "job_limit_reached"
+UNREADABLE: Final = "cadence_unreadable"
+THREE_SKIPS: Final = "three_skips"
+
+
+class ScheduleSlots:
+    """Opens slots of schedules, on the store's thread: a source of the one clock."""
+
+    def __init__(
+        self,
+        jobs: JobService,
+        feed: EventLog,
+        searches: Searches,
+        *,
+        now: Callable[[], float],
+        make_id: Callable[[str], str],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` tells the workers that a run is ready; it is called on the Trio side."""
+        self._jobs = jobs
+        self._feed = feed
+        self._searches = searches
+        self._now = now
+        self._make_id = make_id
+        self._wake = wake
+
+    def due_at(self, tx: Tx) -> float | None:
+        """When the next slot of any schedule is due."""
+        return schedule_rows.next_due_at(tx)
+
+    def open_due(self, tx: Tx) -> None:
+        """Begin the newest due slot of some schedules, record what they missed, set when they are next due."""
+        now = self._now()
+        due = schedule_rows.due_schedules(tx, now, AT_ONCE)
+        tx.all_in(READ_ACCOUNTS, sorted({account_id for _, account_id in due}))
+        facts: list[Fact] = []
+        for schedule in schedule_rows.lock_schedules(tx, [id_ for id_, _ in due]):
+            if schedule.next_slot_at is not None and schedule.next_slot_at <= now:
+                facts += self._open(tx, schedule, schedule.next_slot_at, now)
+        self._feed.append(tx, facts)
+        tx.on_commit(self._wake)
+
+    def _open(self, tx: Tx, schedule: DiscoverSchedule, first: float, now: float) -> list[Fact]:
+        try:
+            due = due_slots(cadence_of(schedule.cadence), first, now, created_at=schedule.created_at)
+        except (CadenceInvalid, ValueError):  # one row that cannot be read must not stop all others
+            paused = replace(schedule, status="paused", paused_because=UNREADABLE, next_slot_at=None, updated_at=now)
+            schedule_rows.save_schedule(tx, paused)
+            return []
+        occurrences = [Occurrence(schedule.id, slot, None, reason, now) for slot, reason in due.missed]
+        if due.newest is not None and not schedule_rows.is_taken(tx, schedule.id, due.newest):
+            occurrences.append(self._occurrence(tx, schedule, due.newest, now))
+        schedule_rows.add_occurrences(tx, occurrences)
+        moved = replace(_after(schedule, occurrences), next_slot_at=due.next_at)
+        facts = _skips(schedule, occurrences)
+        if moved.skips >= SKIPS_MAX:
+            moved = replace(moved, status="paused", paused_because=THREE_SKIPS, next_slot_at=None, updated_at=now)
+            facts += of_schedule(_named(schedule), ["discover.run_failed"], "failed", THREE_SKIPS)
+        schedule_rows.save_schedule(tx, moved)
+        return facts
+
+    def _occurrence(self, tx: Tx, schedule: DiscoverSchedule, slot: float, now: float) -> Occurrence:
+        """The run of a slot that is due, or why it is skipped."""
+        try:
+            run_id = self._begin(tx, schedule)
+        except InsufficientCredits:
+            reason: str | None = NO_CREDITS
+        except (AccountSuspended, AccountDeleted):
+            reason = SUSPENDED
+        except JobLimitReached:
+            reason = TOO_MANY
+        except JobInvalid as exc:
+            reason = f"{exc.param} {exc.problem}"[:200]
+        else:
+            reason = None if run_id is not None else STILL_RUNS
+            return Occurrence(schedule.id, slot, run_id, reason, now)
+        return Occurrence(schedule.id, slot, None, reason, now)
+
+    def _begin(self, tx: Tx, schedule: DiscoverSchedule) -> str | None:
+        """Begin a run; its id, None where the one before has not settled."""
+        before = None if schedule.last_run_id is None else job_rows.read_job(tx, schedule.last_run_id)
+        if before is not None and before.status in ("queued", "running"):
+            return None
+        sent = msgspec.json.decode(schedule.body, type=SearchBody)
+        spec = read_body(sent, self._searches, at="run.")
+        terms = RunTerms(sent.max_credits, is_told=True, key_id=schedule.key_id, schedule_id=schedule.id)
+        owner = JobOwner(schedule.account_id, None, self._make_id("req_"))
+        return self._jobs.add(tx, draft=draft_of(spec, terms), owner=owner).id
+
+
+def _after(schedule: DiscoverSchedule, occurrences: Sequence[Occurrence]) -> DiscoverSchedule:
+    """A schedule behind these occurrences: how many were skipped in a row, and which was its last run."""
+    for one in occurrences:
+        skips = 0 if one.run_id is not None else schedule.skips + 1
+        schedule = replace(schedule, skips=skips, last_run_id=one.run_id or schedule.last_run_id)
+    return schedule
+
+
+def _skips(schedule: DiscoverSchedule, occurrences: Sequence[Occurrence]) -> list[Fact]:
+    return [
+        fact
+        for one in occurrences
+        if one.skip_reason is not None
+        for fact in of_schedule(_named(schedule), ["discover.run_skipped"], "skipped", one.skip_reason)
+    ]
+
+
+def _named(schedule: DiscoverSchedule) -> tuple[str, str, str | None, str]:
+    return schedule.account_id, schedule.id, schedule.key_id, schedule.name

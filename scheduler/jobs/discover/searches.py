@@ -1,0 +1,130 @@
+"""The searches that legs are made of, by the kind of their rows; and the reads of one account, which enrich them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from scheduler.recipes import RecipeInvalid, Recipes
+from upstreams.catalog import Listing
+from upstreams.composites import composite_slugs
+from upstreams.model.endpoint import Endpoint
+from upstreams.model.params import Value
+
+View = Literal["posts", "accounts", "items"]
+Kind = Literal["post", "account", "item"]
+KINDS: Final[Mapping[str, Kind]] = {
+    "PostList": "post",
+    "AuthorList": "account",
+    "AppList": "item",
+    "ArticleList": "item",
+    "CollectionList": "item",
+    "ProductList": "item",
+    "PackageList": "item",
+    "RepositoryList": "item",
+}
+"""The kinds of rows, by the archetypes of their lists."""
+OF_VIEW: Final[Mapping[View, tuple[Kind, ...]]] = {
+    "posts": ("post",),
+    "accounts": ("account", "post"),
+    "items": ("item",),
+}
+"""The kinds of searches that a view is made of, in the order in which they are made."""
+PAGE_MAX: Final = 50
+"""Rows of a page, where a search lets its caller choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformSearch:
+    """A search of one platform: an endpoint that takes a query, and answers a list."""
+
+    id: str
+    platform: str
+    kind: Kind
+    key: str
+    """The name of the record in its rows."""
+    values: Mapping[str, Value]
+    """The values of every page, beside the query."""
+    newest: Mapping[str, Value]
+    """The values with which it gives the newest first; empty: it cannot."""
+    takes_days: bool
+    """Whether it takes the first and the last day of what it looks for."""
+    available: bool
+    """False: it needs a credential that the operator has not configured."""
+    price_credits: int
+    """The price of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRead:
+    """The read of one account of a platform: its endpoint, the parameter that names the account, and the price."""
+
+    id: str
+    param: str
+    price_credits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """All searches of a node, in the order of the catalog, and the reads of one account, by their platforms."""
+
+    all: tuple[PlatformSearch, ...]
+    profiles: Mapping[str, ProfileRead]
+
+    def of_view(self, view: View) -> list[PlatformSearch]:
+        """The searches that a view is made of."""
+        return [one for kind in OF_VIEW[view] for one in self.all if one.kind == kind]
+
+
+def searches_of(listings: Iterable[Listing], recipes: Recipes) -> Searches:
+    """The searches among the endpoints of a node, with their prices; those over several platforms are none."""
+    own = [one for one in listings if one.site.platform.slug not in composite_slugs()]
+    found = tuple(_search(one, recipes) for one in own if _is_search(one.endpoint))
+    reads = (_profile(one, recipes) for one in own if one.available and _is_profile(one))
+    return Searches(found, {one.id.partition("/")[0]: one for one in reads if one is not None})
+
+
+def _is_search(endpoint: Endpoint) -> bool:
+    required = {one.name for one in endpoint.params if one.required}
+    is_plain = not endpoint.archetype.has_legs and not endpoint.one_of
+    return endpoint.archetype.name in KINDS and required == {"query"} and is_plain
+
+
+def _is_profile(listing: Listing) -> bool:
+    playing = listing.site.platform.playing("profile")
+    return playing == listing.endpoint and "handle" in listing.endpoint.named_by
+
+
+def _profile(listing: Listing, recipes: Recipes) -> ProfileRead | None:
+    """The read of an account by its handle; None where that needs a credential which reading by an id does not."""
+    try:
+        return ProfileRead(listing.id, "handle", _price(listing, recipes, "handle"))
+    except RecipeInvalid:
+        return None
+
+
+def _price(listing: Listing, recipes: Recipes, named_by: str) -> int:
+    """The least that an endpoint costs, which is that of a page."""
+    example = next(one.example for one in listing.endpoint.params if one.name == named_by)
+    return recipes.read(listing.id, {named_by: example}).credits_least
+
+
+def _search(listing: Listing, recipes: Recipes) -> PlatformSearch:
+    endpoint = listing.endpoint
+    by_name = {one.name: one for one in endpoint.params}
+    size: dict[str, Value] = {}
+    if "limit" in by_name:
+        most = by_name["limit"].maximum if endpoint.collect is None else endpoint.collect.per_page
+        size["limit"] = min(PAGE_MAX, most or PAGE_MAX)
+    return PlatformSearch(
+        id=listing.id,
+        platform=listing.site.platform.slug,
+        kind=KINDS[endpoint.archetype.name],
+        key=endpoint.archetype.key,
+        values=size,
+        newest=endpoint.newest or {},
+        takes_days={"since", "until"} <= by_name.keys(),
+        available=listing.available,
+        price_credits=_price(listing, recipes, "query") if listing.available else 0,
+    )

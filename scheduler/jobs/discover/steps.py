@@ -1,0 +1,206 @@
+"""Discover as a kind of work: pages of searches and reads of accounts, and what each brings (decisions 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import orjson
+
+from events.log.log import EventLog
+from scheduler.jobs import job_rows
+from scheduler.jobs.discover import run_rows
+from scheduler.jobs.discover.drafts import RowDraft, drafts_of, is_past, row_key
+from scheduler.jobs.discover.merging import Merge
+from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, next_steps, price_of, read_step
+from scheduler.jobs.discover.records import DiscoverLeg, DiscoverRecord, DiscoverRow, Sighting
+from scheduler.jobs.discover.run_events import progressed, settled
+from scheduler.jobs.discover.spec import DiscoverSpec, PlannedRead, PlannedSearch, spec_of
+from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, Stop
+from scheduler.recipes import Gathered, GatheringFailed, RecipeInvalid, Recipes
+from storage.store import Store, Tx
+
+CALL_S: Final = 30.0
+_ABSENT: Final = "RESOURCE_NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page of a leg; `state` is where the next one begins, as JSON."""
+
+    drafts: Sequence[RowDraft]
+    rows: int
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """The answer of an account's own page; without a record there is no such account."""
+
+    row_id: str
+    key: str = ""
+    record: Mapping[str, Any] | None = None
+
+
+class DiscoverSteps(JobKind):
+    """The kind of work that discover runs are."""
+
+    at_once: ClassVar[int] = 4
+
+    def __init__(self, store: Store, recipes: Recipes, feed: EventLog) -> None:
+        self._store = store
+        self._recipes = recipes
+        self._feed = feed
+
+    def price_of(self, job: JobRecord, step: JobStep) -> int:
+        """The price of a page, or of reading an account."""
+        return price_of(spec_of(job.spec), read_step(step.name))
+
+    def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:  # noqa: ARG002 - of the protocol
+        """The accounts that the last wave found, and the pages that follow."""
+        return next_steps((one.found for one in findings), names)
+
+    async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
+        """Read a page of a search, or an account; a full run reads no further pages."""
+        spec, planned = spec_of(job.spec), read_step(step.name)
+        if isinstance(planned, AccountRead):
+            row = await self._store.read(partial(run_rows.read_row, run_id=job.id, row_id=planned.row_id))
+            return await self._read_account(spec.profiles[planned.platform], row)
+        run, leg = await self._store.read(partial(_run_and_leg, run_id=job.id, number=planned.leg))
+        if run.is_full or leg.status != "pending":
+            return Outcome("empty")
+        return await self._read_page(spec, planned, leg)
+
+    async def _read_page(self, spec: DiscoverSpec, planned: LegPage, leg: DiscoverLeg) -> Outcome:
+        keyword, search = spec.leg(planned.leg)
+        state = None if leg.state is None else orjson.loads(leg.state)
+        gathered = await self._gather(search.id, spec.values(keyword, search), cursor=state)
+        if isinstance(gathered, Outcome):
+            return gathered
+        items = gathered.data["items"]
+        drafts = drafts_of(spec, search, items, before=leg.rows_found)
+        goes_on = gathered.next is not None and planned.page < PAGES_MAX and not is_past(spec, search, items)
+        following = orjson.dumps(gathered.next).decode() if goes_on else None
+        found = [AccountRead(search.platform, one.row_id).name for one in _unknown(spec, search, drafts)]
+        if following is not None:
+            found.append(LegPage(planned.leg, planned.page + 1).name)
+        brought = _Page(drafts, len(items), following)
+        return Outcome("done", None, gathered.used_credits, found=tuple(found), brought=brought)
+
+    async def _read_account(self, read: PlannedRead, row: DiscoverRow | None) -> Outcome:
+        if row is None or row.is_gone:
+            return Outcome("empty")
+        handle = run_rows.record_of(row)["author"]["username"]
+        gathered = await self._gather(read.id, {read.param: handle})
+        if isinstance(gathered, Outcome):
+            return replace(gathered, brought=_Account(row.row_id)) if gathered.status == "empty" else gathered
+        record = {name: gathered.data.get(name) for name in ("author", "computed")}
+        brought = _Account(row.row_id, row_key(row.platform, record["author"]), record)
+        return Outcome("done", None, gathered.used_credits, brought=brought)
+
+    async def _gather(
+        self, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
+    ) -> Gathered | Outcome:
+        """Call an endpoint for the price of one page; the outcome where nothing came."""
+        try:
+            recipe = self._recipes.read(id_, dict(values))
+            return await self._recipes.gather(recipe, recipe.credits_least, timeout_s=CALL_S, cursor=cursor)
+        except RecipeInvalid as exc:
+            return Outcome("failed", error=exc.problem[:200])
+        except GatheringFailed as exc:
+            code = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
+            return Outcome("empty" if code == _ABSENT else "failed", error=code)
+
+    def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
+        """Keep the rows of a page or the account, the leg's state, and the event of a tenth that was crossed."""
+        run, planned = run_rows.the_run(tx, job.id), read_step(step.name)
+        merge = Merge(run)
+        if isinstance(planned, LegPage):
+            _keep_page(tx, merge, spec_of(job.spec), planned, outcome, at=at)
+        elif isinstance(outcome.brought, _Account):
+            _keep_account(tx, merge, outcome.brought)
+        run_rows.save_rows(tx, merge.rows.values())
+        now = job_rows.read_job(tx, job.id)
+        assert now is not None, "it is locked"
+        told, facts = progressed(now, merge.run)
+        run_rows.save_run(tx, told)
+        self._feed.append(tx, facts)
+
+    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
+        """How a run ends: by its legs; what it holds may not reach, by its owner's bound or by the balance."""
+        run = run_rows.the_run(tx, job.id)
+        if not has_credits:
+            is_bound = job.held_credits - job.returned_credits >= run.max_credits
+            return Stop("paused", "max_credits" if is_bound else "insufficient_credits")
+        because = "max_rows" if run.is_cut else None
+        if not run.legs_failed:
+            return Stop("completed", because)
+        return Stop("partial", because) if run.legs_done or run.legs_empty else Stop("failed", "upstreams_down")
+
+    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - of the protocol
+        """Publish that a run ended or is paused."""
+        run = run_rows.the_run(tx, job.id)
+        told, facts = settled(job, replace(run, version=run.version + 1))
+        run_rows.save_run(tx, told)
+        self._feed.append(tx, facts)
+
+
+def _run_and_leg(tx: Tx, run_id: str, number: int) -> tuple[DiscoverRecord, DiscoverLeg]:
+    return run_rows.the_run(tx, run_id), run_rows.read_leg(tx, run_id, number)
+
+
+def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraft]) -> list[RowDraft]:
+    """The accounts of a page that have a page of their own, which tells more."""
+    if search.platform not in spec.profiles:
+        return []
+    return [one for one in drafts if not one.is_known_well and one.record["author"]["username"]]
+
+
+def _keep_page(tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage, outcome: Outcome, *, at: float) -> None:
+    leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
+    page = outcome.brought
+    if isinstance(page, _Page):
+        keyword, search = spec.leg(planned.leg)
+        keys, ids = [one.key for one in page.drafts], [one.row_id for one in page.drafts]
+        known = run_rows.find_rows(tx, leg.run_id, keys, ids)
+        added = merge.take(page.drafts, known, Sighting(search.platform, search.id, keyword, 0), at=at)
+        if merge.run.schedule_id is not None:
+            new = run_rows.see(tx, merge.run.schedule_id, leg.run_id, [one.row_id for one in added])
+            merge.mark(new, added)
+        leg = replace(
+            leg,
+            pages=leg.pages + 1,
+            rows_found=leg.rows_found + page.rows,
+            credits_used=leg.credits_used + outcome.credits_used,
+            state=page.state,
+        )
+    leg = _judged_leg(leg, merge.run, outcome)
+    if merge.run.is_full and (not isinstance(page, _Page) or page.state is not None):
+        merge.run = replace(merge.run, is_cut=1)
+    run_rows.save_leg(tx, leg)
+    counts = {f"legs_{leg.status}": getattr(merge.run, f"legs_{leg.status}") + 1} if leg.status != "pending" else {}
+    merge.run = replace(merge.run, version=merge.run.version + 1, **counts)
+
+
+def _judged_leg(leg: DiscoverLeg, run: DiscoverRecord, outcome: Outcome) -> DiscoverLeg:
+    """A leg behind a page of it: it goes on, or has ended."""
+    if outcome.status == "failed":
+        return replace(leg, status="failed", error=outcome.error)
+    is_passed_over = outcome.brought is None and outcome.error is None
+    if (is_passed_over and not leg.pages) or (leg.state is not None and not run.is_full and not is_passed_over):
+        return leg
+    return replace(leg, status="done" if leg.rows_found else "empty", state=None)
+
+
+def _keep_account(tx: Tx, merge: Merge, account: _Account) -> None:
+    row = run_rows.read_row(tx, merge.run.run_id, account.row_id)
+    if row is None or row.is_gone:
+        return
+    if account.record is None:
+        merge.drop(row)
+        return
+    others = run_rows.find_rows(tx, row.run_id, [account.key], [account.row_id])
+    other = next((one for one in others if one.key == account.key and not one.is_gone), None)
+    merge.enrich(row, account.key, account.record, other)

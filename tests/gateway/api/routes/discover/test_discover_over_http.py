@@ -1,0 +1,238 @@
+"""Discover over HTTP, on a whole node with a search behind its egress (decisions 19)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.api.routes.discover.algolia import Algolia
+
+RUNS = "/v1/prism/discover/runs"
+SCHEDULES = "/v1/prism/discover/schedules"
+BODY: dict[str, Any] = {"keywords": ["trio"], "platforms": ["hackernews"], "max_credits": 20}
+
+
+@pytest.fixture
+def algolia() -> Algolia:
+    return Algolia({"trio": range(120), "anyio": range(100, 130)})
+
+
+@pytest.fixture
+async def node(tmp_path: Path, algolia: Algolia) -> AsyncIterator[OpenNode]:
+    async with open_test_node(tmp_path, credits=500) as opened:
+        opened.upstream.script = algolia.answer
+        yield opened
+        await opened.assert_sound()
+
+
+async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
+    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    sent = {} if body is None else {"content": orjson.dumps(body)}
+    answer = await node.client.request(method, node.url + target, headers=named, **sent)
+    return answer.status_code, answer.json() if answer.content else None
+
+
+async def lines(node: OpenNode, run_id: str, query: str = "") -> list[dict[str, Any]]:
+    found = (await node.get(f"{RUNS}/{run_id}/results.jsonl{query}")).body.splitlines()
+    return [orjson.loads(one) for one in found]
+
+
+async def test_a_run_that_is_waited_for_answers_as_it_settled(node: OpenNode) -> None:
+    status, priced = await ask(node, "POST", f"{RUNS}?dry_run=1", BODY)
+    assert (status, priced["data"]) == (
+        200,
+        {"estimated_credits": 20, "would_hit_cache": False, "legs": 1, "searches": ["hackernews/search"]},
+    )
+    status, answer = await ask(node, "POST", RUNS, {**BODY, "keywords": ["trio", "anyio", "nothing"]})
+    run = answer["data"]
+    assert (status, answer["platform"], run["status"], run["stopped_because"]) == (200, "prism", "completed", None)
+    assert run["counts"] == {
+        "legs": {"planned": 3, "done": 2, "empty": 1, "failed": 0, "skipped": 0, "pending": 0},
+        "rows_kept": 130,
+        "rows_new": None,
+    }
+    assert run["credits"] == {"max": 20, "reserved": 20, "spent": 5, "refunded": 15}
+    rows = await lines(node, run["run_id"])
+    assert len({row["row_id"] for row in rows}) == len(rows) == 130
+    row = next(one for one in rows if one["record"]["post"]["id"] == "110")
+    assert (sorted(row["keywords"]), row["kind"], row["platform"]) == (["anyio", "trio"], "post", "hackernews")
+    assert sorted((one["keyword"], one["rank"]) for one in row["found_in"]) == [("anyio", 11), ("trio", 111)]
+    assert (row["rank"], row["is_new"]) == (11, None)
+    assert await lines(node, run["run_id"], f"?after={rows[99]['row_id']}") == rows[100:]
+    _, moved = await ask(node, "GET", "/v1/credits/transactions")
+    assert [(one["type"], one["amount"], one["endpoint"]) for one in moved["data"]["items"][:2]] == [
+        ("refund", 15, RUNS),
+        ("deduction", -20, RUNS),
+    ]
+    links = run["links"]
+    for target in (links["run"], links["results"], links["changes"]):
+        assert (await node.get(target.removeprefix(node.url))).status == 200
+    _, listed = await ask(node, "GET", RUNS)
+    assert [one["run_id"] for one in listed["data"]["items"]] == [run["run_id"]]
+    _, jobs = await ask(node, "GET", "/v1/web/jobs")
+    assert jobs["data"]["items"] == []
+
+
+async def test_a_run_in_the_background_is_paused_goes_on_and_is_cancelled(node: OpenNode, algolia: Algolia) -> None:
+    algolia.takes_s = 0.05
+    algolia.found = {f"k{n}": range(n * 1000, n * 1000 + 500) for n in range(20)}
+    sent = {**BODY, "keywords": list(algolia.found), "background": True, "max_credits": 100}
+    status, begun = await ask(node, "POST", RUNS, sent)
+    place = f"{RUNS}/{begun['data']['run_id']}"
+    assert (status, begun["data"]["credits"]["reserved"]) == (202, 100)
+    _, paused = await ask(node, "PATCH", place, {"status": "paused"})
+    assert (paused["data"]["status"], paused["data"]["stopped_because"]) == ("paused", "owner")
+    credits_ = paused["data"]["credits"]
+    assert credits_["spent"] + credits_["refunded"] == credits_["reserved"]
+    _, going = await ask(node, "PATCH", place, {"status": "running", "max_credits": 120})
+    assert going["data"]["status"] in ("queued", "running")
+    stranger, _ = await node.new_key(await node.new_account())
+    for method, target in (("GET", place), ("DELETE", place), ("GET", f"{place}/results.jsonl")):
+        answer = await node.client.request(method, node.url + target, headers={"x-api-key": stranger})
+        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (404, "unknown_job")
+    _, ended = await ask(node, "DELETE", place)
+    assert (ended["data"]["status"], ended["data"]["counts"]["legs"]["pending"]) == ("cancelled", 0)
+    status, over = await ask(node, "PATCH", place, {"status": "running"})
+    assert (status, over["error"]["details"]["reason"]) == (400, "job_over")
+    assert (await ask(node, "DELETE", place))[0] == 200
+
+
+async def test_a_stream_tells_each_page_and_then_the_result(node: OpenNode) -> None:
+    async with node.client.stream(
+        "POST",
+        node.url + RUNS,
+        headers={"x-api-key": node.key, "accept": "text/event-stream"},
+        content=orjson.dumps(BODY),
+    ) as answer:
+        text = (await answer.aread()).decode()
+    frames = [dict(line.split(": ", 1) for line in one.splitlines()) for one in text.strip().split("\n\n")]
+    assert [one["event"] for one in frames] == ["page", "page", "page", "result"]
+    pages = [orjson.loads(one["data"]) for one in frames[:3]]
+    assert [(one["step"], one["status"], one["credits_used"]) for one in pages] == [
+        ("1.1", "done", 1), ("1.2", "done", 1), ("1.3", "done", 1),
+    ]  # fmt: skip
+    result = orjson.loads(frames[3]["data"])
+    assert (result["success"], result["data"]["status"]) == (True, "completed")
+
+
+async def test_a_key_begins_a_run_once(node: OpenNode) -> None:
+    sent = {**BODY, "background": True}
+    first = await ask(node, "POST", RUNS, sent, idempotency_key="run-1")
+    again = await ask(node, "POST", RUNS, sent, idempotency_key="run-1")
+    assert (first[0], again[0], again[1]["replayed"]) == (202, 202, True)
+    assert first[1]["data"]["run_id"] == again[1]["data"]["run_id"]
+    other = await ask(node, "POST", RUNS, {**sent, "max_credits": 3}, idempotency_key="run-1")
+    assert (other[0], other[1]["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
+    streamed = await ask(node, "POST", RUNS, sent, idempotency_key="run-2", accept="text/event-stream")
+    assert (streamed[0], streamed[1]["error"]["type"]) == (400, "INVALID_REQUEST")
+    await ask(node, "DELETE", f"{RUNS}/{first[1]['data']['run_id']}")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "param"),
+    [
+        ("POST", RUNS, {"keywords": ["trio"]}, "max_credits"),
+        ("POST", RUNS, {**BODY, "max_credits": "20"}, "max_credits"),
+        ("POST", RUNS, {**BODY, "keyword": ["x"]}, "keyword"),
+        ("POST", RUNS, {**BODY, "platforms": ["hackernws"]}, "platforms[0]"),
+        ("POST", RUNS, {**BODY, "view": "post"}, "view"),
+        ("POST", f"{RUNS}?max_credits=1", BODY, "max_credits"),
+        ("POST", SCHEDULES, {"run": BODY}, "cadence"),
+        ("POST", SCHEDULES, {"run": BODY, "cadence": "hourli"}, "cadence"),
+        ("POST", SCHEDULES, {"run": {**BODY, "max_rows": 0}, "cadence": "daily"}, "run.max_rows"),
+        ("POST", SCHEDULES, {"run": {**BODY, "background": True}, "cadence": "daily"}, "run.background"),
+    ],
+)
+async def test_a_wrong_field_is_named_and_costs_nothing(
+    node: OpenNode, method: str, target: str, body: object, param: str
+) -> None:
+    status, refused = await ask(node, method, target, body)
+    assert (status, refused["credits_used"]) == (400, 0), refused
+    details = refused["error"]["details"]
+    assert details.get("param", details.get("remove_params", [""])[0]) == param
+
+
+async def test_changes_and_places_that_are_not_there_are_refused(node: OpenNode) -> None:
+    _, answer = await ask(node, "POST", RUNS, BODY)
+    run = answer["data"]
+    place = f"{RUNS}/{run['run_id']}"
+    for target, param in (
+        (f"{place}?changes_since={run['version'] + 1}", "changes_since"),
+        (f"{place}?changes_since=-1", "changes_since"),
+        (f"{place}/results.jsonl?after=row_none", "after"),
+    ):
+        status, refused = await ask(node, "GET", target)
+        assert (status, refused["error"]["details"]["param"]) == (400, param)
+    for body, param in (({}, "body"), ({"status": "going"}, "status")):
+        status, refused = await ask(node, "PATCH", place, body)
+        assert (status, refused["error"]["details"]["param"]) == (400, param)
+    _, changes = await ask(node, "GET", f"{place}?changes_since=0")
+    assert (len(changes["data"]["added"]), changes["data"]["changed"], changes["data"]["gone"]) == (120, [], [])
+    assert (changes["data"]["has_more"], changes["data"]["version"]) == (False, run["version"])
+
+
+async def test_what_is_broken_fails_and_what_cannot_be_paid_is_refused(node: OpenNode, algolia: Algolia) -> None:
+    algolia.fails = True
+    status, answer = await ask(node, "POST", RUNS, BODY)
+    run = answer["data"]
+    assert (status, run["status"], run["stopped_because"], run["credits"]["spent"]) == (
+        200, "failed", "upstreams_down", 0,
+    )  # fmt: skip
+    (failed,) = run["failed_legs"]
+    assert (failed["keyword"], failed["endpoint"]) == ("trio", "hackernews/search")
+    poor = await node.new_account(balance=0)
+    key, _ = await node.new_key(poor)
+    refused = await node.client.post(node.url + RUNS, headers={"x-api-key": key}, content=orjson.dumps(BODY))
+    assert (refused.status_code, refused.json()["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
+
+
+async def test_a_schedule_is_made_read_changed_and_forgotten(node: OpenNode) -> None:
+    sent = {"run": BODY, "cadence": {"cron": "0 6 * * 1", "timezone": "Europe/Berlin"}, "name": "Our topic"}
+    status, made = await ask(node, "POST", SCHEDULES, sent, idempotency_key="s-1")
+    schedule = made["data"]
+    assert (status, schedule["status"], schedule["name"]) == (201, "active", "Our topic")
+    assert (schedule["cadence"], schedule["run"]["keywords"]) == (sent["cadence"], ["trio"])
+    again = await ask(node, "POST", SCHEDULES, sent, idempotency_key="s-1")
+    assert (again[0], again[1]["data"]["schedule_id"]) == (201, schedule["schedule_id"])
+    place = f"{SCHEDULES}/{schedule['schedule_id']}"
+    _, paused = await ask(node, "PATCH", place, {"status": "paused", "run": {"max_credits": 5}})
+    assert (paused["data"]["paused_because"], paused["data"]["next_run_at"]) == ("owner", None)
+    assert paused["data"]["run"]["max_credits"] == 5
+    _, listed = await ask(node, "GET", SCHEDULES)
+    assert [one["schedule_id"] for one in listed["data"]["items"]] == [schedule["schedule_id"]]
+    _, slots = await ask(node, "GET", f"{place}/occurrences")
+    assert slots["data"]["items"] == []
+    assert (await ask(node, "DELETE", place))[0] == 204
+    status, gone = await ask(node, "GET", place)
+    assert (status, gone["error"]["details"]["reason"]) == (404, "unknown_schedule")
+
+
+async def test_a_clock_that_is_there_opens_the_slots_of_schedules(node: OpenNode) -> None:
+    """Goal: the node's own clock, store and workers run a schedule. Method: its next slot is set to now."""
+    _, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "hourly"})
+    id_ = made["data"]["schedule_id"]
+    await node.node.stores.store.write(
+        lambda tx: tx.run(
+            "UPDATE discover_schedules SET created_at = created_at - 7200, next_slot_at = next_slot_at - 3600"
+        )
+    )
+    node.node.monitors.clock.wake()
+    with trio.fail_after(30):
+        while not (slots := (await ask(node, "GET", f"{SCHEDULES}/{id_}/occurrences"))[1]["data"]["items"]):  # noqa: ASYNC110 - the node's
+            await trio.sleep(0.05)
+        run_id = slots[0]["run_id"]
+        while (run := (await ask(node, "GET", f"{RUNS}/{run_id}"))[1]["data"])["finished_at"] is None:  # noqa: ASYNC110 - as above
+            await trio.sleep(0.05)
+    assert (run["status"], run["schedule_id"], run["counts"]["rows_new"]) == ("completed", id_, 120)
+    assert len(await lines(node, run_id, "?new=true")) == 120
+    _, events = await ask(node, "GET", f"/v1/events?subject_id={id_}&types=discover.*")
+    types = [one["type"] for one in events["data"]["items"]]
+    assert types == ["discover.progress", "discover.completed", "discover.new_rows"]
+    for link in events["data"]["items"][-1]["links"].values():
+        assert (await node.get(link.removeprefix(node.url))).status == 200

@@ -1,0 +1,42 @@
+"""`sluice discover` against a real node with the sandbox as its upstream."""
+
+from __future__ import annotations
+
+import os
+
+import orjson
+
+from tests.processes.place import Ended, Place, Served
+
+
+def ran(place: Place, node: Served, key: str, *arguments: str) -> Ended:
+    environ = {"PATH": os.environ["PATH"], "SLUICE_API_KEY": key, "SLUICE_URL": node.url}
+    return place.run("discover", *arguments, **environ)
+
+
+def test_a_run_is_begun_waited_for_shown_and_its_rows_are_printed(place: Place) -> None:
+    _, key = place.new_key(balance=100)
+    with place.serve("--sandbox") as node:
+        begun = ran(place, node, key["key"], "run", "trio", "--max-credits", "50", "--platform", "hackernews", "--json")
+        run = begun.json
+        assert (run["status"], run["keywords"], run["credits"]["reserved"]) == ("completed", ["trio"], 20), begun
+        shown = ran(place, node, key["key"], "show", run["run_id"])
+        assert (shown.exit_code, shown.err) == (0, "")
+        assert shown.out.startswith(f"run_id={run['run_id']}  status=completed  ")
+        results = ran(place, node, key["key"], "results", run["run_id"])
+        rows = [orjson.loads(line) for line in results.out.splitlines()]
+        assert len(rows) == run["counts"]["rows_kept"] > 0
+        rest = ran(place, node, key["key"], "results", run["run_id"], "--after", rows[0]["row_id"])
+        assert len(rest.out.splitlines()) == len(rows) - 1
+        assert ran(place, node, key["key"], "results", run["run_id"], "--new").out == ""
+
+
+def test_wrong_use_and_refusals_are_told_on_one_line(place: Place) -> None:
+    _, key = place.new_key(balance=100)
+    with place.serve("--sandbox") as node:
+        assert "--max-credits" in ran(place, node, key["key"], "run", "trio").refused(2)
+        assert "'posts'" in ran(place, node, key["key"], "run", "x", "--max-credits", "1", "--view", "post").refused(2)
+        wrong = ran(place, node, key["key"], "run", "x", "--max-credits", "1", "--platform", "hackernws").refused(1)
+        assert "platforms[0]" in wrong
+        assert "no job dr_none" in ran(place, node, key["key"], "show", "dr_none").refused(1)
+        assert "SLUICE_API_KEY" in ran(place, node, "", "show", "dr_none").refused(2)

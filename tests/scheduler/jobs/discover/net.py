@@ -1,0 +1,210 @@
+"""Searches and accounts that tests script, as recipes; and discover runs on a desk's store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import trio
+
+from scheduler.jobs.discover import run_rows
+from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
+from scheduler.jobs.discover.run_drafts import RunTerms
+from scheduler.jobs.discover.schedules.records import DiscoverSchedule, Occurrence, ScheduleBody
+from scheduler.jobs.discover.schedules.service import ScheduleService
+from scheduler.jobs.discover.schedules.slots import ScheduleSlots
+from scheduler.jobs.discover.searches import PlatformSearch, ProfileRead, Searches
+from scheduler.jobs.discover.service import DiscoverService, is_settled
+from scheduler.jobs.discover.spec import KIND, RunBody, SearchBody, read_body
+from scheduler.jobs.discover.steps import DiscoverSteps
+from scheduler.jobs.job_runs import JobRuns
+from scheduler.jobs.records import JobRecord
+from scheduler.jobs.service import JobOwner, JobService
+from scheduler.jobs.turns import Turns
+from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
+from scheduler.monitors.runs.clockwork import Clock
+from scheduler.recipes import Gathered, GatheringFailed, Recipe
+from tests.scheduler.desk import Desk
+from upstreams.model.archetypes import AUTHOR, POST_LIST, Record, author, post
+from upstreams.model.params import State
+
+
+def search(
+    platform: str, kind: str = "post", key: str = "post", resource: str = "search", **terms: Any
+) -> PlatformSearch:
+    """A search of a platform."""
+    values = {"values": {"limit": 2}, "newest": {}, "takes_days": False, "available": True, "price_credits": 1, **terms}
+    return PlatformSearch(f"{platform}/{resource}", platform, kind, key, **values)  # type: ignore[arg-type] - of a test
+
+
+def a_post(name: str, by: str | None = None, at: str | None = None, language: str = "en") -> Record:
+    """A row of a search for posts."""
+    byline = None if by is None else {"id": None, "username": by, "display_name": by.title(), "avatar_url": None}
+    if byline is not None:
+        byline |= {"verified": None, "url": f"https://social.test/{by}"}
+    made = post(id=name, url=f"https://social.test/p/{name}", text=f"About {name}", author=byline, published_at=at)
+    return {"post": made, "computed": {"language": language}}
+
+
+def an_account(name: str, **fields: Any) -> Record:
+    """A row of a search for accounts, and what an account's own page answers."""
+    url = fields.pop("url", f"https://social.test/{name}")
+    return AUTHOR.wrap(author(id=f"id_{name}", username=name, url=url, **fields), [])
+
+
+Pages = Sequence[Sequence[Record]]
+
+
+@dataclass(slots=True)
+class Net:
+    """As `Recipes`. `pages` are those of each search and keyword; whatever is in `broken` fails."""
+
+    pages: dict[tuple[str, str], Pages] = field(default_factory=dict)
+    profiles: dict[str, Record] = field(default_factory=dict)
+    broken: set[tuple[str, str]] = field(default_factory=set)
+    takes_s: float = 0.0
+    calls: Counter[str] = field(default_factory=Counter)
+    price_credits: int = 1
+
+    def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
+        assert isinstance(params, dict)
+        return Recipe(
+            f"/v1/{recipe}", params, POST_LIST, recipe.split("/", maxsplit=1)[0], self.price_credits, self.price_credits
+        )
+
+    async def gather(
+        self,
+        recipe: Recipe,
+        credits_held: int,
+        *,
+        timeout_s: float,
+        as_sent: bool = False,
+        cursor: State | None = None,
+    ) -> Gathered:
+        assert credits_held == self.price_credits
+        await trio.sleep(self.takes_s)
+        id_ = recipe.path.removeprefix("/v1/")
+        if "handle" in recipe.values:
+            return self._profile(str(recipe.values["handle"]))
+        place = id_, str(recipe.values["query"])
+        number = 0 if cursor is None else int(cursor["page"])
+        self.calls[f"{place[0]} {place[1]} {number}"] += 1
+        if place in self.broken:
+            raise GatheringFailed("it is broken", [{"error": "UPSTREAM_ERROR"}])
+        pages = self.pages.get(place, [[]])
+        data = {"items": list(pages[number])}
+        following = {"page": number + 1} if number + 1 < len(pages) else None
+        return Gathered(data, orjson.dumps(data), [], 1.0, True, self.price_credits, (), len(pages[number]), following)
+
+    def _profile(self, handle: str) -> Gathered:
+        self.calls[f"@{handle}"] += 1
+        found = self.profiles.get(handle)
+        if found is None:
+            raise GatheringFailed("there is none", [{"error": "RESOURCE_NOT_FOUND"}])
+        return Gathered(found, orjson.dumps(found), [], 1.0, True, self.price_credits)
+
+
+class DiscoverDesk:
+    """Discover runs on one store, as a node has them."""
+
+    def __init__(self, desk: Desk, net: Net, searches: Sequence[PlatformSearch], profiles: Sequence[str] = ()) -> None:
+        self.desk = desk
+        self.net = net
+        self.workers: Workers | None = None
+        self.steps = DiscoverSteps(desk.store, net, desk.feed)
+        self.runs = JobRuns(desk.store, desk.charges, {KIND: self.steps}, Turns(), now=desk.now)
+        jobs = JobService(desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=(KIND,))
+        known = Searches(tuple(searches), {one: ProfileRead(f"{one}/profile", "handle", 1) for one in profiles})
+        self.service = DiscoverService(desk.store, desk.charges, jobs, self.steps, known, now=desk.now, wake=self.wake)
+
+        self.slots = ScheduleSlots(jobs, desk.feed, known, now=desk.now, make_id=desk.make_id, wake=self.wake)
+        self.schedules = ScheduleService(
+            desk.store, known, now=desk.now, make_id=desk.make_id, wake=lambda: self.clock and self.clock.wake()
+        )
+        self.clock: Clock | None = None
+
+    @asynccontextmanager
+    async def keep_time(self) -> AsyncIterator[None]:
+        """Slots are opened as they come, and their runs are run."""
+        async with self.open(), self.desk.clock() as clock:
+            self.clock, clock.others = clock, (self.slots,)
+            clock.wake()
+            yield
+            self.clock = None
+
+    async def schedule(self, owner: JobOwner, cadence: object = "hourly", **run: Any) -> DiscoverSchedule:
+        """A new schedule."""
+        sent = ScheduleBody(SearchBody(**{"keywords": ["trio"], "max_credits": 100, **run}), cadence, "Our topic")
+        return await self.schedules.create(self.schedules.draft(sent, owner.account_id, owner.key_id))
+
+    async def occurrences(self, schedule: DiscoverSchedule) -> list[Occurrence]:
+        """Its slots, oldest first."""
+        found = await self.schedules.occurrences(schedule.account_id, schedule.id, before=None, limit=1_000)
+        return found[::-1]
+
+    def wake(self) -> None:
+        if self.workers is not None:
+            self.workers.wake()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Workers]:
+        setting = WorkerSetting(
+            store=self.desk.store,
+            runs=self.runs,
+            node=self.desk.node,
+            log=self.desk.log,
+            now=self.desk.now,
+            is_alone=self.desk.is_alone,
+            stopping=lambda: False,
+        )
+        async with open_workers(setting) as workers:
+            self.workers = workers
+            yield workers
+            self.workers = None
+
+    async def owner(self, credits: int = 10_000) -> JobOwner:  # noqa: A002 - the specification's name
+        account = await self.desk.account(credits)
+        key = await self.desk.keys.create(account)
+        return JobOwner(account, key.id, self.desk.make_id("req_"))
+
+    async def begin(
+        self, owner: JobOwner, *, keywords: Sequence[str] = ("trio",), background: bool = True, **fields: Any
+    ) -> JobRecord:
+        sent = RunBody(keywords=list(keywords), background=background, **{"max_credits": 1_000, **fields})
+        terms = RunTerms(sent.max_credits, is_told=background, key_id=owner.key_id)
+        return await self.service.begin(read_body(sent, self.service.searches), terms, owner)
+
+    async def settled(self, owner: JobOwner, run_id: str) -> DiscoverView:
+        """The run once it has ended or is paused."""
+        with trio.fail_after(60):
+            while not is_settled((found := await self.service.get(owner.account_id, run_id)).job):  # noqa: ASYNC110 - the store
+                await trio.sleep(0.01)
+        return found
+
+    async def rows(self, run_id: str, *, only_new: bool = False) -> list[DiscoverRow]:
+        """All rows, in their order."""
+        return await self.service.rows(run_id, 0, limit=100_000, only_new=only_new)
+
+    async def names(self, run_id: str) -> list[str]:
+        """What tests call the rows by: the ids of posts, the names of accounts."""
+        return [name_of(run_rows.record_of(one)) for one in await self.rows(run_id)]
+
+    async def events(self, account_id: str) -> list[tuple[str, dict[str, Any]]]:
+        """The types and the bodies of all events of discover, in their order."""
+        found = await self.desk.store.read(
+            lambda tx: tx.all(
+                "SELECT type, body FROM events WHERE account_id = ? AND type LIKE 'discover.%' ORDER BY pos",
+                (account_id,),
+            )
+        )
+        return [(type_, orjson.loads(body)) for type_, body in found]
+
+
+def name_of(record: Mapping[str, Any]) -> str:
+    (key, *_) = (one for one in record if one != "computed")
+    name: str = record[key].get("username") or record[key]["id"]
+    return name

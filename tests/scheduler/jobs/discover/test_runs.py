@@ -1,0 +1,263 @@
+"""Discover runs: every row once, every credit once, whatever ends in between (decisions 17 and 19)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from billing.errors import InsufficientCredits
+from scheduler.errors import JobInvalid, JobOver, JobUnknown
+from scheduler.jobs.discover.merging import sightings_of
+from scheduler.jobs.discover.service import RunPatch
+from scheduler.jobs.service import JobOwner
+from tests.scheduler.desk import Desk
+from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, search
+
+TWO = (search("one"), search("two"))
+
+
+def pages_of(*names: str, size: int = 2) -> list[list[dict[str, Any]]]:
+    """Posts in pages of a size."""
+    return [[a_post(one) for one in names[begin : begin + size]] for begin in range(0, len(names), size)]
+
+
+def again(owner: JobOwner, n: int = 2) -> JobOwner:
+    return replace(owner, request_id=f"{owner.request_id}_{n}")
+
+
+async def test_a_run_keeps_each_row_once_and_tells_where_it_was_found(desk: Desk) -> None:
+    net = Net({("one/search", "trio"): pages_of("a", "b", "c"), ("two/search", "trio"): pages_of("c", "d")})
+    desk_ = DiscoverDesk(desk, net, TWO)
+    owner = await desk_.owner(credits=500)
+    job = await desk_.begin(owner, max_credits=100)
+    assert await desk.money(owner.account_id) == (460, 40)  # 2 legs of at most 20 pages
+    async with desk_.open():
+        view = await desk_.settled(owner, job.id)
+    run = view.run
+    assert (view.job.status, view.job.stopped_because, view.job.used_credits) == ("completed", None, 3)
+    assert (run.legs_planned, run.legs_done, run.legs_empty, run.legs_failed) == (2, 2, 0, 0)
+    assert sorted(await desk_.names(job.id)) == ["a", "b", "c", "d"]
+    shared = next(one for one in await desk_.rows(job.id) if len(sightings_of(one)) == 2)
+    assert {(one.endpoint, one.rank) for one in sightings_of(shared)} == {("one/search", 3), ("two/search", 1)}
+    assert await desk.money(owner.account_id) == (497, 0)
+    assert await desk.settled() == {owner.request_id: 3}
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_an_empty_search_is_no_failure_and_a_broken_one_makes_the_run_partial(desk: Desk) -> None:
+    net = Net({("one/search", "trio"): pages_of("a")}, broken={("two/search", "trio")})
+    desk_ = DiscoverDesk(desk, net, TWO)
+    owner = await desk_.owner()
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", "none"])).id)
+    assert (view.job.status, view.job.used_credits) == ("partial", 3)
+    assert (view.run.legs_done, view.run.legs_empty, view.run.legs_failed) == (1, 2, 1)
+    (failed,) = await desk_.service.failed_legs(view.run.run_id)
+    assert (failed.number, failed.error) == (2, "UPSTREAM_ERROR")
+
+
+async def test_a_run_of_which_every_search_fails_is_failed_and_costs_nothing(desk: Desk) -> None:
+    net = Net(broken={("one/search", "trio"), ("two/search", "trio")})
+    desk_ = DiscoverDesk(desk, net, TWO)
+    owner = await desk_.owner(credits=50)
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    assert (view.job.status, view.job.stopped_because, view.job.used_credits) == ("failed", "upstreams_down", 0)
+    assert await desk.money(owner.account_id) == (50, 0)
+    told = [type_ for type_, _ in await desk_.events(owner.account_id)]
+    assert told == ["discover.progress", "discover.progress", "discover.failed"]
+
+
+async def test_a_run_is_paused_at_its_bound_and_goes_on_where_it_stood(desk: Desk) -> None:
+    names = [f"p{n:02d}" for n in range(20)]
+    desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*names)}), TWO[:1])
+    owner = await desk_.owner(credits=100)
+    async with desk_.open():
+        job = await desk_.begin(owner, max_credits=4)
+        paused = await desk_.settled(owner, job.id)
+        assert (paused.job.status, paused.job.stopped_because) == ("paused", "max_credits")
+        assert (paused.job.used_credits, paused.run.rows_kept) == (4, 8)
+        assert await desk.money(owner.account_id) == (96, 0)
+        with pytest.raises(JobInvalid, match="max_credits"):
+            await desk_.service.change(again(owner), job.id, RunPatch("running"))
+        with pytest.raises(JobInvalid, match="must be 4 to"):
+            await desk_.service.change(again(owner), job.id, RunPatch(None, 3))
+        await desk_.service.change(again(owner), job.id, RunPatch("running", 7))
+        await trio.sleep(0.05)
+        paused = await desk_.settled(owner, job.id)
+        assert (paused.job.used_credits, paused.run.rows_kept, paused.job.held_credits) == (7, 14, 7)
+        await desk_.service.change(again(owner, 3), job.id, RunPatch("running", 50))
+        ended = await desk_.settled(owner, job.id)
+    assert (ended.job.status, ended.job.used_credits) == ("completed", 10)
+    assert await desk_.names(job.id) == names
+    assert set(desk_.net.calls.values()) == {1}
+    assert await desk.settled() == {owner.request_id: 4, f"{owner.request_id}_2": 3, f"{owner.request_id}_3": 3}
+    assert ended.job.held_credits - ended.job.returned_credits == ended.job.closed_credits == 10
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_a_run_reserves_what_the_balance_has_and_is_paused_when_that_is_spent(desk: Desk) -> None:
+    desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdefghij")}), TWO[:1])
+    owner = await desk_.owner(credits=3)
+    async with desk_.open():
+        job = await desk_.begin(owner, max_credits=20)
+        assert job.held_credits == 3
+        paused = await desk_.settled(owner, job.id)
+        assert (paused.job.stopped_because, paused.job.used_credits) == ("insufficient_credits", 3)
+        with pytest.raises(InsufficientCredits):
+            await desk_.service.change(again(owner), job.id, RunPatch("running"))
+    with pytest.raises(InsufficientCredits):
+        await desk_.begin(again(owner, 3))
+    assert await desk.money(owner.account_id) == (0, 0)
+
+
+async def test_a_run_stops_at_its_most_rows_and_passes_the_rest_over(desk: Desk) -> None:
+    net = Net({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
+    desk_ = DiscoverDesk(desk, net, TWO)
+    owner = await desk_.owner()
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", *"klmnopqr"], max_rows=3)).id)
+    assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("completed", "max_rows", 3)
+    run = view.run
+    assert run.legs_ended < run.legs_planned == 18
+    assert view.job.used_credits < 18
+
+
+async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None:
+    names = [f"p{n}" for n in range(200)]
+    net = Net({("one/search", f"k{n}"): pages_of(*names) for n in range(10)}, takes_s=0.01)
+    desk_ = DiscoverDesk(desk, net, TWO[:1])
+    owner, other = await desk_.owner(), await desk_.owner()
+    async with desk_.open():
+        job = await desk_.begin(owner, keywords=[f"k{n}" for n in range(10)])
+        await trio.sleep(0.1)
+        with pytest.raises(JobUnknown):
+            await desk_.service.change(other, job.id, RunPatch("paused"))
+        paused = await desk_.service.change(again(owner), job.id, RunPatch("paused"))
+        assert (paused.job.status, paused.job.stopped_because) == ("paused", "owner")
+        assert (await desk.money(owner.account_id))[1] == 0
+        resumed = await desk_.service.change(again(owner), job.id, RunPatch("running"))
+        assert resumed.job.status == "queued"
+        raised = await desk_.service.change(again(owner, 3), job.id, RunPatch(None, 2_000))
+        assert raised.run.max_credits == 2_000
+        with pytest.raises(JobInvalid, match="while the run goes on"):
+            await desk_.service.change(again(owner, 4), job.id, RunPatch(None, 1_999))
+        await trio.sleep(0.1)
+        cancelled = await desk_.service.cancel(owner.account_id, job.id)
+        assert (cancelled.job.status, cancelled.job.stopped_because) == ("cancelled", "owner")
+        with pytest.raises(JobOver):
+            await desk_.service.change(again(owner, 5), job.id, RunPatch("paused"))
+    assert await desk.money(owner.account_id) == (10_000 - cancelled.job.used_credits, 0)
+    types = [type_ for type_, _ in await desk_.events(owner.account_id)]
+    assert [one for one in types if one != "discover.progress"] == ["discover.paused"]
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_events_tell_each_tenth_once_in_order_and_hold_no_words(desk: Desk) -> None:
+    keywords = [f"secret{n}" for n in range(20)]
+    net = Net({("one/search", one): pages_of(f"{one}_row") for one in keywords})
+    desk_ = DiscoverDesk(desk, net, TWO[:1])
+    owner = await desk_.owner()
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=keywords)).id)
+        quiet = await desk_.settled(owner, (await desk_.begin(again(owner), background=False)).id)
+    events = await desk_.events(owner.account_id)
+    assert [type_ for type_, _ in events] == [*["discover.progress"] * 10, "discover.completed"]
+    ended = [body["data"]["counts"]["legs"]["done"] for _, body in events]
+    assert ended == [*range(2, 21, 2), 20]
+    versions = [body["data"]["version"] for _, body in events]
+    assert versions == sorted(set(versions))
+    last = events[-1][1]
+    assert last["data"] == {
+        "run_id": view.run.run_id,
+        "status": "completed",
+        "stopped_because": None,
+        "counts": {
+            "legs": {"planned": 20, "done": 20, "empty": 0, "failed": 0, "skipped": 0, "pending": 0},
+            "rows_kept": 20,
+        },
+        "credits": {"spent": 20},
+        "version": view.run.version,
+        "schedule_id": None,
+    }
+    base = f"https://api.example.com/v1/prism/discover/runs/{view.run.run_id}"
+    assert last["links"] == {
+        "run": base,
+        "results": f"{base}/results.jsonl",
+        "changes": f"{base}?changes_since={versions[-2]}",
+    }
+    assert "secret" not in orjson.dumps(events).decode()
+    assert quiet.job.status == "completed"
+
+
+async def test_a_run_goes_on_after_any_number_of_deaths_with_each_row_kept_and_paid_once(desk: Desk) -> None:
+    """Goal: nothing is lost, doubled or paid twice. Method: the workers are cancelled, or forget the run without giving
+    it back, again and again; at the end it is compared with a run that nobody cut short."""
+    keywords, rng = [f"k{n}" for n in range(6)], Random(5)
+    pages = {
+        (one.id, keyword): pages_of(*(f"{(n * 7 + len(keyword) * m) % 90}" for m in range(9)))
+        for n, keyword in enumerate(keywords)
+        for one in TWO
+    }
+    desk_ = DiscoverDesk(desk, Net(pages, takes_s=0.004), TWO)
+    owner, deaths = await desk_.owner(), 0
+    whole = await desk_.begin(again(owner), keywords=keywords)
+    async with desk_.open():
+        await desk_.settled(owner, whole.id)
+    job = await desk_.begin(owner, keywords=keywords)
+    while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
+        async with desk_.open():
+            await trio.sleep(rng.random() * 0.02)
+            deaths += 1
+            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+                await desk.store.write(
+                    lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
+                )
+        await desk.store.write(lambda tx: tx.run("UPDATE jobs SET lease_until = 0 WHERE status = 'running'"))
+    ended, like = await desk_.service.get(owner.account_id, job.id), await desk_.service.get(owner.account_id, whole.id)
+    assert deaths >= 5
+    assert (ended.job.status, ended.job.used_credits) == ("completed", like.job.used_credits)
+    assert ended.run.legs_done == 12
+    found = {one.row_id: set(sightings_of(one)) for one in await desk_.rows(job.id)}
+    assert found == {one.row_id: set(sightings_of(one)) for one in await desk_.rows(whole.id)}
+    assert len(await desk_.rows(job.id)) == ended.run.rows_kept == len(found)
+    told = [body["data"] for _, body in await desk_.events(owner.account_id) if body["data"]["run_id"] == job.id]
+    done = [one["counts"]["legs"]["done"] for one in told]
+    assert done == sorted(done)
+    assert [one["status"] for one in told].count("completed") == 1
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_changes_since_a_version_are_added_changed_and_gone_page_by_page(desk: Desk) -> None:
+    net = Net({("one/search", "trio"): pages_of(*"abcdef"), ("one/search", "anyio"): pages_of(*"fedx")})
+    desk_ = DiscoverDesk(desk, net, TWO[:1])
+    owner = await desk_.owner()
+    async with desk_.open():
+        job = await desk_.begin(owner, keywords=["trio", "anyio"], max_credits=2)
+        at_first = await desk_.settled(owner, job.id)
+        await desk_.service.change(again(owner), job.id, RunPatch("running", 100))
+        ended = await desk_.settled(owner, job.id)
+    service, account_id = desk_.service, owner.account_id
+    _, since = await service.changes(account_id, job.id, at_first.run.version, limit=100)
+    rows = {one.row_id: one for one in await desk_.rows(job.id)}
+    before = {one.row_id for one in rows.values() if one.first_version <= at_first.run.version}
+    assert {one.row_id for one in since.added} == rows.keys() - before
+    assert all(one.row_id in before and one.version > at_first.run.version for one in since.changed)
+    assert (since.gone, since.version, since.has_more) == ([], ended.run.version, False)
+    version, paged, has_more = 0, list[str](), True
+    while has_more:
+        _, page = await service.changes(account_id, job.id, version, limit=2)
+        version, has_more = page.version, page.has_more
+        paged += [one.row_id for one in (*page.added, *page.changed)]
+    assert sorted(paged) == sorted(rows)
+    with pytest.raises(JobInvalid, match="changes_since"):
+        await service.changes(account_id, job.id, ended.run.version + 1, limit=1)
+    with pytest.raises(JobInvalid, match="after"):
+        await service.place(account_id, job.id, "row_none")
+    third = (await desk_.rows(job.id))[2]
+    assert await service.place(account_id, job.id, third.row_id) == third.number

@@ -1,0 +1,190 @@
+"""Schedules: each slot once, rows new against all earlier occurrences, skips, and all their events (spec 3, 6.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from scheduler.errors import CadenceInvalid, JobInvalid, MonitorLimitReached, ScheduleUnknown
+from scheduler.jobs.discover.run_rows import record_of
+from scheduler.jobs.discover.schedules import service
+from scheduler.jobs.discover.schedules.records import RunBound, ScheduleBody, SchedulePatchBody
+from scheduler.jobs.discover.schedules.schedule_rows import drop_old_occurrences, forget_schedules_of
+from scheduler.jobs.discover.spec import SearchBody
+from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, name_of, search
+
+HOUR = 3600.0
+ONE = (search("one"),)
+
+
+def started(desk: Desk, net: Net, begins_at: float = EPOCH) -> DiscoverDesk:
+    desk.starts_at = begins_at - trio.current_time()
+    return DiscoverDesk(desk, net, ONE)
+
+
+def found(net: Net, *names: str) -> None:
+    """The search finds these from now on."""
+    net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
+
+
+async def test_a_schedules_life_occurrence_by_occurrence_value_by_value(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    net = Net()
+    desk = started(quick, net)
+    owner = await desk.owner()
+    schedule = await desk.schedule(owner)
+    rows: list[list[tuple[str, bool]]] = []
+    async with desk.keep_time():
+        for names in (("a", "b"), ("b", "c"), ("c", "b"), ()):
+            found(net, *names)
+            await trio.sleep(HOUR)
+            await trio.sleep(20)
+            run_id = (await desk.occurrences(schedule))[-1].run_id
+            assert run_id is not None
+            listed = await desk.rows(run_id)
+            rows.append([(name_of(record_of(one)), bool(one.is_new)) for one in listed])
+            new = await desk.rows(run_id, only_new=True)
+            assert [one.row_id for one in new] == [one.row_id for one in listed if one.is_new]
+    assert rows == [[("a", True), ("b", True)], [("b", False), ("c", True)], [("c", False), ("b", False)], []]
+    assert [one.scheduled_for for one in await desk.occurrences(schedule)] == [EPOCH + n * HOUR for n in (1, 2, 3, 4)]
+    events = await desk.events(owner.account_id)
+    settled = ["discover.progress", "discover.completed"]
+    assert [type_ for type_, _ in events] == [
+        *settled, "discover.new_rows", *settled, "discover.new_rows", *settled, *settled,
+    ]  # fmt: skip
+    run_ids = [one.run_id for one in await desk.occurrences(schedule)]
+    assert [body["data"]["run_id"] for type_, body in events if type_ == "discover.completed"] == run_ids
+    told = events[2][1]
+    assert told["subject"] == {"kind": "discover_run", "id": run_ids[0]}
+    assert told["data"]["schedule_id"] == schedule.id
+    assert told["links"]["results"].endswith(f"/runs/{run_ids[0]}/results.jsonl?new=true")
+    assert (await quick.money(owner.account_id)) == (10_000 - 4, 0)
+    await quick.assert_sound(owner.account_id)
+
+
+async def test_three_skips_in_a_row_pause_a_schedule_and_its_owner_lets_it_go_on(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    net = Net()
+    desk = started(quick, net)
+    owner = await desk.owner(credits=1)
+    schedule = await desk.schedule(owner)
+    async with desk.keep_time():
+        await trio.sleep(6 * HOUR + 60)
+        paused = await desk.schedules.get(owner.account_id, schedule.id)
+        assert (paused.status, paused.paused_because, paused.skips) == ("paused", "three_skips", 3)
+        slots = await desk.occurrences(schedule)
+        assert [one.skip_reason for one in slots] == [None, *["insufficient_credits"] * 3]
+        types = [type_ for type_, _ in await desk.events(owner.account_id)]
+        assert types[-4:] == [*["discover.run_skipped"] * 3, "discover.run_failed"]
+        last = (await desk.events(owner.account_id))[-1][1]
+        assert last["subject"] == {"kind": "discover_schedule", "id": schedule.id, "name": "Our topic"}
+        assert (last["data"]["run_id"], last["data"]["status"], last["data"]["stopped_because"]) == (
+            None, "failed", "three_skips",
+        )  # fmt: skip
+        await desk.desk.accounts.grant(owner.account_id, 100)
+        going = await desk.schedules.change(owner.account_id, schedule.id, SchedulePatchBody(status="active"))
+        assert (going.skips, going.next_slot_at) == (0, EPOCH + 7 * HOUR)
+        await trio.sleep(HOUR)
+        assert (await desk.occurrences(schedule))[-1].run_id is not None
+
+
+async def test_a_slot_is_skipped_while_the_run_before_goes_on(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    net = Net(takes_s=1.5 * HOUR)
+    desk = started(quick, net)
+    owner = await desk.owner()
+    schedule = await desk.schedule(owner)
+    async with desk.keep_time():
+        await trio.sleep(3 * HOUR + 60)
+    reasons = [one.skip_reason for one in await desk.occurrences(schedule)]
+    assert reasons == [None, "previous_run_active", None]
+
+
+async def test_after_downtime_the_newest_slot_is_run_and_those_before_are_missed(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    desk = DiscoverDesk(quick, Net(), ONE)
+    owner = await desk.owner()
+    schedule = await desk.schedule(owner)
+    quick.starts_at = EPOCH + 5.5 * HOUR - trio.current_time()
+    async with desk.keep_time():
+        await trio.sleep(20)
+    reasons = [one.skip_reason for one in await desk.occurrences(schedule)]
+    assert reasons == [*["missed"] * 4, None]
+    assert (await desk.schedules.get(owner.account_id, schedule.id)).status == "active"
+
+
+async def test_a_scheduled_run_that_fails_tells_both(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+    desk = started(quick, Net(broken={("one/search", "trio")}))
+    owner = await desk.owner()
+    await desk.schedule(owner)
+    async with desk.keep_time():
+        await trio.sleep(HOUR + 60)
+    types = [type_ for type_, _ in await desk.events(owner.account_id)]
+    assert types == ["discover.progress", "discover.failed", "discover.run_failed"]
+
+
+async def test_a_schedule_is_changed_listed_and_forgotten_by_its_owner_alone(desk: Desk) -> None:
+    desk_ = DiscoverDesk(desk, Net(), ONE)
+    owner, other = await desk_.owner(), await desk_.owner()
+    schedule = await desk_.schedule(owner)
+    schedules = desk_.schedules
+    with pytest.raises(ScheduleUnknown):
+        await schedules.get(other.account_id, schedule.id)
+    changed = await schedules.change(
+        owner.account_id, schedule.id, SchedulePatchBody(cadence="daily", name=" New ", run=RunBound(7))
+    )
+    assert (changed.name, changed.next_slot_at) == ("New", EPOCH + 24 * HOUR)
+    assert '"max_credits":7' in changed.body
+    paused = await schedules.change(owner.account_id, schedule.id, SchedulePatchBody(status="paused"))
+    assert (paused.status, paused.paused_because, paused.next_slot_at) == ("paused", "owner", None)
+    assert [one.id for one in await schedules.page(owner.account_id, before=None, limit=5)] == [schedule.id]
+    await schedules.delete(owner.account_id, schedule.id)
+    assert await schedules.page(owner.account_id, before=None, limit=5) == []
+    await desk_.schedule(other)
+    while await desk.store.write(lambda tx: forget_schedules_of(tx, other.account_id)):
+        pass
+    assert await schedules.page(other.account_id, before=None, limit=5) == []
+    assert await desk.store.write(lambda tx: drop_old_occurrences(tx, desk.now())) == 0
+
+
+@pytest.mark.parametrize(
+    ("patch", "param"),
+    [
+        (SchedulePatchBody(), "body"),
+        (SchedulePatchBody(status="going"), "status"),
+        (SchedulePatchBody(name=" "), "name"),
+        (SchedulePatchBody(run=RunBound(0)), "run.max_credits"),
+        (SchedulePatchBody(cadence="hourli"), "cadence"),
+        (SchedulePatchBody(cadence={"cron": "* * * * *"}), "cadence.cron"),
+    ],
+)
+async def test_a_wrong_field_of_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
+    desk_ = DiscoverDesk(desk, Net(), ONE)
+    owner = await desk_.owner()
+    schedule = await desk_.schedule(owner)
+    with pytest.raises((JobInvalid, CadenceInvalid)) as refused:
+        await desk_.schedules.change(owner.account_id, schedule.id, patch)
+    assert refused.value.param == param
+
+
+async def test_the_fields_of_a_schedules_run_are_named_where_they_stand(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk_ = DiscoverDesk(desk, Net(), ONE)
+    owner = await desk_.owner()
+    sent: dict[str, Any] = {"keywords": ["trio"], "max_credits": 0}
+    with pytest.raises(JobInvalid) as refused:
+        desk_.schedules.draft(ScheduleBody(SearchBody(**sent), "daily"), owner.account_id, owner.key_id)
+    assert refused.value.param == "run.max_credits"
+    monkeypatch.setattr(service, "ALL_MAX", 1)
+    await desk_.schedule(owner)
+    with pytest.raises(MonitorLimitReached):
+        await desk_.schedule(owner)

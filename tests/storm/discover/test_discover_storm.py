@@ -1,0 +1,32 @@
+"""Discover runs whose nodes are killed again and again: small here, else `python -m tests.storm.discover`."""
+
+from pathlib import Path
+
+import trio
+
+from tests.processes.commands import Commands
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
+from tests.storm.discover.run import Report, Size, storm
+
+SIZE = Size(legs=100, runs=2, kill_every_s=0.5, kills_max=3, page_s=0.02)
+
+
+def assert_it_blew(report: Report) -> None:
+    assert report.kills >= 2
+    assert report.pages_read >= report.pages == 400
+
+
+async def test_a_run_loses_no_row_and_pays_nothing_twice_however_often_its_node_is_killed(
+    tmp_path: Path, commands: Commands
+) -> None:
+    with trio.fail_after(300):
+        assert_it_blew(await storm(tmp_path, SIZE, commands))
+
+
+async def test_a_run_goes_on_at_another_node_of_three(
+    tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
+) -> None:
+    with trio.fail_after(300):
+        report = await storm(tmp_path, SIZE, commands, store_url=postgres.fresh(), state_url=empty_redis.url)
+    assert_it_blew(report)
