@@ -6,6 +6,7 @@ exist, 429 is throttled and 500 is broken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +28,8 @@ _BY_DATE = {"story": "newstories", "job": "jobstories"}
 _A_COMMENT, _ITS_STORY = 2_921_983, 2_921_557
 """The number of a comment of Firebase's documentation, and its story."""
 _REPLIES_FROM = 100
+_BOUND = re.compile(r"created_at_i([<>])=?(\d+)")
+"""A bound of the time of results, in Unix seconds."""
 _COMMENTS_FROM = 90_000_000_000
 """Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
 
@@ -71,12 +74,13 @@ def _iso(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _story(item_id: int) -> Json:
+def _story(item_id: int, about: str = "") -> Json:
     """Return a story in neither API's names; every tenth asks, and has a text in place of a link."""
     rng = seeded("hackernews", item_id)
     asks = item_id % 10 == 0
+    title = f"{about and f'{about}: '}{sentence(rng).rstrip('.')}"
     return {
-        "title": f"{'Ask HN: ' if asks else ''}{sentence(rng).rstrip('.')}",
+        "title": f"Ask HN: {title}?" if asks else title,
         "by": _name(item_id, "by"),
         "points": rng.randrange(1, 900),
         "comments": 3 * _threads(item_id),
@@ -92,8 +96,9 @@ def _threads(story_id: int) -> int:
 # Algolia
 
 
-def _hit(item_id: int) -> Json:
-    story, at = _story(item_id), _item_time(item_id)
+def _hit(item_id: int, about: str = "", at: int | None = None) -> Json:
+    """A story as a search finds it: with the words of the query, at an instant that was asked for."""
+    story, at = _story(item_id, about), _item_time(item_id) if at is None else at
     hit = {
         "_highlightResult": {"title": {"matchLevel": "none", "matchedWords": [], "value": story["title"]}},
         "_tags": ["story", f"author_{story['by']}", f"story_{item_id}"],
@@ -136,10 +141,13 @@ def _search(request: SandboxRequest) -> SandboxReply:
         return refused
     size, page = min(request.number("hitsPerPage", 20), 1_000), request.number("page", 0)
     items = _found(query, request.query.get("tags", ""))
-    total = len(items)
-    invent = _comment_hit if request.query.get("tags", "").startswith("comment") else _hit
+    total, first = len(items), page * size
+    listed = list(enumerate(items[first : first + size], first))
+    hits = [_hit(item_id, query, _asked_time(request, place)) for place, item_id in listed]
+    if request.query.get("tags", "").startswith("comment"):
+        hits = [_comment_hit(item_id) for _, item_id in listed]
     body = {
-        "hits": [invent(item_id) for item_id in items[page * size : (page + 1) * size]],
+        "hits": hits,
         "hitsPerPage": size,
         "nbHits": total,
         "nbPages": -(-total // size),
@@ -147,6 +155,15 @@ def _search(request: SandboxRequest) -> SandboxReply:
         "query": query,
     }
     return SandboxReply(body)
+
+
+def _asked_time(request: SandboxRequest, place: int) -> int | None:
+    """The instant of a result within the span that a request names, evenly from its end on; None: it names none."""
+    bounds = dict(_BOUND.findall(request.query.get("numericFilters", "")))
+    if not {">", "<"} <= bounds.keys():
+        return None
+    since, until = int(bounds[">"]), int(bounds["<"])
+    return until - 1 - (place + 1) * (until - since - 1) // (_FOUND + 1)
 
 
 def _found(query: str, tags: str) -> list[int]:

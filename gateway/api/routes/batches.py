@@ -50,8 +50,16 @@ from upstreams.composites.batches import (
 )
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
+from upstreams.model.params import Param
 
 _PARAMS: Final = (DRY_RUN, MAX_CREDITS)
+_HL: Final = Param(
+    "hl",
+    "The language of titles and descriptions, where a video has them in it.",
+    "de",
+    pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
+    problem="must be a language, such as de or pt-BR",
+)
 
 
 class _Kind(NamedTuple):
@@ -61,6 +69,7 @@ class _Kind(NamedTuple):
     doc: RouteDoc
     body: type[msgspec.Struct]
     items: Callable[[Batch, Any], list[BatchInput]]
+    params: tuple[Param, ...] = _PARAMS
 
 
 class BatchRoutes:
@@ -86,7 +95,7 @@ class BatchRoutes:
             ("POST",),
             is_listed=not lacks,
             doc=kind.doc,
-            params=_PARAMS,
+            params=kind.params,
             body=kind.body,
             lacks=lacks,
         )
@@ -105,10 +114,13 @@ class BatchRoutes:
         """Check the inputs, then read them all."""
         if self._lacks(kind.batch):
             raise unavailable()
-        values = read_free(request.query, _PARAMS)
+        values = read_free(request.query, kind.params)
         sent = await read_json(request, kind.body)
         batch = kind.batch
-        rows = plan_rows(batch, kind.items(batch, sent), self._sites, self._addresses)
+        items = kind.items(batch, sent)
+        if "hl" in values:
+            items = [one._replace(values={"language": values["hl"]}) for one in items]
+        rows = plan_rows(batch, items, self._sites, self._addresses)
         claim = claim_of_change(request, caller, sent)
         if claim is not None:
             refuse_stream(request)
@@ -134,6 +146,6 @@ _KINDS: Final = (
     _Kind(COMMENT_LOOKUP, docs.COMMENT_LOOKUP, CommentsBody, by_comments),
     _Kind(PROFILES, docs.PROFILES, ProfilesBody, by_names),
     *(_Kind(one, docs.transcripts(one.platform), TranscriptsBody, by_ids) for one in TRANSCRIPTS),
-    _Kind(VIDEOS, docs.VIDEOS, IdsBody, by_ids),
+    _Kind(VIDEOS, docs.VIDEOS, IdsBody, by_ids, (*_PARAMS, _HL)),
     _Kind(CHANNELS, docs.CHANNELS, IdsBody, by_ids),
 )

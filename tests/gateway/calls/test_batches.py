@@ -19,6 +19,7 @@ from gateway.calls.batches import Batches, BatchRequest
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.scripted_upstream import Told, told
 from tests.fakes.upstream_server import until
 from upstreams.composites.addresses import Addresses
@@ -211,6 +212,15 @@ async def test_a_batch_without_its_credential_answers_as_an_endpoint_without_one
         assert "/v1/youtube/videos" not in paths
 
 
+async def test_videos_are_told_in_the_language_that_is_asked_for(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
+        await assert_billed(node, await post(node, f"{VIDEOS}?hl=pt-BR", {"ids": ["here0001", "here0002"]}))
+        (asked,) = node.upstream.requests
+        assert parse_qs(urlsplit(asked).query)["hl"] == ["pt-BR"]
+        refused = await post(node, f"{VIDEOS}?hl=portuguese-of-brazil", {"ids": ["here0001"]})
+        assert (refused.status, refused.json["error"]["details"]["param"]) == (400, "hl")
+
+
 async def test_a_dry_run_prices_the_ceiling_and_max_credits_holds_it(tmp_path: Path) -> None:
     body = {"urls": [STORY.format(8863), STORY.format(8864), "https://bit.ly/x"]}
     async with open_test_node(tmp_path) as node:
@@ -296,9 +306,19 @@ async def test_rows_that_are_not_there_in_time_are_deferred_for_nothing(tmp_path
         assert [leg["status"] for leg in data["legs"]] == ["deferred", "ok"]
 
 
-KINDS = {"ok": None, "gone": told({"error": "x"}, 404), "broken": told({"error": "x"}, 500), "cut": Told(200, b"{")}
+KINDS = {
+    "ok": None,
+    "gone": told({"error": "x"}, 404),
+    "broken": told({"error": "x"}, 500),
+    "cut": Told(200, b'{"x": 1}' * 9, ending="cut"),
+    "odd": Told(200, b"{"),
+    "hung": Told(delay_s=30.0),
+}
+BY_KIND = {"ok": ("ok",), "gone": ("not_found",), "hung": ("deferred",)}
+"""The status of a row by the fate of its leg; else it has failed."""
 
 
+@BRISKLY
 async def test_whatever_becomes_of_its_legs_a_batch_conserves_its_credits(tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the rows' prices are the batch's. Method: any mix of legs."""
     kinds: list[str] = []
@@ -307,14 +327,15 @@ async def test_whatever_becomes_of_its_legs_a_batch_conserves_its_credits(tmp_pa
         number = asked.rpartition("/")[2].partition(".")[0].partition("?")[0]
         return KINDS[kinds[int(number) % 1000]] if "item" in asked and number.isdecimal() else None
 
-    async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker={"failures": 1000}) as node:
+    hurried: Any = {"server": {"request_timeout_s": 2}, "breaker": {"failures": 1000}}
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES, **hurried) as node:
         node.upstream.script = script
         for round_, chosen in enumerate(_mixes()):
             kinds[:] = chosen
             urls = [STORY.format(1_000_000 + round_ * 1000 + place) for place in range(len(chosen))]
             data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
             for kind, row in zip(chosen, data["results"], strict=True):
-                assert row["status"] in {"ok": ("ok",), "gone": ("not_found",)}.get(kind, ("failed",))
+                assert row["status"] in BY_KIND.get(kind, ("failed",))
 
 
 def _mixes() -> list[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
 from gateway.node.serve import open_sandbox
@@ -39,6 +40,29 @@ async def test_any_other_upstream_is_asked_at_its_platforms_pace(tmp_path: Path)
     """Goal: the sandbox alone is spared. Method: the same searches through some other egress."""
     async with open_test_node(tmp_path) as node:
         assert await searched_s(node) >= 9
+
+
+@pytest.mark.parametrize(
+    ("target", "numbers"),
+    [
+        ("mentions?phrase=trio", ("items",)),
+        ("brand-mentions?keyword=trio&date_from=2026-01-01", ("mentions", "recent_mentions", "top_sites")),
+        ("crisis-radar?brand=trio", ("daily_series", "alert_level")),
+        ("campaign?phrase=trio", ("lift_percent", "amplifiers")),
+        ("devtool-pulse?query=trio", ("score", "top_threads")),
+        ("launch-echo?query=trio", ("stories", "blogs", "comments")),
+        ("audience-questions?topic=trio", ("questions",)),
+        ("leads?competitor=trio", ("leads",)),
+    ],
+)
+async def test_composites_of_words_have_something_to_tell_in_the_sandbox(
+    target: str, numbers: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Goal: who tries them sees what they give. Method: what is found has the words, within the days that are asked."""
+    async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
+        answer = await node.get(f"/v1/prism/{target}")
+        assert answer.status == 200, answer.body
+        assert all(answer.json["data"][name] for name in numbers), answer.json["data"]
 
 
 def addresses(count: int) -> list[str]:
