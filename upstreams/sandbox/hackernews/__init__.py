@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
 from zlib import crc32
 
-from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence
+from upstreams.sandbox.hackernews.invented import (
+    REPLIES_FROM,
+    ROWS,
+    Json,
+    account_of,
+    comment_id,
+    comment_of,
+    iso,
+    item_time,
+    place_of,
+    replies_of,
+    story_of,
+    threads_of,
+)
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, route
 
 _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
-_ROWS = 45
-"""Rows of every list: three pages of the default size."""
 _FOUND = 245
 """Results of every search: three pages of those that collect-until-N walks."""
 _GONE, _ABSENT = 40, 404
 """The place in Firebase's lists of an item that no longer exists, and its number."""
 _BY_DATE = {"story": "newstories", "job": "jobstories"}
 """Tag of Algolia's -> the list of Firebase's that has the newest of them too."""
-_A_COMMENT, _ITS_STORY = 2_921_983, 2_921_557
-"""The number of a comment of Firebase's documentation, and its story."""
-_REPLIES_FROM = 100
 _BOUND = re.compile(r"created_at_i([<>])=?(\d+)")
 """A bound of the time of results, in Unix seconds."""
-_COMMENTS_FROM = 90_000_000_000
-"""Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
-
-Json = dict[str, Any]
 
 
 def _refused(subject: str) -> SandboxReply | None:
@@ -48,76 +50,31 @@ def _refused(subject: str) -> SandboxReply | None:
     return None
 
 
-def _name(*subject: object) -> str:
-    return person(seeded("hackernews", *subject)).lower().replace(" ", "_")
-
-
-def _place_of(item_id: int) -> tuple[int, int] | None:
-    """The story of a comment, and its place in that thread; None for a story."""
-    if item_id == _A_COMMENT:
-        return _ITS_STORY, 1
-    return divmod(item_id - _COMMENTS_FROM, 1_000) if item_id >= _COMMENTS_FROM else None
-
-
-def _comment_id(story_id: int, place: int) -> int:
-    return _A_COMMENT if (story_id, place) == (_ITS_STORY, 1) else _COMMENTS_FROM + story_id * 1_000 + place
-
-
-def _item_time(item_id: int) -> int:
-    """Later items have higher numbers; a comment comes minutes after its story."""
-    if found := _place_of(item_id):
-        return _item_time(found[0]) + 60 * found[1]
-    return EPOCH_S + item_id % 100_000_000
-
-
-def _iso(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _story(item_id: int, about: str = "") -> Json:
-    """Return a story in neither API's names; every tenth asks, and has a text in place of a link."""
-    rng = seeded("hackernews", item_id)
-    asks = item_id % 10 == 0
-    title = f"{about and f'{about}: '}{sentence(rng).rstrip('.')}"
-    return {
-        "title": f"Ask HN: {title}?" if asks else title,
-        "by": _name(item_id, "by"),
-        "points": rng.randrange(1, 900),
-        "comments": 3 * _threads(item_id),
-        "link": None if asks else f"https://example.com/{item_id}",
-        "words": f"{paragraph(rng)}<p>It isn&#x27;t <i>all</i>." if asks else None,
-    }
-
-
-def _threads(story_id: int) -> int:
-    return seeded("hackernews", story_id, "threads").randrange(21, _ROWS)
-
-
 # Algolia
 
 
 def _hit(item_id: int, about: str = "", at: int | None = None) -> Json:
     """A story as a search finds it: with the words of the query, at an instant that was asked for."""
-    story, at = _story(item_id, about), _item_time(item_id) if at is None else at
+    story, at = story_of(item_id, about), item_time(item_id) if at is None else at
     hit = {
         "_highlightResult": {"title": {"matchLevel": "none", "matchedWords": [], "value": story["title"]}},
         "_tags": ["story", f"author_{story['by']}", f"story_{item_id}"],
         "author": story["by"],
-        "children": [_comment_id(item_id, 1)],
-        "created_at": _iso(at),
+        "children": [comment_id(item_id, 1)],
+        "created_at": iso(at),
         "created_at_i": at,
         "num_comments": story["comments"],
         "objectID": str(item_id),
         "points": story["points"],
         "story_id": item_id,
         "title": story["title"],
-        "updated_at": _iso(at + 3_600),
+        "updated_at": iso(at + 3_600),
     }
     return {**hit, "url": story["link"]} if story["link"] else {**hit, "story_text": story["words"]}
 
 
 def _comment_hit(story_id: int) -> Json:
-    comment, story = _comment(story_id, 1, ()), _story(story_id)
+    comment, story = comment_of(story_id, 1, ()), story_of(story_id)
     return {
         "_highlightResult": {"comment_text": {"matchLevel": "none", "matchedWords": [], "value": comment["text"]}},
         "_tags": ["comment", f"author_{comment['author']}", f"story_{story_id}"],
@@ -177,37 +134,16 @@ def _found(query: str, tags: str) -> list[int]:
     return [newest - 7 * place for place in range(_FOUND)]
 
 
-def _comment(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
-    """A comment of a thread; the one in the fifth place was deleted."""
-    item_id = _comment_id(story_id, place)
-    rng, at, gone = seeded("hackernews", item_id), _item_time(item_id), place == 5
-    return {
-        "id": item_id,
-        "created_at": _iso(at),
-        "created_at_i": at,
-        "type": "comment",
-        "author": None if gone else _name(item_id, "by"),
-        "title": None,
-        "url": None,
-        "text": None if gone else f"{sentence(rng)}<p>{paragraph(rng, 2)} It&#x27;s <i>fine</i>.",
-        "points": None,
-        "parent_id": parent_id or story_id,
-        "story_id": story_id,
-        "children": [_comment(story_id, reply, (), item_id) for reply in replies],
-        "options": [],
-    }
-
-
 def _item(request: SandboxRequest) -> SandboxReply:
     if (refused := _refused(request.found["id"])) is not None:
         return refused
     item_id = int(request.found["id"])
-    if found := _place_of(item_id):
-        return SandboxReply(_comment(*found, _replies(found[1]) if found[1] < _REPLIES_FROM else ()))
-    story, at, threads = _story(item_id), _item_time(item_id), _threads(item_id)
+    if found := place_of(item_id):
+        return SandboxReply(comment_of(*found, replies_of(found[1]) if found[1] < REPLIES_FROM else ()))
+    story, at, threads = story_of(item_id), item_time(item_id), threads_of(item_id)
     body = {
         "id": item_id,
-        "created_at": _iso(at),
+        "created_at": iso(at),
         "created_at_i": at,
         "type": "story",
         "author": story["by"],
@@ -217,7 +153,7 @@ def _item(request: SandboxRequest) -> SandboxReply:
         "points": story["points"],
         "parent_id": None,
         "story_id": item_id,
-        "children": [_comment(item_id, place, _replies(place)) for place in range(1, threads + 1)],
+        "children": [comment_of(item_id, place, replies_of(place)) for place in range(1, threads + 1)],
         "options": [],
     }
     return SandboxReply(body)
@@ -226,20 +162,8 @@ def _item(request: SandboxRequest) -> SandboxReply:
 def _user(request: SandboxRequest) -> SandboxReply:
     """Algolia's user, without the time that Firebase's has."""
     name = request.found["name"]
-    user = _account(name)
+    user = account_of(name)
     return _refused(name) or SandboxReply({"username": name, "about": user["about"], "karma": user["karma"]})
-
-
-def _account(name: str) -> Json:
-    rng = seeded("hackernews", "user", name)
-    link = '<a href="https:&#x2F;&#x2F;example.com">example.com</a>'
-    return {
-        "about": f"{person(rng)}. {sentence(rng)}<p>I&#x27;m at {link}",
-        "created": EPOCH_S - rng.randrange(10 * 365 * 86_400),
-        "id": name,
-        "karma": rng.randrange(1, 90_000),
-        "submitted": [rng.randrange(1, 40_000_000) for _ in range(3)],
-    }
 
 
 # Firebase
@@ -247,7 +171,7 @@ def _account(name: str) -> Json:
 
 def _items_of(listed: str) -> list[int]:
     newest = 31_000_000 + crc32(listed.encode()) % 1_000_000 * 10
-    return [newest - 9 * place if place != _GONE else _ABSENT for place in range(_ROWS)]
+    return [newest - 9 * place if place != _GONE else _ABSENT for place in range(ROWS)]
 
 
 def _listed(request: SandboxRequest) -> SandboxReply:
@@ -258,16 +182,16 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
     item_id = int(request.found["id"])
     if (refused := _refused(request.found["id"])) is not None:
         return SandboxReply(None) if refused.status == 404 else refused
-    if found := _place_of(item_id):
+    if found := place_of(item_id):
         return SandboxReply(_firebase_comment(*found))
-    story = _story(item_id)
+    story = story_of(item_id)
     body = {
         "by": story["by"],
         "descendants": story["comments"],
         "id": item_id,
-        "kids": [_comment_id(item_id, place) for place in range(1, _threads(item_id) + 1)],
+        "kids": [comment_id(item_id, place) for place in range(1, threads_of(item_id) + 1)],
         "score": story["points"],
-        "time": _item_time(item_id),
+        "time": item_time(item_id),
         "title": story["title"],
         "type": "story",
         **({"dead": True} if item_id % 29 == 0 else {}),
@@ -276,25 +200,21 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
 
 
 def _firebase_comment(story_id: int, place: int) -> Json:
-    """A comment of `_comment`'s threads: those above a hundred are the replies to one below."""
-    comment = _comment(story_id, place, ())
-    parent = story_id if place < _REPLIES_FROM else _comment_id(story_id, place % _REPLIES_FROM)
+    """A comment of `comment_of`'s threads: those above a hundred are the replies to one below."""
+    comment = comment_of(story_id, place, ())
+    parent = story_id if place < REPLIES_FROM else comment_id(story_id, place % REPLIES_FROM)
     body = {"id": comment["id"], "parent": parent, "time": comment["created_at_i"], "type": "comment"}
-    if place < _REPLIES_FROM:
-        body["kids"] = [_comment_id(story_id, reply) for reply in _replies(place)]
+    if place < REPLIES_FROM:
+        body["kids"] = [comment_id(story_id, reply) for reply in replies_of(place)]
     words = {"by": comment["author"], "text": comment["text"]}
     return {**body, "deleted": True} if comment["author"] is None else {**body, **words}
-
-
-def _replies(place: int) -> tuple[int, ...]:
-    return (_REPLIES_FROM + place, 2 * _REPLIES_FROM + place)
 
 
 def _firebase_user(request: SandboxRequest) -> SandboxReply:
     name = request.found["name"]
     if (refused := _refused(name)) is not None:
         return SandboxReply(None) if refused.status == 404 else refused
-    return SandboxReply(_account(name))
+    return SandboxReply(account_of(name))
 
 
 def _numbered(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:

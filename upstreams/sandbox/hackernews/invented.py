@@ -1,0 +1,105 @@
+"""The invented stories, comments and accounts that both APIs of Hacker News tell of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence
+
+ROWS = 45
+"""Rows of every list: three pages of the default size."""
+A_COMMENT, ITS_STORY = 2_921_983, 2_921_557
+"""The number of a comment of Firebase's documentation, and its story."""
+REPLIES_FROM = 100
+COMMENTS_FROM = 90_000_000_000
+"""Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
+
+Json = dict[str, Any]
+
+
+def _name(*subject: object) -> str:
+    return person(seeded("hackernews", *subject)).lower().replace(" ", "_")
+
+
+def place_of(item_id: int) -> tuple[int, int] | None:
+    """The story of a comment, and its place in that thread; None for a story."""
+    if item_id == A_COMMENT:
+        return ITS_STORY, 1
+    return divmod(item_id - COMMENTS_FROM, 1_000) if item_id >= COMMENTS_FROM else None
+
+
+def comment_id(story_id: int, place: int) -> int:
+    """The number of the comment in a place of a story's thread."""
+    return A_COMMENT if (story_id, place) == (ITS_STORY, 1) else COMMENTS_FROM + story_id * 1_000 + place
+
+
+def item_time(item_id: int) -> int:
+    """Later items have higher numbers; a comment comes minutes after its story."""
+    if found := place_of(item_id):
+        return item_time(found[0]) + 60 * found[1]
+    return EPOCH_S + item_id % 100_000_000
+
+
+def iso(seconds: int) -> str:
+    """An instant as Algolia writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def story_of(item_id: int, about: str = "") -> Json:
+    """Return a story in neither API's names; every tenth asks, and has a text in place of a link."""
+    rng = seeded("hackernews", item_id)
+    asks = item_id % 10 == 0
+    title = f"{about and f'{about}: '}{sentence(rng).rstrip('.')}"
+    return {
+        "title": f"Ask HN: {title}?" if asks else title,
+        "by": _name(item_id, "by"),
+        "points": rng.randrange(1, 900),
+        "comments": 3 * threads_of(item_id),
+        "link": None if asks else f"https://example.com/{item_id}",
+        "words": f"{paragraph(rng)}<p>It isn&#x27;t <i>all</i>." if asks else None,
+    }
+
+
+def threads_of(story_id: int) -> int:
+    """How many comments answer a story itself."""
+    return seeded("hackernews", story_id, "threads").randrange(21, ROWS)
+
+
+def comment_of(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
+    """A comment of a thread; the one in the fifth place was deleted."""
+    item_id = comment_id(story_id, place)
+    rng, at, gone = seeded("hackernews", item_id), item_time(item_id), place == 5
+    return {
+        "id": item_id,
+        "created_at": iso(at),
+        "created_at_i": at,
+        "type": "comment",
+        "author": None if gone else _name(item_id, "by"),
+        "title": None,
+        "url": None,
+        "text": None if gone else f"{sentence(rng)}<p>{paragraph(rng, 2)} It&#x27;s <i>fine</i>.",
+        "points": None,
+        "parent_id": parent_id or story_id,
+        "story_id": story_id,
+        "children": [comment_of(story_id, reply, (), item_id) for reply in replies],
+        "options": [],
+    }
+
+
+def replies_of(place: int) -> tuple[int, ...]:
+    """The places of the replies to the comment in a place."""
+    return (REPLIES_FROM + place, 2 * REPLIES_FROM + place)
+
+
+def account_of(name: str) -> Json:
+    """An account as Firebase tells it."""
+    rng = seeded("hackernews", "user", name)
+    link = '<a href="https:&#x2F;&#x2F;example.com">example.com</a>'
+    return {
+        "about": f"{person(rng)}. {sentence(rng)}<p>I&#x27;m at {link}",
+        "created": EPOCH_S - rng.randrange(10 * 365 * 86_400),
+        "id": name,
+        "karma": rng.randrange(1, 90_000),
+        "submitted": [rng.randrange(1, 40_000_000) for _ in range(3)],
+    }
