@@ -14,7 +14,7 @@ from storage.store import Row, Tx
 Stage: TypeAlias = Literal["code", "full"]
 
 EMAIL_MAX: Final = 254
-_EMAIL: Final = re.compile(r"[^\s@<>\"(),:;\\\[\]\x00-\x1f\x7f]+@[^\s@.<>\"(),:;\\\[\]]+(?:\.[^\s@.<>\"(),:;\\\[\]]+)+")
+_EMAIL: Final = r"[^\s@<>\"(),:;\\\[\]\x00-\x1f\x7f]+@[^\s@.<>\"(),:;\\\[\]]+(?:\.[^\s@.<>\"(),:;\\\[\]]+)+"
 
 USER: Final = "users.id, users.account_id, users.email, users.password <> '', users.totp <> '', users.created_at"
 SESSION: Final = """
@@ -71,7 +71,7 @@ def plain_email(text: str) -> str:
 def check_email(text: str) -> str:
     """A new user's address of mail. Raises EmailRefused."""
     email = plain_email(text)
-    if len(email) > EMAIL_MAX or _EMAIL.fullmatch(email) is None:
+    if len(email) > EMAIL_MAX or re.fullmatch(_EMAIL, email) is None:
         raise EmailRefused(f"{text[:100]!r} is no address of mail")
     return email
 

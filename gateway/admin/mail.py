@@ -39,7 +39,7 @@ class Mailer:
 
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = self.sender, to, subject
-        message.set_content(text)
+        message.set_content(text, cte="7bit")  # which breaks no link
         parts = urlsplit(self.smtp_url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:

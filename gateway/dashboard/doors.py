@@ -12,7 +12,8 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-PREFIX: Final = "/dashboard"
+from gateway.dashboard.site import PREFIX
+
 SESSION: Final = "sluice-session"
 FORM: Final = "sluice-form"
 """The cookie that binds the forms of who has not signed in."""

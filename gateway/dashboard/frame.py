@@ -10,8 +10,9 @@ import trio
 from quart import Response, g, request
 
 from billing.users.sessions import SignedIn, Visitor
-from gateway.dashboard.doors import FORM, PREFIX, SESSION, form_token
+from gateway.dashboard.doors import FORM, SESSION, form_token
 from gateway.dashboard.services import Services
+from gateway.dashboard.site import PREFIX
 from gateway.dashboard.templating import load_templates
 
 MENU: Final = (

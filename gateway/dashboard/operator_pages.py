@@ -9,7 +9,6 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlencode
@@ -18,7 +17,6 @@ import orjson
 import trio
 
 from gateway.admin.app import Operate, PageAnswer
-from gateway.dashboard.doors import form_token, has_token
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -107,6 +105,8 @@ class OperatorPages:
         )
         if not self._is_known(incoming.session):
             return await self._sign_in(incoming)
+        from gateway.dashboard.doors import has_token  # noqa: PLC0415 - with the first page, as all that pages need
+
         if method == "POST" and not has_token(incoming.session, incoming.form.get("form_token", "")):
             return await self._refused(incoming, 403, "The form is too old: open it again.")
         try:
@@ -192,6 +192,8 @@ class OperatorPages:
     async def _shown(self, template: str, incoming: PageRequest, *, status: int = 200, **values: Any) -> PageAnswer:
         if self._templates is None:
             self._templates = await trio.to_thread.run_sync(_load_templates)
+        from gateway.dashboard.doors import form_token  # noqa: PLC0415 - as above
+
         environment, is_known = self._templates, self._is_known(incoming.session)
         common = {
             "is_known": is_known,
@@ -240,11 +242,9 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _session_of(headers: Mapping[bytes, bytes]) -> str:
-    try:
-        found = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    """The value of our cookie; empty where there is none."""
+    cookies = (pair.strip().partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";"))
+    return next((value for name, _, value in cookies if name == COOKIE), "")
 
 
 def _page(status: int, body: bytes, *, content_type: bytes = b"text/html; charset=utf-8") -> PageAnswer:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from gateway.dashboard.doors import PREFIX
-from gateway.dashboard.services import Services
 from gateway.http.conditional import tagged
 from gateway.http.request import Reply, Request
 from gateway.server.errors import BodyTooLong
@@ -18,7 +17,9 @@ from gateway.server.http1.whole_body import read_body
 
 if TYPE_CHECKING:
     from gateway.dashboard.app import DashboardApp
+    from gateway.dashboard.services import Services
 
+PREFIX: Final = "/dashboard"
 BODY_BYTES_MAX: Final = 262_144
 _HERE: Final = Path(__file__).parent
 _FILES: Final = {
@@ -45,8 +46,9 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 class Dashboard:
     """Answers everything under `/dashboard`."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, make_services: Callable[[], Services]) -> None:
+        """The services are made with the first page."""
+        self._make_services = make_services
         self._app: DashboardApp | None = None
         self._loading = trio.Lock()
 
@@ -76,11 +78,11 @@ class Dashboard:
     async def _loaded(self) -> DashboardApp:
         async with self._loading:
             if self._app is None:
-                self._app = await trio.to_thread.run_sync(_load, self._services)
+                self._app = await trio.to_thread.run_sync(_load, self._make_services)
             return self._app
 
 
-def _load(services: Services) -> DashboardApp:
+def _load(make_services: Callable[[], Services]) -> DashboardApp:
     from gateway.dashboard.app import DashboardApp  # noqa: PLC0415 - Quart and the rest take 0.3 s
 
-    return DashboardApp(services)
+    return DashboardApp(make_services())

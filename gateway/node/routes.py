@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from billing.ledger.free_usage import FreeUsage
-from billing.ledger.usage_report import UsageReports
 from gateway.admin.operations import Operations
 from gateway.api.admission import Admission
 from gateway.api.app import Api, Parts
@@ -29,8 +29,6 @@ from gateway.api.routes.parse import ParseRoute
 from gateway.api.routes.web_monitors import WebMonitorRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
-from gateway.dashboard.calling import calls_of
-from gateway.dashboard.services import Services
 from gateway.dashboard.site import Dashboard
 from gateway.feed.service import Feed
 from gateway.http.routing import Route
@@ -41,6 +39,9 @@ from scheduler.jobs.crawl.spec import PLATFORM
 from scheduler.jobs.discover.run_drafts import PLATFORM as DISCOVER
 from upstreams.catalog import Catalog
 from upstreams.model.cursors import CursorSigner
+
+if TYPE_CHECKING:
+    from gateway.dashboard.services import Services
 
 
 class RouteParts(NamedTuple):
@@ -96,9 +97,18 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
 
 def dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
     """The pages of account owners, over the services of the API that `entry` is of."""
+    return Dashboard(partial(_services, api, entry, parts, operations))
+
+
+def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Services:
+    """The services of the pages, whose modules a start does without."""
+    from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - the docstring says why, as for those below
+    from gateway.dashboard.calling import calls_of  # noqa: PLC0415
+    from gateway.dashboard.services import Services  # noqa: PLC0415
+
     stores, monitors, description = parts.stores, parts.monitors, entry.description
     people = stores.people
-    services = Services(
+    return Services(
         accounts=stores.accounts,
         keys=stores.keys,
         ledger=stores.ledger,
@@ -119,4 +129,3 @@ def dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operatio
         now=stores.now,
         log=entry.runtime.log,
     )
-    return Dashboard(services)

@@ -22,12 +22,12 @@ from gateway.dashboard.calls import (
     find_operation,
     request_of,
 )
-from gateway.dashboard.doors import PREFIX
 from gateway.dashboard.folding import Folded
 from gateway.dashboard.forms import FieldRefused, fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.keys import is_active
 from gateway.dashboard.services import ApiAnswer, ApiCall, Services
+from gateway.dashboard.site import PREFIX
 from gateway.docs.operations import ApiOperation
 from gateway.docs.pages.code_blocks import tabs
 from gateway.docs.pages.example_calls import call_blocks

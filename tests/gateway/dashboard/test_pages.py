@@ -316,3 +316,24 @@ async def test_pages_are_small_and_every_form_has_a_way_without_a_script(tmp_pat
             assert 'style="' not in page.text
         assert owner.node.node.api.dashboard is not None
         assert len(forms_of(owner.node.node.api.dashboard)) > 20
+
+
+async def test_a_deleted_account_signs_its_users_out_and_forgets_them(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        deleted = await owner.node.operate("account.delete", account=owner.node.account)
+        assert deleted["state"] == "deleted"
+        assert (await owner.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
+        assert (await owner.sign_in()).status_code == 400
+        for table in ("users", "user_invites", "user_sessions", "user_codes"):
+            rows = await owner.node.node.stores.store.read(lambda tx, name=table: tx.all(f"SELECT * FROM {name}"))
+            assert rows == [], table
+
+
+async def test_a_suspended_account_opens_and_says_so(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.node.operate("account.suspend", account=owner.node.account)
+        await owner.get("")
+        assert "This account is suspended" in owner.words
+        await owner.get("/playground?id=credits/balance&method=GET")
+        await owner.send_fields("/playground", {"id": "credits/balance", "method": "GET", "key": owner.node.key_id})
+        assert "Answer: 401" in owner.words

@@ -1,0 +1,45 @@
+"""`sluice user`: while a node runs and while none does, and what each command ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.processes.place import Place
+
+
+def test_users_are_invited_listed_reset_signed_out_and_deleted_without_a_node(place: Place) -> None:
+    account, _ = place.new_key()
+    invited = place.told("user", "invite", "--account", account, "--email", "Ada@example.com")
+    assert invited["email"] == "ada@example.com"
+    assert invited["url"].partition("/dashboard/welcome?token=")[1]
+    assert invited["expires_at"].endswith("Z")
+    assert invited["mailed"] is False
+    again = place.told("user", "invite", "--account", account, "--email", "ada@example.com")
+    assert (again["id"], again["url"] != invited["url"]) == (invited["id"], True)
+    (listed,) = place.told("user", "list", "--account", account)
+    assert (listed["status"], listed["second_factor"]) == ("invited", False)
+    for command in ("reset", "sign-out"):
+        assert place.told("user", command, invited["id"])["id"] == invited["id"]
+    place.told("user", "delete", invited["id"], "--yes")
+    assert place.told("user", "list", "--account", account) == []
+    assert "there is no user" in place.run("user", "reset", invited["id"]).refused(1)
+
+
+def test_the_same_commands_go_through_a_running_node(place: Place) -> None:
+    account, _ = place.new_key()
+    with place.serve() as node:
+        invited = place.told("user", "invite", "--account", account, "--email", "ada@example.com")
+        page = node.get(invited["url"].removeprefix(node.url))
+        assert page.status == 200
+        assert b"ada@example.com" in page.body
+        place.told("user", "delete", invited["id"], "--yes")
+        assert node.get(invited["url"].removeprefix(node.url)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("account", "email", "why"),
+    [("acc_none", "ada@example.com", "there is no account acc_none"), ("", "ada", "'ada' is no address of mail")],
+)
+def test_who_cannot_be_invited_is_told_why(place: Place, account: str, email: str, why: str) -> None:
+    mine, _ = place.new_key()
+    assert why in place.run("user", "invite", "--account", account or mine, "--email", email).refused(1)
