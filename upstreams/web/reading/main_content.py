@@ -19,7 +19,8 @@ from upstreams.web.reading.cleaning import as_text, drop, letters_in, page_tree
 
 _POSTS: Final = etree.XPath(
     "//*[@itemprop='text' or @itemprop='articleBody'][ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
-    " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]]"
+    " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]"
+    "[not(ancestor-or-self::*[contains(@itemtype, 'FAQPage')])]]"
     "|//*[contains(concat(' ', @class, ' '), ' js-post-body ')]"
     "|//article[contains(concat(' ', @class, ' '), ' message ')]"
     "//*[contains(concat(' ', @class, ' '), ' message-body ')]//*[contains(concat(' ', @class, ' '), ' bbWrapper ')]"
@@ -30,7 +31,9 @@ _POSTS_SHARE_MIN: Final = 0.3
 _IS_PRODUCT: Final = etree.XPath(
     "boolean(//meta[@property='og:type'][starts-with(@content, 'product') or @content='og:product']"
     "|//*[contains(@itemtype, 'schema.org/Product')])"
+    " and not(//meta[@property='og:type'][@content='article'])"
 )
+"""An article about a product may have its box in it."""
 _PRODUCT: Final = etree.XPath(
     "//*[@itemprop='description'][not(self::meta)]"
     "|//*[@class or @id][contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'description')]"
@@ -80,6 +83,20 @@ _NESTED: Final = etree.XPath(
     "descendant::*[self::li or self::ul or self::ol]/*[self::ul or self::ol][not(descendant::ul or descendant::ol)]"
 )
 _LIST_DEPTH_MAX: Final = 12
+_WORD = re.compile(r"\w+")
+_HEAD_LINES: Final = 6
+"""Lines of a text among which its title, its author and its date may stand."""
+_HEAD_WORDS_MAX: Final = 12
+_TOKEN = re.compile(r"\d+|[^\W\d]+")
+_OF_DATES: Final = frozenset(
+    _WORD.findall(
+        "st nd rd th am pm a p m t z utc gmt est edt cst cdt mst mdt pst pdt bst cet cest at on published posted"
+        " updated last date mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday jan"
+        " january feb february mar march apr april may jun june jul july aug august sep sept september oct october"
+        " nov november dec december"
+    )
+)
+_OF_NAMES: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|"))
 
 
 def main_tree(root: Element) -> Element:
@@ -101,7 +118,42 @@ def main_text(root: Element) -> str:
     """The text of the main content."""
     if _parts(root):
         return as_text(main_tree(root))
-    return _extracted(root, output_format="txt") or as_text(_body(_cleaned(root)))
+    found = _extracted(root, output_format="txt")
+    return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
+
+
+def _titles(root: Element) -> set[tuple[str, ...]]:
+    """The words of each title that a page has: its first heading, and what it says of itself."""
+    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content|//title/text()")
+    headings = ["".join(one.itertext()) for one in root.xpath("//h1")[:3]]
+    return {words for text in (*said, *headings) if (words := _words(str(text)))}
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(text.lower()))
+
+
+def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
+    """A text without the lines in front of it that are its title, its author or its date: metadata has those."""
+    lines = text.split("\n")
+    begin = 0
+    for place, line in enumerate(lines[:_HEAD_LINES]):
+        if not line.strip() or _words(line) in titles or _is_of_head(line):
+            begin = place + 1
+        else:
+            break
+    return "\n".join(lines[begin:]).strip() or text
+
+
+def _is_of_head(line: str) -> bool:
+    """Whether a line is a date or names an author, and nothing else."""
+    tokens = _TOKEN.findall(line.lower())
+    if not tokens or len(tokens) > _HEAD_WORDS_MAX:
+        return False
+    if all(token.isdigit() or token in _OF_DATES for token in tokens):
+        return any(token.isdigit() for token in tokens)
+    words = line.strip().rstrip(",|").split()
+    return words[0].lower() in ("by", "by:") and all(one[0].isupper() or one in _OF_NAMES for one in words[1:])
 
 
 def _parts(root: Element) -> list[Element]:

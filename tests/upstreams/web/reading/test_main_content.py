@@ -115,3 +115,28 @@ def test_a_page_in_which_no_article_is_found_is_its_words_without_its_menus() ->
     found = main_text(page_tree('<body><div role="navigation">Menu</div><div>Few words.</div></body>'))
     assert "Few words." in found
     assert "Menu" not in found
+
+
+def test_the_text_begins_behind_the_title_the_author_and_the_date_which_are_metadata() -> None:
+    text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 3
+    head = "<h1>Of Bread</h1><p>By Ann Baker and Bo Miller</p><p>May 12, 2019 at 10:30 AM</p>"
+    for inner in (head, "<h1>Of Bread</h1>", ""):
+        page = f"<title>Of bread | The Daily</title><body><article>{inner}<p>{text}</p><p>In 2019.</p></article></body>"
+        assert main_text(page_tree(page)).startswith("A sentence that is long enough"), inner
+        assert main_text(page_tree(page)).endswith("In 2019.")
+    for first in ("By then he had left.", "2019 was the year in which it all began.", "May I say so?"):
+        page = f"<body><article><p>{first}</p><p>{text}</p></article></body>"
+        assert main_text(page_tree(page)).startswith(first)
+
+
+def test_questions_below_an_article_and_the_box_of_a_product_in_it_are_not_taken_for_the_page() -> None:
+    text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 6
+    answer = "This is an answer that is as long as the article above it, since it says all of it again. " * 3
+    one = "<div itemscope itemtype='https://schema.org/Question'><h3>Why?</h3><div itemscope itemtype='https://schema.org/Answer'>"
+    faq = f"<div itemscope itemtype='https://schema.org/FAQPage'>{f'{one}<p itemprop=text>{answer}</p></div></div>' * 3}</div>"
+    found = main_text(page_tree(f"<body><article><p>{text}</p>{faq}</article></body>"))
+    assert "A sentence that is long enough" in found
+    box = f"<div itemscope itemtype='https://schema.org/Product'><p itemprop=description>{answer}</p></div>"
+    head = "<head><meta property='og:type' content='article'></head>"
+    found = main_text(page_tree(f"{head}<body><article><p>{text}</p>{box}<p>{text}</p></article></body>"))
+    assert "A sentence that is long enough" in found
