@@ -32,6 +32,7 @@ from billing.users.users import Users
 from events.filters import Moved
 from events.log.log import EventLog
 from gateway.admin.account_operations import AccountOperations
+from gateway.admin.discover_operations import DiscoverOperations
 from gateway.admin.erasure import RemoveSome
 from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.mail import Mailer
@@ -110,6 +111,7 @@ class Stores:
         people = self.people
         UserOperations(people.users, base_url=people.base_url, mailer=people.mailer).add_to(operations)
         LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
+        DiscoverOperations(self.store).add_to(operations)
         return operations
 
     @property

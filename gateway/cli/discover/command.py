@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 import click
 import orjson
 
+from gateway.cli.dispatch import operate
 from gateway.cli.endings import CommandEnded, Endings
 from gateway.cli.feed.client import FeedClient, Question, words_of
 from gateway.cli.feed.command import address_of, key_of
@@ -36,6 +37,11 @@ def _caller_options(command: Callable[..., None]) -> Callable[..., None]:
         help="Holds the key; else SLUICE_API_KEY.",
     )
     return url(key_file(command))
+
+
+_as_operator: Final = click.option(
+    "--config", "config_path", type=click.Path(dir_okay=False), help="As the operator: of the store that it names."
+)
 
 
 @click.group()
@@ -72,10 +78,14 @@ def discover_run(**o: Any) -> None:
 
 @discover.command("show")
 @click.argument("run_id")
+@_as_operator
 @_caller_options
 @json_option
-def discover_show(run_id: str, url: str, key_file: Path | None, *, as_json: bool) -> None:
+def discover_show(run_id: str, config_path: str | None, url: str, key_file: Path | None, *, as_json: bool) -> None:
     """Print a run as it stands."""
+    if config_path is not None:
+        show(operate(config_path, "discover.show", run=run_id), as_json=as_json)
+        return
     with _client(url, key_file) as client:
         run = _read(client, Question("GET", f"{_RUNS}/{quote(run_id, safe='')}"))
     _show(run, as_json=as_json)
@@ -85,9 +95,17 @@ def discover_show(run_id: str, url: str, key_file: Path | None, *, as_json: bool
 @click.argument("run_id")
 @click.option("--after", help="The row_id behind which to go on.")
 @click.option("--new", is_flag=True, help="Only rows that no earlier occurrence of its schedule has found.")
+@_as_operator
 @_caller_options
-def discover_results(run_id: str, after: str | None, url: str, key_file: Path | None, *, new: bool) -> None:
+def discover_results(
+    run_id: str, after: str | None, config_path: str | None, url: str, key_file: Path | None, *, new: bool
+) -> None:
     """Print the rows of a run, a line of JSON each."""
+    if config_path is not None:
+        if after or new:
+            raise click.UsageError("--after and --new are for callers with a key")
+        _print_rows(config_path, run_id)
+        return
     query = urlencode({**({"after": after} if after else {}), **({"new": "true"} if new else {})})
     path = f"{_RUNS}/{quote(run_id, safe='')}/results.jsonl{f'?{query}' if query else ''}"
     with _client(url, key_file) as client:
@@ -96,6 +114,14 @@ def discover_results(run_id: str, after: str | None, url: str, key_file: Path | 
         raise Refusal(words_of(answer))
     if answer.body:
         say(answer.body.decode(), end="")
+
+
+def _print_rows(config_path: str, run_id: str) -> None:
+    """Print the rows of a run from the store, page by page."""
+    after = 0
+    while rows := operate(config_path, "discover.results", run=run_id, after=after):
+        say("".join(f"{orjson.dumps(one).decode()}\n" for one in rows), end="")
+        after = rows[-1]["number"]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ def ran(place: Place, node: Served, key: str, *arguments: str) -> Ended:
 
 
 def test_a_run_is_begun_waited_for_shown_and_its_rows_are_printed(place: Place) -> None:
-    _, key = place.new_key(balance=100)
+    account, key = place.new_key(balance=100)
     with place.serve("--sandbox") as node:
         begun = ran(place, node, key["key"], "run", "trio", "--max-credits", "50", "--platform", "hackernews", "--json")
         run = begun.json
@@ -29,6 +29,11 @@ def test_a_run_is_begun_waited_for_shown_and_its_rows_are_printed(place: Place) 
         rest = ran(place, node, key["key"], "results", run["run_id"], "--after", rows[0]["row_id"])
         assert len(rest.out.splitlines()) == len(rows) - 1
         assert ran(place, node, key["key"], "results", run["run_id"], "--new").out == ""
+        told = place.told("discover", "show", run["run_id"])
+        assert (told["account"], told["status"], told["credits"]) == (account, "completed", run["credits"])
+        own = place.operate("discover", "results", run["run_id"])
+        assert [orjson.loads(line)["row_id"] for line in own.out.splitlines()] == [row["row_id"] for row in rows]
+    assert "no discover run dr_none" in place.operate("discover", "show", "dr_none").refused(1)
 
 
 def test_wrong_use_and_refusals_are_told_on_one_line(place: Place) -> None:
