@@ -33,7 +33,7 @@ class CallField:
     required: bool
     choices: tuple[str, ...] = ()
     kind: str = "text"
-    """The type of its input: text, number, url, or area for JSON."""
+    """The type of its input: text, number, or area for JSON. Addresses are text, since they may lack a scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def fields_of_call(operation: ApiOperation, sent: Mapping[str, str]) -> list[Cal
             value=sent.get(f"{QUERY}{param.name}", ""),
             required=is_first,
             choices=("true", "false") if param.type == "boolean" else param.choices,
-            kind={"integer": "number", "url": "url"}.get(param.type, "text"),
+            kind="number" if param.type == "integer" else "text",
         )
         for param, is_first in taken
     ]

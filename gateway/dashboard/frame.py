@@ -116,7 +116,7 @@ class Frame:
         """None where the password was shown lately; else the way to the page that asks for it, and then back here."""
         if signed_in().is_fresh(self._services.now()):
             return None
-        back = here() if request.method == "GET" else request.headers.get("x-from", "") or _page_of(request.path)
+        back = here() if request.method == "GET" else _page_of(request.path)
         return self.to_page(f"{PREFIX}/confirm", next=back)
 
     def visitor(self) -> Visitor:
@@ -144,5 +144,6 @@ def here() -> str:
 
 
 def _page_of(path: str) -> str:
-    """The page that the form of a deed stands on: the list that its objects are of."""
-    return "/".join(path.split("/")[:3])
+    """The page that the form of a deed stands on: a Monitor's own, else the list that its objects are of."""
+    parts = path.split("/")
+    return "/".join(parts[: 4 if parts[2] == "monitors" else 3])

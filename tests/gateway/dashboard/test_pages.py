@@ -10,8 +10,9 @@ import orjson
 from gateway.dashboard.folding import PARTS_MAX, Folded
 from tests.billing.users.test_second_factor import code_at
 from tests.fakes.node import open_test_node
-from tests.gateway.dashboard.owner import Owner, open_browser, open_house, open_owner
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_house, open_owner
 from tests.gateway.dashboard.test_doors import forms_of
+from tests.gateway.dashboard.test_keys import stale
 
 XSS = (
     "<script>alert(1)</script>",
@@ -337,3 +338,41 @@ async def test_a_suspended_account_opens_and_says_so(tmp_path: Path) -> None:
         await owner.get("/playground?id=credits/balance&method=GET")
         await owner.send_fields("/playground", {"id": "credits/balance", "method": "GET", "key": owner.node.key_id})
         assert "Answer: 401" in owner.words
+
+
+async def test_the_other_engine_serves_the_same_pages(tmp_path: Path) -> None:
+    async with open_house(tmp_path, server={"engine": "hypercorn"}) as owner:
+        await owner.get("/keys?new=1")
+        answer = await owner.send("/keys", name="by the other engine", nonce="c" * 32)
+        assert answer.status_code == 200
+        assert "Your new key" in owner.words
+        assert owner.client.cookies["sluice-session"]
+
+
+async def test_a_head_has_the_head_of_the_page_alone(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        answer = await owner.client.head(f"{owner.node.url}/dashboard/keys")
+        assert (answer.status_code, answer.content) == (200, b"")
+        for method in ("PUT", "DELETE", "PATCH"):
+            assert (await owner.client.request(method, f"{owner.node.url}/dashboard/keys")).status_code == 405
+
+
+async def test_rotating_a_secret_and_deleting_ask_for_the_password_and_lead_back_to_the_monitor(tmp_path: Path) -> None:
+    async with open_house(tmp_path, webhooks={"allow_insecure_targets": True}) as owner:
+        await owner.get("/monitors/new?recipe=github/profile")
+        made = await owner.send_fields(
+            "/monitors", {**TRACKED, "webhook_url": "http://127.0.0.1:9/hook", "deed": "make"}
+        )
+        (monitor,) = set(re.findall(r"mon_\w+", made.text))
+        assert "whsec_" in made.text
+        await stale(owner)
+        for deed in ("rotate", "delete"):
+            await owner.get(f"/monitors/{monitor}")
+            answer = await owner.send(f"/monitors/{monitor}/{deed}", sure="yes")
+            assert answer.headers["location"] == f"/dashboard/confirm?next=%2Fdashboard%2Fmonitors%2F{monitor}"
+        await owner.follow(answer)
+        await owner.send("/confirm", password=PASSWORD, next=f"/dashboard/monitors/{monitor}")
+        await owner.get(f"/monitors/{monitor}")
+        assert "whsec_" not in owner.words
+        rotated = await owner.send(f"/monitors/{monitor}/rotate")
+        assert "whsec_" in rotated.text
