@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import trio
@@ -10,7 +11,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from gateway.dashboard.doors import SESSION, Door, door_of, has_token, is_own_form
-from gateway.dashboard.frame import Frame, ObjectMissing, here
+from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, here
 from gateway.dashboard.pages.account import AccountPages
 from gateway.dashboard.pages.events import EventPages
 from gateway.dashboard.pages.keys import KeyPages
@@ -50,8 +51,9 @@ class DashboardApp:
             await trio.lowlevel.checkpoint()
             sent.append(message)
 
-        await self._app(_scope(incoming), receive, send)
-        return _reply(sent)
+        scope = _scope(incoming)
+        await self._app(scope, receive, send)
+        return _reply(sent, scope.get(PIECES))
 
     def _routed(self) -> QuartTrio:
         app = QuartTrio("dashboard", static_folder=None)
@@ -148,11 +150,14 @@ def _scope(incoming: Request) -> Any:
     }
 
 
-def _reply(sent: list[Any]) -> Reply:
+def _reply(sent: list[Any], pieces: AsyncIterator[bytes] | None) -> Reply:
+    """The answer that was sent; `pieces` stand for a body that is made while the client takes it."""
     headers = [(name.lower(), value) for name, value in sent[0]["headers"]]
     content_type = next((value for name, value in headers if name == b"content-type"), b"text/html; charset=utf-8")
     body = b"".join(message.get("body", b"") for message in sent[1:])
     others = [(name, value) for name, value in headers if name not in _APART]
     fields = fields_of([*others, (b"cache-control", b"no-store")])
     status: int = sent[0]["status"]
-    return Reply(status, body, fields, code="OK" if status < 400 else "PAGE_REFUSED", content_type=content_type)
+    return Reply(
+        status, body, fields, code="OK" if status < 400 else "PAGE_REFUSED", content_type=content_type, pieces=pieces
+    )

@@ -15,6 +15,8 @@ from gateway.dashboard.services import Services
 from gateway.dashboard.site import PREFIX
 from gateway.dashboard.templating import load_templates
 
+PIECES: Final = "sluice.pieces"
+"""Where in its scope a page leaves the pieces of a long download."""
 MENU: Final = (
     ("", "Overview"),
     ("/keys", "Keys"),

@@ -55,6 +55,7 @@ class SigningPages:
             )
         except (SignInRefused, TooManyAttempts) as exc:
             status = 429 if isinstance(exc, TooManyAttempts) else 400
+            self._services.log.event("info", "sign_in_refused", client=self._frame.visitor().address, status=status)
             email = sent.get("email", "")[:254]
             return await self._frame.shown(
                 "sign_in.html", "Sign in", status=status, email=email, following=following, error=str(exc)

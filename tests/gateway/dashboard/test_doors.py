@@ -215,6 +215,9 @@ async def test_guessing_ends_after_ten_even_for_the_right_password(tmp_path: Pat
         assert told == [400] * 10 + [429]
         assert (await stranger.sign_in()).status_code == 429
         assert (await owner.get("/keys")).status_code == 200
+        refused = owner.node.log_events("sign_in_refused")
+        assert [one["status"] for one in refused] == [400] * 10 + [429] * 2
+        assert "ada@example.com" not in owner.node.log.getvalue().decode()
 
 
 async def test_a_form_that_is_too_long_is_refused_unread(tmp_path: Path) -> None:

@@ -140,6 +140,9 @@ async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page
         assert "ran a moment ago" in owner.words
         chart = await owner.get(f"{path}/chart.svg?metric=author.followers&row=_")
         assert chart.headers["content-type"].startswith("image/svg+xml")
+        table = await owner.get(f"{path}/numbers.csv")
+        assert table.text.splitlines()[0] == "t,row_id,metric,value,abs_change,pct_change"
+        assert table.headers["content-disposition"].startswith("attachment")
         await owner.get(path)
         await owner.send(f"{path}/delete")
         await owner.send(f"{path}/delete", sure="yes")
