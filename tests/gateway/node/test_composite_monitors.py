@@ -153,3 +153,20 @@ async def test_the_word_for_a_pulse_is_no_number(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await made(node, **recipe, track={"metrics": ["pulse"]})
         assert (answer.status, "text" in answer.body.decode()) == (400, True)
+
+
+async def test_a_second_look_is_paid_for_where_there_is_a_breach(tmp_path: Path) -> None:
+    """Goal: 15 without and 45 with one, of the 45 that are held; the legs add up to it. Method: two days over HTTP."""
+    async with open_test_node(tmp_path) as node:
+        for brand, today, cost in (("Acme", 0, 15), ("acme", 6, 45)):
+            spoken = spoken_of(today)
+            node.upstream.script = lambda asked, spoken=spoken: spoken(asked) if asked.startswith(ALGOLIA) else None  # type: ignore[misc]
+            target = f"/v1/prism/crisis-radar?brand={brand}&platforms=hackernews&date_to=2025-01-10&confirm=true"
+            dry = (await node.get(f"{target}&dry_run=1")).json["data"]
+            assert (dry["estimated_credits"], dry["reserved_credits"]) == (15, 45)
+            answer = (await node.get(target)).json
+            assert answer["credits_used"] == cost == await node.net(answer["request_id"])
+            assert sum(leg["credits_used"] for leg in answer["data"]["legs"]) == cost
+            assert (answer["data"]["severity"] is None) is (cost == 15)
+            assert answer["data"]["partial_failure"] is False
+        await node.assert_sound()
