@@ -44,8 +44,9 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
     legs, found = list[Settled](), list[SearchSweep]()
     if searched := _searched(threaded, included):
         narrowed = {name: args.values[name] for name in ("subreddit",) if name in args.values}
-        found = yield from sweep.sweep(searched, phrase, window, rounds=3, narrowed=narrowed)
+        found = yield from sweep.sweep(searched, phrase, window, rounds=3, narrowed=narrowed, optional=True)
         legs += legs_in(found)
+    is_heard = any(leg.answer for leg in legs)
     listed = mentions_of(found)
     comments = [leg for leg in (yield from read_comments(threaded, weightiest(listed)[:_OPENED])) if leg is not None]
     legs += comments
@@ -58,7 +59,7 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
     parts = threads.scores(
         release_recency=None if released is None else _part(1 - released / 365),
         issue_load=None if load is None else _part(1 - load / 50),
-        attention=_part(len(listed) / window.days / 5) if searched else None,
+        attention=_part(len(listed) / window.days / 5) if is_heard else None,
         momentum=None if change is None else _part((1 + change / 100) / 2),
     )
     said = [tone for leg in comments for tone in tones_of(leg.records)]
@@ -72,8 +73,8 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
         days_since_release=released,
         open_issues_per_1000_stars=load,
         dossier=None if dossier is None else _project(dossier),
-        attention=_attention(listed, found, window, change, blogs="blogs" in included) if searched else None,
-        tone=summed([*(one.tone for one in listed), *said]) if searched else None,
+        attention=_attention(listed, found, window, change, blogs="blogs" in included) if is_heard else None,
+        tone=summed([*(one.tone for one in listed), *said]) if is_heard else None,
         top_threads=[one.row["post"] for one in weightiest(listed)[:_TOP]],
         method=PULSE_METHOD,
     )

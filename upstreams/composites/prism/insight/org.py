@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -14,6 +15,7 @@ from upstreams.composites.prism.insight.mentions import shares
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import threads
 from upstreams.model.endpoint import Platform
+from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Single, Steps
 
@@ -21,6 +23,7 @@ PARTS: Final = ("dossiers", "rollup")
 DOSSIER_CREDITS: Final = 5
 _SORTS: Final = {"stars": "stars", "updated": "updated_at", "pushed": "pushed_at"}
 SORTS: Final = tuple(_SORTS)
+_ADDRESS: Final = re.compile(r"\w+://|[\w-]+(?:\.[\w-]+)+/")
 
 
 def span_of(values: Mapping[str, Value]) -> tuple[int, int]:
@@ -60,13 +63,20 @@ def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, dict[str, Value]]:
-    """The platform of an organization, and the value that names it there: an address says both."""
+    """The platform of an organization, and the value that names it there: an address says both.
+
+    Raises:
+        InvalidArgument: it is an address of none.
+    """
     for one in platforms:
         endpoint = one.playing("repositories")
         assert endpoint is not None, "only platforms with lists of repositories are asked for one"
         for param in endpoint.params:
             if param.name in endpoint.named_by and (value := param.at_address(args.text("org"))) is not None:
                 return one, {param.name: value}
+    if _ADDRESS.match(args.text("org")):
+        titles = ", ".join(one.title for one in platforms)
+        raise InvalidArgument("org", f"is no address of an organization at {titles}; its login does too")
     platform = next(one for one in platforms if one.slug == args.text("platform"))
     return platform, named(platform, "repositories", args.text("org"))
 

@@ -138,6 +138,7 @@ def sweep(
     states: dict[str, State | None] | None = None,
     finds: Callable[[str], bool] | None = None,
     narrowed: Mapping[str, Value] = MappingProxyType({}),
+    optional: bool = False,
 ) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
     """Read the searches of these platforms, in so many rounds at most.
 
@@ -145,7 +146,7 @@ def sweep(
     `narrowed` are further values for the searches that take them.
 
     Raises:
-        UpstreamError, LimitError: none of them answered.
+        UpstreamError, LimitError: none of them answered, unless all is `optional`.
     """
     asked = [one for one in platforms if states is None or one.slug in states]
     found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in asked]
@@ -157,7 +158,8 @@ def sweep(
             one.take(leg, has_phrase)
         if not any(one.goes_on for one in found):
             break
-    check_any([leg for one in found for leg in one.legs])
+    if not optional:
+        check_any([leg for one in found for leg in one.legs])
     return found
 
 

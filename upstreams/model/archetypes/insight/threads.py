@@ -72,7 +72,7 @@ def devtool_pulse(
     days_since_release: Annotated[int | None, "Days since the latest release."],
     open_issues_per_1000_stars: Annotated[float | None, "Open issues and pull requests for each thousand stars."],
     dossier: Annotated[Record | None, Of(project), "The repository; null without one."],
-    attention: Annotated[Record | None, Of(attention), "How much it is spoken of; null where no thread was wanted."],
+    attention: Annotated[Record | None, Of(attention), "How much it is spoken of; null where no search answered."],
     tone: Annotated[Record | None, Of(tones), "The tone of that, and of comments on the first three; null likewise."],
     top_threads: Annotated[list[Record], Of(post_record), "The ten threads with the most points and comments."],
     method: Annotated[str, "How it is computed."],

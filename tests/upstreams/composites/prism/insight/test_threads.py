@@ -12,7 +12,7 @@ from tests.upstreams.composites.prism.insight.legs import ALGOLIA, Json, compose
 from upstreams.composites.prism.insight.devtools import pulse_of
 from upstreams.composites.prism.insight.org import span_of
 from upstreams.composites.prism.insight.questions import of_page, sentences
-from upstreams.model.errors import NotFound, PartUnavailable, UpstreamError
+from upstreams.model.errors import InvalidArgument, NotFound, PartUnavailable, UpstreamError
 from upstreams.model.steps import Missing
 
 API = "api.github.com"
@@ -222,6 +222,14 @@ def test_parts_of_a_pulse_are_named_and_a_platform_that_is_not_here_is_told() ->
     assert sites.record["dossier"] is None
 
 
+def test_a_pulse_without_any_thread_that_came_has_its_dossier_all_the_same() -> None:
+    told = record("devtool-pulse", {"query": "x", "repo": "ada/acme", "include": "reddit,dossier"}, GITHUB)
+    assert told["dossier"]["info"]["full_name"] == "ada/acme"
+    assert told["attention"] is told["tone"] is told["scores"]["attention"] is None
+    with pytest.raises(UpstreamError):
+        record("devtool-pulse", {"query": "x", "include": "reddit"}, {})
+
+
 def test_blogs_of_a_launch_are_pages_at_hosts_of_nobody_here() -> None:
     links = ("https://blog.example/acme?utm_source=x", "https://blog.example/acme", "https://github.com/ada/acme",
              "https://acme.example/", "https://www.other.example/a")  # fmt: skip
@@ -239,8 +247,10 @@ def test_an_organization_is_named_by_its_address_too() -> None:
     for org in ("https://github.com/ada", "github.com/ada/", "@Ada", "ada"):
         told = record("org-radar", {"org": org, "include": "rollup"}, {f"{API}/users/ada/repos": rows})
         assert (told["platform"], told["org"].lower()) == ("github", "ada"), org
-    with pytest.raises(UpstreamError):  # it is looked for at GitLab
-        record("org-radar", {"org": "https://gitlab.com/ada"}, {f"{API}/users/ada/repos": rows})
+    for org in ("https://gitlab.com/ada", "example.org/ada", "https://github.com/ada/acme/issues/1"):
+        with pytest.raises(InvalidArgument, match="no address of an organization") as refusal:
+            record("org-radar", {"org": org}, {f"{API}/users/ada/repos": rows})
+        assert refusal.value.param == "org"
 
 
 def test_comments_are_leads_by_the_same_points() -> None:
