@@ -9,14 +9,19 @@ from urllib.parse import urlsplit
 
 import trio
 
+from limits.errors import Throttled
 from scheduler.jobs.crawl.links import next_pages
 from scheduler.jobs.crawl.spec import RECIPE, spec_of
 from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, StepStatus
-from scheduler.recipes import GatheringFailed, RecipeInvalid, Recipes
+from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid, Recipes
+from upstreams.model.errors import UpstreamThrottled
 
 PAGE_S: Final = 60.0
 PAGES_AT_ONCE: Final = 2
 """Pages of one host that are read at a time, whoever crawls it."""
+WAITS_MAX: Final = 5
+WAIT_S_MAX: Final = 60.0
+"""A page is tried again so often, and so much later at most, where its host wants us to wait."""
 LINKS_MAX: Final = 2_000
 """Links of one page that are looked at."""
 ATTEMPTS_A_PAGE: Final = 2
@@ -40,13 +45,29 @@ class PageSteps(JobKind):
         async with self._hosts.of(urlsplit(step.name).netloc):
             try:
                 recipe = self._recipes.read(RECIPE, spec.params(step.name))
-                gathered = await self._recipes.gather(recipe, recipe.credits_most, timeout_s=PAGE_S)
+                gathered = await self._gather(recipe)
             except RecipeInvalid as exc:
                 return Outcome("empty", error=exc.problem)
             except GatheringFailed as exc:
                 return _missing(exc)
         found = _links(gathered.data) if spec.bounds is not None else ()
         return Outcome("done", gathered.body, gathered.used_credits, found=found)
+
+    async def _gather(self, recipe: Recipe) -> Gathered:
+        """Read a page, once its host lets us: a crawl waits for as long as a robots file wants, which no request would.
+
+        Raises:
+            GatheringFailed: nothing usable came.
+        """
+        for _ in range(WAITS_MAX):
+            try:
+                return await self._recipes.gather(recipe, recipe.credits_most, timeout_s=PAGE_S)
+            except GatheringFailed as exc:
+                if not isinstance(cause := exc.__cause__, Throttled | UpstreamThrottled):
+                    raise
+                wait_s = min(cause.retry_after_s or WAIT_S_MAX, WAIT_S_MAX)
+            await trio.sleep(wait_s)
+        return await self._recipes.gather(recipe, recipe.credits_most, timeout_s=PAGE_S)
 
     def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:
         """The pages that the last wave's links lead to, as far as credits and the depth allow."""

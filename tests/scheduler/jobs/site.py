@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import trio
 
-from limits.errors import CircuitOpen
+from limits.errors import LimitError, Throttled
 from scheduler.jobs.crawl.pages import PageSteps
 from scheduler.jobs.crawl.spec import KINDS, CrawlBody, crawl_of
 from scheduler.jobs.job_runs import JobRuns
@@ -35,6 +35,8 @@ class Site:
     links: Mapping[str, Sequence[str]]
     broken: frozenset[str] = frozenset()
     takes_s: float = 0.0
+    waits: Counter[str] = field(default_factory=Counter)
+    """How often a page's host wants us to wait, before it gives the page."""
     read_pages: Counter[str] = field(default_factory=Counter)
     under_way: Counter[str] = field(default_factory=Counter)
     most_at_once: int = 0
@@ -64,12 +66,15 @@ class Site:
         self.read_pages[url] += 1
         try:
             data = self._page(url)
-        except (UpstreamError, CircuitOpen) as exc:
+        except (UpstreamError, LimitError) as exc:
             code = "RESOURCE_NOT_FOUND" if isinstance(exc, NotFound) else "UPSTREAM_ERROR"
             raise GatheringFailed(str(exc), [{"error": code}]) from exc
         return Gathered(data, orjson.dumps(data), [], 1.0, True, 1)
 
     def _page(self, url: str) -> dict[str, Any]:
+        if self.waits[url] > 0:
+            self.waits[url] -= 1
+            raise Throttled(1)
         if url in self.broken:
             raise UpstreamFailed("web", "it is broken")
         if url not in self.links:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -95,6 +96,14 @@ async def test_few_pages_of_one_host_are_read_at_a_time(desk: Desk) -> None:
         for job in made:
             await jobs.ended(owner, job)
     assert jobs.site.most_at_once == 2
+
+
+async def test_a_page_whose_host_wants_us_to_wait_is_waited_for_and_not_lost(desk: Desk) -> None:
+    jobs = JobDesk(desk, Site(tree(1, 3), waits=Counter({HOME: 1, f"{HOME}1/": 2})))
+    owner = await jobs.owner()
+    async with jobs.open():
+        ended = await jobs.ended(owner, await jobs.crawl(owner, limit=10))
+    assert (ended.status, ended.done, ended.failed, ended.used_credits) == ("completed", 4, 0, 4)
 
 
 async def test_what_cannot_be_paid_or_is_one_job_too_many_is_refused_and_nothing_is_held(

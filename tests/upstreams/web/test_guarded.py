@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
 from random import Random
 from typing import Any
+from xml.sax.saxutils import escape
 
 import pytest
 import trio
 
 from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
+from limits.errors import Throttled
+from scheduler.jobs.crawl.links import CrawlBounds, Frontier
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
@@ -35,7 +39,7 @@ PRIVATE = (
     "::ffff:127.0.0.1",
     "64:ff9b::7f00:1",
 )
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 @asynccontextmanager
@@ -53,9 +57,10 @@ async def open_web(exchange: ScriptedExchange, resolve: Any) -> AsyncIterator[Si
         yield site
 
 
-async def read(site: Site, url: str, resource: str = "scrape") -> Any:
+async def read(site: Site, url: str, resource: str = "scrape", **values: Any) -> Any:
     endpoint = next(one for one in site.platform.endpoints if one.resource == resource)
-    args = Args(endpoint.canonical({"url": url}), None, site.credentials, 0.0)
+    given = {one.name: one.default for one in endpoint.params if one.default is not None}
+    args = Args(endpoint.canonical({**given, "url": url, **values}), None, site.credentials, 0.0)
     return await fetch(plan(site, endpoint, args), trio.current_time() + LONG_S)
 
 
@@ -136,3 +141,81 @@ async def test_a_redirect_to_another_public_host_is_checked_and_pinned_by_itself
         await read(site, "https://a.example.org/")
     assert addresses(exchange) == [PUBLIC, PUBLIC, OTHER_PUBLIC, OTHER_PUBLIC]
     assert [call.origin.port for call in exchange.calls] == [443, 443, 8080, 8080]
+
+
+def robots(*lines: str) -> HttpAnswer:
+    return HttpAnswer(200, {"content-type": "text/plain"}, "\n".join(("User-agent: *", *lines)).encode())
+
+
+def targets(*outside: str) -> list[str]:
+    """Every writing of a private target, each private address, and these."""
+    private = [f"http://[{one}]/" if ":" in one else f"http://{one}/" for one in PRIVATE]
+    return [*EVASIONS, *private, *outside]
+
+
+async def test_no_sitemap_leads_inside_by_its_address_a_redirect_an_index_or_its_name() -> None:
+    """Method: robots files that name every evasion; sitemaps that redirect there; indexes that list them."""
+    inside = "http://inside.example.org/sitemap.xml"
+
+    async def resolve(host: str, _port: int) -> Sequence[str]:
+        await trio.lowlevel.checkpoint()
+        return ["10.0.0.1"] if host == "inside.example.org" else [PUBLIC]
+
+    every = targets(inside)
+    entries = "".join(f"<sitemap><loc>{escape(one)}</loc></sitemap>" for one in every)
+    listed = HttpAnswer(200, {"content-type": "text/xml"}, f"<sitemapindex>{entries}</sitemapindex>".encode())
+    for begin in range(0, len(every), 40):
+        some = every[begin : begin + 40]
+        away = [HttpAnswer(302, {"location": one.encode("utf-8", "replace").decode("latin-1")}, b"") for one in some]
+        named = robots(*(f"Sitemap: {one}" for one in some))
+        led = robots(*(f"Sitemap: https://a.example.org/{place}.xml" for place in range(len(some))))
+        for answers in ([named, ABSENT], [led, *away, ABSENT], [robots("Sitemap: /index.xml"), listed, ABSENT]):
+            exchange = ScriptedExchange(*answers)
+            async with open_web(exchange, resolve) as site:
+                with suppress(UpstreamError):
+                    await read(site, "https://a.example.org/", "map", sitemap="only")
+            assert {call.origin.address for call in exchange.calls} == {PUBLIC}
+            assert {call.origin.host for call in exchange.calls} <= {"a.example.org", "example.com"}
+
+
+async def test_no_link_of_a_crawl_leads_inside_by_any_writing() -> None:
+    """Method: each evasion as a link, in the spelling that a crawl would keep, is read as its steps are."""
+    bounds, kept = CrawlBounds("https://a.example.org/", 1_000, external=True, backward=True), 0
+    for link in targets("http://inside.example.org/"):
+        page = Frontier(bounds).take(link)
+        if page is None:
+            continue
+        kept += 1
+        exchange = ScriptedExchange(*[ABSENT] * 9)
+        inside = "10.0.0.1" if "inside" in page else PUBLIC
+        async with open_web(exchange, Resolver([inside])) as site:
+            with pytest.raises(UpstreamError):
+                await read(site, page)
+        assert set(addresses(exchange)) <= {PUBLIC}, page
+        assert not any(call.origin.host[-1].isdigit() for call in exchange.calls), f"{page} is a number's spelling"
+    assert kept > 10, "a crawl leaves most to the guard"
+
+
+@pytest.mark.parametrize(("lines", "apart_s"), [(("Crawl-delay: 5",), 5.0), (("Request-rate: 1/7",), 7.0)])
+async def test_calls_to_a_host_are_as_far_apart_as_its_robots_file_wants(
+    autojump_clock: Any, lines: Sequence[str], apart_s: float
+) -> None:
+    exchange = ScriptedExchange(robots(*lines), ABSENT)
+    async with open_web(exchange, Resolver([PUBLIC])) as site:
+        for place in range(4):
+            with pytest.raises(UpstreamError):
+                await read(site, f"https://a.example.org/{place}")
+    pages = exchange.asked_at[1:]
+    assert len(pages) == 4
+    assert [round(later - sooner, 3) >= apart_s for sooner, later in pairwise(pages)] == [True] * 3
+
+
+async def test_who_would_have_to_wait_too_long_for_a_host_is_told_for_how_long(autojump_clock: Any) -> None:
+    """A delay counts up to 30 s; a crawl waits for it."""
+    exchange = ScriptedExchange(robots("Crawl-delay: 900"), ABSENT)
+    async with open_web(exchange, Resolver([PUBLIC])) as site:
+        with pytest.raises(UpstreamError):
+            await read(site, "https://a.example.org/1")
+        with pytest.raises(Throttled) as told:
+            await read(site, "https://a.example.org/2")
+    assert told.value.retry_after_s == 30
