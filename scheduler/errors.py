@@ -100,20 +100,28 @@ class ScheduleUnknown(SchedulerError):
         super().__init__(f"there is no schedule {schedule_id}")
 
 
-class JobLimitReached(SchedulerError):
+class WorkRefused(SchedulerError):
+    """A refusal about a job or a session; `reason` is for programs, `more` stands beside it."""
+
+    def __init__(self, message: str, reason: str, **more: object) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.more = more
+
+
+class JobLimitReached(WorkRefused):
     """The account has as many jobs that have not ended as it may."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"an account has at most {limit} jobs that have not ended")
-        self.limit = limit
+        message = f"An account has at most {limit} jobs that have not ended; wait for one to end, or cancel one"
+        super().__init__(message, "job_limit_reached", limit=limit)
 
 
-class JobOver(SchedulerError):
+class JobOver(WorkRefused):
     """The job has ended, so nothing can be changed any more."""
 
     def __init__(self, job_id: str, status: str) -> None:
-        super().__init__(f"the job {job_id} is {status}")
-        self.status = status
+        super().__init__(f"The job {job_id} is {status}", "job_over", status=status)
 
 
 class CohortUnknown(SchedulerError):
@@ -218,3 +226,33 @@ class CohortResultTooLarge(SchedulerError):
     def __init__(self, size_bytes: int, limit_bytes: int, behind: tuple[int, int]) -> None:
         super().__init__(f"one result has {size_bytes} bytes; a page has at most {limit_bytes}")
         self.behind = behind
+
+
+class SessionUnknown(SchedulerError):
+    """There is no such session."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"there is no session {session_id}")
+
+
+class SessionLimitReached(WorkRefused):
+    """The account has as many sessions that are not closed as it may."""
+
+    def __init__(self, limit: int) -> None:
+        message = f"An account has at most {limit} sessions that are not closed"
+        super().__init__(message, "session_limit_reached", limit=limit)
+
+
+class WebSessionOver(WorkRefused):
+    """The session is not open, so nothing can be done in it."""
+
+    def __init__(self, session_id: str, status: str) -> None:
+        super().__init__(f"The session {session_id} is {status}", "session_over", status=status)
+
+
+class SessionTimePassed(WorkRefused):
+    """The session has been open for longer than the time that it is to have."""
+
+    def __init__(self) -> None:
+        message = "ttl_seconds must be more than the session has been open: DELETE closes it"
+        super().__init__(message, "invalid_param", param="ttl_seconds")

@@ -14,6 +14,7 @@ from scheduler.jobs.tables import (
     JOB_STEPS,
     JOBS,
 )
+from scheduler.sessions.session_rows import SESSION_INDEXES, WEB_SESSIONS
 from storage.migrations import MigrationSet, Schema
 
 # `next_slot_at` is NULL while nothing is scheduled. `version` counts the owner's changes, not the runs.
@@ -218,6 +219,12 @@ def m0009_discover(schema: Schema) -> None:
         schema.execute(statement)
 
 
+def m0010_web_sessions(schema: Schema) -> None:
+    """Sessions of the web."""
+    for statement in (WEB_SESSIONS, *SESSION_INDEXES):
+        schema.execute(statement)
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
     (
@@ -230,6 +237,7 @@ MIGRATIONS = MigrationSet(
         m0007_cohorts,
         m0008_watches,
         m0009_discover,
+        m0010_web_sessions,
     ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

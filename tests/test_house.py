@@ -56,6 +56,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "gateway.dashboard.pictures": "pure: numbers as SVG",
         "gateway.docs.account.credits": "one module a family of routes",
         "gateway.docs.pages.event_types": "tables of the registry, with which a document of the repository is compared",
+        "gateway.node.background.sessions": "one module a kind of work in the background",
         "gateway.node.background.deliveries": "webhooks of accounts come beside those of monitors",
         "gateway.feed.billing_events": "translates billing's events to the feed's, which billing must not know",
         "limits.retries": "a limit that stands on its own, on a lower floor than its importer",

@@ -26,6 +26,7 @@ from scheduler.jobs.discover.schedules.schedule_rows import forget_schedules_of
 from scheduler.jobs.job_rows import forget_jobs_of
 from scheduler.monitors.model.store import monitors_of
 from scheduler.monitors.removal import forget_monitor
+from scheduler.sessions.session_rows import forget_sessions_of
 from storage.store import Store, Tx
 
 PAUSE_S: Final = 0.02
@@ -34,6 +35,7 @@ RemoveSome = Callable[[Tx, str], int]
 REMOVES: Final[tuple[RemoveSome, ...]] = (
     forget_schedules_of,
     forget_jobs_of,
+    forget_sessions_of,
     forget_consumers_of,
     forget_replies_of,
     forget_operations_of,

@@ -244,6 +244,7 @@ class WebSettings(Struct, frozen=True):
     respect_robots: bool = True
     browser_url: BaseAddress = ""
     browser_pages: Count = 4
+    browser_sessions: Count = 10
     search: WebSearchSettings = WebSearchSettings()
 
 

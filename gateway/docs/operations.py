@@ -36,6 +36,7 @@ _IN_PATH: Final = {
         Param("job_id", "The job's id.", "job_01a1fd7328fd7bba92988ba98f5dc154", required=True),
         Param("cohort_id", "The cohort's id.", "coh_01a1fd7328fd7bba92988ba98f5dc154", required=True),
         Param("query_id", "The query's id.", "cq_01a1fd7328fd7bba92988ba98f5dc155", required=True),
+        Param("session_id", "The session's id.", "ws_01a1fd7328fd7bba92988ba98f5dc154", required=True),
         Param("consumer", "The consumer's name: 1 to 64 of a-z, 0-9, _ and -.", "billing", required=True),
     )
 }

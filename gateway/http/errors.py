@@ -27,8 +27,6 @@ from scheduler.errors import (
     CohortQueryUnknown,
     CohortRefused,
     CohortUnknown,
-    JobLimitReached,
-    JobOver,
     JobUnknown,
     MonitorInvalid,
     MonitorLimitReached,
@@ -37,6 +35,8 @@ from scheduler.errors import (
     RunTooSoon,
     RunUnknown,
     ScheduleUnknown,
+    SessionUnknown,
+    WorkRefused,
 )
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from storage.errors import StateUnavailable, StorageError
@@ -275,17 +275,13 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
     ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all"),
     JobUnknown: _unknown("unknown_job", "GET on the path before its id lists all"),
-    JobLimitReached: lambda exc: Refused(
-        "INVALID_REQUEST",
-        f"{str(exc).capitalize()}; wait for one to end, or cancel one.",
-        details={"reason": "job_limit_reached", "limit": exc.limit},
-    ),
-    JobOver: lambda exc: Refused(
-        "INVALID_REQUEST", f"{str(exc)[:300].capitalize()}.", details={"reason": "job_over", "status": exc.status}
-    ),
     CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
     CohortQueryUnknown: _unknown("unknown_cohort_query", "it goes with its cohort"),
     CohortRefused: _cohort,
+    SessionUnknown: _unknown("unknown_session", "GET /v1/web/sessions lists all"),
+    WorkRefused: lambda exc: Refused(
+        "INVALID_REQUEST", f"{str(exc)[:300]}.", details={"reason": exc.reason, **exc.more}
+    ),
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,

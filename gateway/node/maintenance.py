@@ -35,6 +35,7 @@ from scheduler.jobs.discover.schedules.schedule_rows import drop_old_occurrences
 from scheduler.jobs.discover.spec import KIND as DISCOVER
 from scheduler.jobs.job_rows import DROPPED_AT_ONCE, drop_old
 from scheduler.retention import Retention
+from scheduler.sessions.session_rows import drop_old_sessions
 from scheduler.webhooks.targets.urls import seal_plain_urls
 from storage.errors import StorageError
 from storage.opening import is_shared
@@ -205,7 +206,7 @@ async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
 
 
 async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
-    """Remove jobs that ended long ago, with their results; nodes that share a store take their turns by chance."""
+    """Remove jobs and sessions that ended long ago, with their results; nodes of one store take turns by chance."""
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
@@ -214,6 +215,7 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
                     store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE, kinds=(*KINDS, DISCOVER))
                 )
                 await _repeat(store, partial(drop_old_occurrences, before=at - JOBS_S))
+                await _repeat(store, partial(drop_old_sessions, before=at - JOBS_S, limit=DROPPED_AT_ONCE))
         except StorageError as exc:
             log.event("warning", "jobs_kept", error=str(exc))
         await trio.sleep(SWEEP_EVERY_S * rng.uniform(0.5, 1.5))

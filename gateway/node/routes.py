@@ -26,6 +26,7 @@ from gateway.api.routes.jobs import JobRoutes
 from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
 from gateway.api.routes.parse import ParseRoute
+from gateway.api.routes.web.sessions import SessionRoutes
 from gateway.api.routes.web_monitors import WebMonitorRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
@@ -37,6 +38,7 @@ from gateway.node.background.monitors import Monitors
 from gateway.node.stores import Stores
 from scheduler.jobs.crawl.spec import PLATFORM
 from scheduler.jobs.discover.run_drafts import PLATFORM as DISCOVER
+from scheduler.sessions.service import SessionService
 from upstreams.catalog import Catalog
 from upstreams.model.cursors import CursorSigner
 
@@ -51,6 +53,7 @@ class RouteParts(NamedTuple):
     feed: Feed
     monitors: Monitors
     jobs: Jobs
+    sessions: SessionService | None
     catalog: Catalog
     stopping: Callable[[], bool]
 
@@ -58,12 +61,13 @@ class RouteParts(NamedTuple):
 def account_routes(
     calls: BilledCalls, parts: RouteParts, *, admission: Admission, signer: CursorSigner, replies: Replies
 ) -> list[Route]:
-    """All routes that are no data endpoints; jobs of the web only where pages are read."""
+    """All routes that are no data endpoints; those of the web only where pages are read."""
     feed, monitors, jobs = parts.feed, parts.monitors, parts.jobs
     changes = Changes(calls.claims, replies)
     web: list[Route] = []
     if (site := parts.catalog.sites.get(PLATFORM)) is not None:
         web += JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
+        web += SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes).routes
         web.append(ParseRoute(calls, site, replies).route)
         web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes
     discover = DiscoverRunRoutes(

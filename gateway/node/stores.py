@@ -44,6 +44,7 @@ from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
 from scheduler.jobs.cohorts.removal import destroy_one_of
 from scheduler.jobs.job_runs import cancel_jobs_of
+from scheduler.sessions.session_rows import close_sessions_of
 from storage.disk_watch import DiskWatch, Probe
 from storage.errors import StorageError
 from storage.growth import StoreGrowth
@@ -116,12 +117,14 @@ class Stores:
 
     @property
     def cancel_jobs(self) -> RemoveSome:
-        """Ends the cohorts and the jobs of a deleted account, one a transaction."""
+        """Ends the cohorts, the jobs and the sessions of a deleted account, one a transaction."""
         return self._end_one
 
     def _end_one(self, tx: Tx, account_id: str) -> int:
-        return destroy_one_of(tx, account_id, charges=self.charges, now=self.now()) or cancel_jobs_of(
-            tx, account_id, charges=self.charges, now=self.now
+        return (
+            destroy_one_of(tx, account_id, charges=self.charges, now=self.now())
+            or cancel_jobs_of(tx, account_id, charges=self.charges, now=self.now)
+            or close_sessions_of(tx, account_id, charges=self.charges, now=self.now())
         )
 
     async def _size(self, _args: Nothing) -> dict[str, Any]:

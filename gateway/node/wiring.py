@@ -30,6 +30,7 @@ from gateway.http.forwarded import TrustedProxies, read_networks
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
 from gateway.node.background.jobs import Jobs, open_jobs
 from gateway.node.background.monitors import Monitors, open_monitors
+from gateway.node.background.sessions import open_sessions
 from gateway.node.gauges import calls_charged, gather
 from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
@@ -43,6 +44,7 @@ from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.unsent import Unsent
 from limits.gate import Gate
+from scheduler.sessions.service import SessionService
 from storage.opening import is_shared
 from storage.state import State
 from upstreams.cache.response_cache import Cache
@@ -108,6 +110,7 @@ class _Parts:
     feed: Feed
     monitors: Monitors
     jobs: Jobs
+    sessions: SessionService | None
 
 
 @asynccontextmanager
@@ -134,19 +137,13 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shares_state=state is not None,
             pace=setting.pace,
         ) as membership,
-        _open_sites(setting, runtime, make_rendering(config)) as sites,
+        _open_sites(setting, runtime, rendering := make_rendering(config)) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
         open_sharing(cache_link, cache, sites, stores.cipher) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
-        open_monitors(
-            config,
-            stores,
-            catalog := Catalog(sites),
-            runtime=runtime,
-            ticks=setting.keeps_time,
-            resolve=setting.resolve,
-        ) as monitors,
+        _open_monitors(setting, stores, catalog := Catalog(sites), runtime) as monitors,
         open_jobs(config, stores, monitors, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
+        open_sessions(config, stores, catalog.sites, rendering, runtime=runtime, works=True) as sessions,
     ):
         yield _Parts(
             state=state,
@@ -160,6 +157,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             feed=feed,
             monitors=monitors,
             jobs=jobs,
+            sessions=sessions,
         )
 
 
@@ -175,6 +173,13 @@ def _open_sites(
         resolve=setting.resolve,
         rendering=rendering,
     )
+
+
+def _open_monitors(
+    setting: NodeSetting, stores: Stores, catalog: Catalog, runtime: Runtime
+) -> AbstractAsyncContextManager[Monitors]:
+    ticks, resolve = setting.keeps_time, setting.resolve
+    return open_monitors(setting.config, stores, catalog, runtime=runtime, ticks=ticks, resolve=resolve)
 
 
 def _open_feed(
@@ -203,7 +208,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     named = None if server.base_url or not server.trusted_proxies else proxies
     replies = Replies(stores.balances, setting.base_url, named)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
-    routed = RouteParts(stores, parts.feed, parts.monitors, parts.jobs, parts.catalog, runtime.stopping.is_set)
+    routed = _routed(parts, runtime)
     own = account_routes(calls, routed, admission=admission, signer=signer, replies=replies)
     entry = Parts(
         admission=admission,
@@ -250,6 +255,11 @@ def _api(setting: NodeSetting, entry: Parts, routed: RouteParts, operations: Ope
     if setting.config.dashboard.enabled:
         api.dashboard = dashboard_of(api, entry, routed, operations)
     return api
+
+
+def _routed(parts: _Parts, runtime: Runtime) -> RouteParts:
+    stopping = runtime.stopping.is_set
+    return RouteParts(parts.stores, parts.feed, parts.monitors, parts.jobs, parts.sessions, parts.catalog, stopping)
 
 
 def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime: Runtime) -> BilledCalls:

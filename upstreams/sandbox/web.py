@@ -57,6 +57,43 @@ def _moved(request: SandboxRequest) -> SandboxReply:
     return SandboxReply("", 301, {"location": f"/articles/{request.found['name']}"})
 
 
+_BY_SCRIPT = """<main id="main"></main><script>
+fetch("/scripts/data.json").then(answer => answer.json()).then(data => {
+  document.getElementById("main").innerHTML = `<h1>${data.title}</h1><p>${data.text}</p>`;
+});
+</script>"""
+_FORM = """<h1>Who are you?</h1><form action="/scripts/hello"><label>Name <input id="name" name="name"></label>
+<button id="send">Send</button></form>"""
+_INWARD = """<h1>A page that looks inward</h1><p id="said">Nothing came back.</p><script>
+const inside = ["http://127.0.0.1:8081/metrics", "http://169.254.169.254/latest/", "http://[::1]/", "http://2130706433/"];
+for (const url of inside) fetch(url, {mode: "no-cors"}).then(() => {
+  document.getElementById("said").textContent = `${url} was reached.`;
+}, () => 0);
+</script>"""
+
+
+def _by_script(_request: SandboxRequest) -> SandboxReply:
+    return _page("By script", _BY_SCRIPT, main=False)
+
+
+def _data(_request: SandboxRequest) -> SandboxReply:
+    rng = seeded("web", "by script")
+    return SandboxReply({"title": sentence(rng).rstrip("."), "text": paragraph(rng, 6)})
+
+
+def _form(_request: SandboxRequest) -> SandboxReply:
+    return _page("A form", _FORM)
+
+
+def _hello(request: SandboxRequest) -> SandboxReply:
+    name = escape(request.query.get("name", "")[:100]) or "nobody"
+    return _page("Hello", f"<h1>Hello, {name}</h1><p>{escape(paragraph(seeded('web', 'hello'), 4))}</p>")
+
+
+def _inward(_request: SandboxRequest) -> SandboxReply:
+    return _page("Inward", _INWARD)
+
+
 def _sitemap(_request: SandboxRequest) -> SandboxReply:
     places = "".join(
         f"<url><loc>https://{HOST}/articles/{number}</loc><lastmod>2026-05-{number:02d}</lastmod></url>"
@@ -104,4 +141,9 @@ ROUTES: tuple[SandboxRoute, ...] = (
     route(HOST, "/private/{name}", _article),
     route(HOST, "/moved/{name}", _moved),
     route(HOST, "/members", _sign_in),
+    route(HOST, "/scripts/page", _by_script),
+    route(HOST, "/scripts/data.json", _data),
+    route(HOST, "/scripts/form", _form),
+    route(HOST, "/scripts/hello", _hello),
+    route(HOST, "/scripts/inward", _inward),
 )

@@ -70,6 +70,20 @@ class Browser:
         if failure is not None:
             raise failure
 
+    @asynccontextmanager
+    async def attached(self, target_id: str) -> AsyncIterator[BrowserPage]:
+        """A page that another connection holds, to work in while the block runs.
+
+        Raises:
+            CommandRefused: it is not there any more.
+            httpx.RequestError: the browser is not there, or ended.
+        """
+        async with open_devtools(await self.reach()) as devtools:
+            session = (await devtools.call("Target.attachToTarget", targetId=target_id, flatten=True))["sessionId"]
+            page = BrowserPage(devtools, session, target_id)
+            await page.call("Page.enable")
+            yield page
+
     async def _opened(self, devtools: DevTools, nursery: trio.Nursery, look: Look, may_visit: MayVisit) -> BrowserPage:
         """Open the page. The context ends with the connection, so nobody needs to end it."""
         try:
@@ -83,7 +97,7 @@ class Browser:
             ]
             session = (await devtools.call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
             resources = Resources(devtools, self.exchange, may_visit, nursery, frame=target)
-            page = BrowserPage(devtools, session, target, resources)
+            page = BrowserPage(devtools, session, target, resources, context=context)
             await page.prepare(look, self._contact)
         except CommandRefused as exc:
             raise httpx.RemoteProtocolError(f"the browser opens no page: {exc}") from exc

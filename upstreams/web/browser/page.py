@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 import trio
@@ -36,13 +36,24 @@ _NO_CALLS: Final = "delete window.RTCPeerConnection; delete window.webkitRTCPeer
 """Calls between browsers go past the context's proxy; the operator's flag stops them, and this before it."""
 
 
+class PageIds(NamedTuple):
+    """The names under which the browser has a page."""
+
+    context_id: str
+    target_id: str
+
+
 class BrowserPage:
     """One page, in a context of its own."""
 
-    def __init__(self, devtools: DevTools, session: str, frame: str, resources: Resources) -> None:
+    def __init__(
+        self, devtools: DevTools, session: str, frame: str, resources: Resources | None = None, *, context: str = ""
+    ) -> None:
+        """Without `resources` another connection makes the page's requests. `frame` is the id of the page too."""
         self._devtools = devtools
         self._session = session
-        self._frame = frame
+        self.frame = frame
+        self.context = context
         self.resources = resources
         self._is_loading = False
         self.is_crashed = False
@@ -67,13 +78,15 @@ class BrowserPage:
     def _observe(self, method: str, params: Mapping[str, Any]) -> None:
         match method:
             case "Fetch.requestPaused":
+                assert self.resources is not None, "who has none stops no request"
                 self.resources.answer_nowait(self._session, params)
-            case "Page.frameStartedLoading" if params["frameId"] == self._frame:
+            case "Page.frameStartedLoading" if params["frameId"] == self.frame:
                 self._is_loading = True
-            case "Page.frameStoppedLoading" if params["frameId"] == self._frame:
+            case "Page.frameStoppedLoading" if params["frameId"] == self.frame:
                 self._is_loading = False
             case "Page.javascriptDialogOpening":
-                self.resources.begin(self._close_dialog)
+                if self.resources is not None:
+                    self.resources.begin(self._close_dialog)
             case "Inspector.targetCrashed":
                 self.is_crashed = True
             case _:
@@ -88,12 +101,24 @@ class BrowserPage:
         Raises:
             UpstreamError, LimitError: it cannot be shown.
         """
+        assert self.resources is not None, "another connection would fetch it anew"
         self.resources.given = document
+        try:
+            await self.go(document.url)
+        finally:
+            self.resources.given = None
+
+    async def go(self, url: str) -> None:
+        """Visit an address, and let the page come to rest.
+
+        Raises:
+            UpstreamError, LimitError: it cannot be shown.
+        """
         self._is_loading = True
-        found = await self.call("Page.navigate", url=document.url)
-        self.resources.given = None
-        if found.get("errorText"):
-            raise self.resources.refusal or UpstreamFailed(SOURCE, f"the page cannot be shown: {found['errorText']}")
+        found = await self.call("Page.navigate", url=url)
+        if problem := found.get("errorText"):
+            refusal = None if self.resources is None else self.resources.refusal
+            raise refusal or UpstreamFailed(SOURCE, f"the page cannot be shown: {problem}")
         await self.settle()
 
     async def settle(self, within_s: float = SETTLE_S) -> None:
@@ -105,11 +130,10 @@ class BrowserPage:
         with trio.move_on_after(within_s):
             quiet_since = trio.current_time()
             while trio.current_time() < quiet_since + QUIET_S:
-                with trio.move_on_after(_LOOK_S):
-                    await self.resources.changed.wait()
-                if self._is_loading or self.resources.in_flight:
+                await trio.sleep(_LOOK_S)
+                if self._is_loading or (self.resources is not None and self.resources.in_flight):
                     quiet_since = trio.current_time()
-                if self.is_crashed or self.resources.refusal is not None:
+                if self.is_crashed or (self.resources is not None and self.resources.refusal is not None):
                     break
         self.check()
 
@@ -121,7 +145,7 @@ class BrowserPage:
         """
         if self.is_crashed:
             raise UpstreamFailed(SOURCE, "the page has crashed")
-        if self.resources.refusal is not None:
+        if self.resources is not None and self.resources.refusal is not None:
             raise self.resources.refusal
 
     async def evaluate(self, expression: str) -> Any:
@@ -130,7 +154,7 @@ class BrowserPage:
         Raises:
             CommandRefused: it failed or took too long, or the page has just gone.
         """
-        world = await self.call("Page.createIsolatedWorld", frameId=self._frame, worldName="sluice")
+        world = await self.call("Page.createIsolatedWorld", frameId=self.frame, worldName="sluice")
         found = await self.call(
             "Runtime.evaluate",
             expression=expression,

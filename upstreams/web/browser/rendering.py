@@ -137,7 +137,8 @@ async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) ->
             raise NotFound("Nothing that wait_for finds comes up in time.", reason="selector_absent")
     await trio.sleep(wanted.wait_ms / 1_000)
     page.check()
-    html, url, shown = await page.html(), await page.url(), page.resources.shown
+    html, url = await page.html(), await page.url()
+    shown = None if page.resources is None else page.resources.shown
     kind, data = await page.picture(whole=wanted.picture == "page") if wanted.picture else ("", "")
     return RenderedPage(
         url=url if url.startswith(("http://", "https://")) or shown is None else shown.url,

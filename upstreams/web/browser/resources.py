@@ -28,10 +28,10 @@ from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 from upstreams.web.browser.devtools import BrowserLost, CommandRefused, DevTools
 
 REQUESTS_MAX: Final = 1_000
-"""Requests of one page; in a session, of one action."""
+"""Requests of one visit."""
 AT_ONCE: Final = 8
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes of all answers that a page is given; in a session, that an action is."""
+"""Bytes of all answers to the requests of one visit."""
 SENT_BYTES_MAX: Final = 1024 * 1024
 FETCH_S: Final = 15.0
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -83,13 +83,6 @@ class Resources:
         self.refusal: UpstreamError | LimitError | None = None
         """Why the main frame's last visit failed."""
         self.in_flight = 0
-        self.changed = trio.Event()
-        """Set when a request ends; another one follows it."""
-
-    def renew(self) -> None:
-        """Count from nothing again, for the next action."""
-        self._requests = self._bytes = 0
-        self.refusal = None
 
     def begin(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do something for the page beside it; where the page has gone on, or the browser away, there is no need."""
@@ -112,8 +105,6 @@ class Resources:
             await self._devtools.call(command, session, requestId=params["requestId"], **told)
         finally:
             self.in_flight -= 1
-            self.changed.set()
-            self.changed = trio.Event()
 
     async def _judged(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
         """The command that answers a request, and its parameters."""
@@ -135,6 +126,8 @@ class Resources:
             TargetRefused: it leads to what is not plainly public, or is more than a page may want.
             UpstreamError, LimitError, httpx.RequestError: it may not be visited, or did not come.
         """
+        if is_visit:
+            self._requests = self._bytes = 0
         self._requests += 1
         url = request["url"].partition("#")[0]
         given = self.given if is_visit else None

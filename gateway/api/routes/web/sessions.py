@@ -1,0 +1,200 @@
+"""Sessions of the web over HTTP: pages held open, worked in, and closed (decisions 17 and 21)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from events.instants import iso, iso_or_none
+from gateway.api.changes import Changes, claim_of_change, text_of
+from gateway.api.paging import Lists, behind
+from gateway.api.responses import Replies
+from gateway.calls.planning import above_max_credits
+from gateway.docs.account import sessions as docs
+from gateway.http import envelope
+from gateway.http.bodies import read_json
+from gateway.http.errors import InvalidParam
+from gateway.http.params import CURSOR, DRY_RUN, MAX_CREDITS, read_free
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Route
+from limits.idempotency import StoredReply
+from scheduler.sessions.records import TTL_S_MAX, SessionRecord, price_of
+from scheduler.sessions.service import PLATFORM, SessionDraft, SessionOwner, SessionService
+from upstreams.model.cursors import CursorSigner
+from upstreams.model.errors import InvalidArgument
+from upstreams.model.params import limit
+from upstreams.web.addresses import PageParam
+from upstreams.web.browser.actions import ACTIONS_MAX, Action, check_actions
+
+SESSIONS: Final = "/v1/web/sessions"
+SESSION: Final = f"{SESSIONS}/{{session_id}}"
+_OPEN: Final = (DRY_RUN, MAX_CREDITS)
+_LIST: Final = (limit(100, default=20), CURSOR)
+_URL: Final = PageParam("url", "The page to begin with.", "https://example.com/")
+Seconds = Annotated[int, Meta(ge=10, le=TTL_S_MAX)]
+
+
+class SessionBody(msgspec.Struct, frozen=True):
+    """A session that is to be opened."""
+
+    url: Annotated[
+        str, Meta(description="The page to begin with.", examples=["https://example.com/"], max_length=2_048)
+    ]
+    ttl_seconds: Annotated[Seconds, Meta(description="The most that it may be open, 10 to 3600 seconds.")] = 60
+    activity_ttl_seconds: Annotated[
+        Seconds | None, Meta(description="The most that may pass without an action, 10 to 3600 seconds.")
+    ] = None
+    mobile: Annotated[bool, Meta(description="Whether to be a telephone.")] = False
+    stream_web_view: Annotated[bool, Meta(description="Whether to stream its view; no node does.")] = False
+
+
+class SessionTimeBody(msgspec.Struct, frozen=True):
+    """The time of a session."""
+
+    ttl_seconds: Annotated[Seconds, Meta(description="The seconds from its beginning to its end.", examples=[600])]
+
+
+class ExecuteBody(msgspec.Struct, frozen=True):
+    """Actions that are to be done."""
+
+    actions: Annotated[
+        list[Action],
+        Meta(
+            description=f"1 to {ACTIONS_MAX}, in their order.", examples=[[{"type": "scrape", "formats": "markdown"}]]
+        ),
+    ]
+
+
+class SessionRoutes:
+    """Answers about the sessions of the caller's account; `service` is None where the node has no browser."""
+
+    def __init__(
+        self, service: SessionService | None, *, signer: CursorSigner, replies: Replies, changes: Changes
+    ) -> None:
+        self._service = service
+        self._replies = replies
+        self._changes = changes
+        self._lists = Lists(signer, replies, PLATFORM)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            Route(SESSIONS, self.page, doc=docs.LIST, params=_LIST),
+            Route(SESSIONS, self.open, ("POST",), doc=docs.OPEN, params=_OPEN, body=SessionBody),
+            Route(SESSION, self.show, doc=docs.SHOW),
+            Route(SESSION, self.change, ("PATCH",), doc=docs.CHANGE, body=SessionTimeBody),
+            Route(SESSION, self.close, ("DELETE",), doc=docs.CLOSE),
+            Route(f"{SESSION}/execute", self.execute, ("POST",), doc=docs.EXECUTE, body=ExecuteBody),
+        )
+
+    @property
+    def _sessions(self) -> SessionService:
+        if self._service is None:
+            problem = "cannot be opened: sessions need a browser, which this node does not have"
+            raise InvalidArgument("url", problem, reason="capability_missing")
+        return self._service
+
+    async def open(self, request: Request, caller: Caller) -> Reply:
+        """201 with the session, whose page is open."""
+        values = read_free(request.query, _OPEN)
+        sent = await read_json(request, SessionBody)
+        draft = _draft_of(sent)
+        service = self._sessions
+        claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is opened
+        price = price_of(draft.ttl_s)
+        if values.get("dry_run"):
+            data = {"estimated_credits": price, "would_hit_cache": False}
+            return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
+        if "max_credits" in values and price > int(values["max_credits"]):
+            raise above_max_credits(price)
+        owner = _owner(request, caller)
+        made = await self._changes.make(
+            request, caller, sent, lambda write: service.begin(draft, owner, write=write), keep=lambda one: one.id
+        )
+        if isinstance(made, StoredReply):
+            session = await service.get(owner.account_id, text_of(made))
+        else:
+            session = await service.open(made)
+        return await self._changes.answer(request, caller, _fragment(request, session), made, status=201)
+
+    async def page(self, request: Request, caller: Caller) -> Reply:
+        """A page of them, newest first."""
+        values = read_free(request.query, _LIST)
+        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        found = await self._sessions.page(caller.key.account_id, before=place.before, limit=size + 1)
+        last = found[size - 1] if len(found) > size else None
+        more = None if last is None else behind(last.created_at, last.id)
+        return await self._lists.page(request, caller, [_shown(one) for one in found[:size]], place=place, more=more)
+
+    async def show(self, request: Request, caller: Caller) -> Reply:
+        """One of them."""
+        read_free(request.query, ())
+        session = await self._sessions.get(caller.key.account_id, _session_id(request))
+        return await self._replies.free(request, caller, _fragment(request, session))
+
+    async def change(self, request: Request, caller: Caller) -> Reply:
+        """The session as it is now."""
+        read_free(request.query, ())
+        sent = await read_json(request, SessionTimeBody)
+        owner = _owner(request, caller)
+        session = await self._sessions.set_time(owner, _session_id(request), sent.ttl_seconds)
+        return await self._replies.free(request, caller, _fragment(request, session))
+
+    async def close(self, request: Request, caller: Caller) -> Reply:
+        """The session as it ended."""
+        read_free(request.query, ())
+        session = await self._sessions.close(caller.key.account_id, _session_id(request))
+        return await self._replies.free(request, caller, _fragment(request, session))
+
+    async def execute(self, request: Request, caller: Caller) -> Reply:
+        """The results of actions."""
+        read_free(request.query, ())
+        sent = await read_json(request, ExecuteBody)
+        check_actions(sent.actions)
+        data = await self._sessions.execute(caller.key.account_id, _session_id(request), sent.actions)
+        return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
+
+
+def _draft_of(sent: SessionBody) -> SessionDraft:
+    if sent.stream_web_view:
+        raise InvalidArgument("stream_web_view", "must be false: no node streams a view", reason="capability_missing")
+    idle_s = sent.activity_ttl_seconds
+    if idle_s is not None and idle_s > sent.ttl_seconds:
+        raise InvalidParam("activity_ttl_seconds", "must not be longer than ttl_seconds")
+    return SessionDraft(_URL.canonical(sent.url), sent.ttl_seconds, idle_s, sent.mobile)
+
+
+def _owner(request: Request, caller: Caller) -> SessionOwner:
+    return SessionOwner(caller.key.account_id, caller.key.id, request.id)
+
+
+def _session_id(request: Request) -> str:
+    """The session that the path names."""
+    assert request.named is not None, "its route has the name"
+    return request.named["session_id"]
+
+
+def _fragment(request: Request, session: SessionRecord) -> bytes:
+    return envelope.fragment(PLATFORM, request.path, _shown(session))
+
+
+def _shown(session: SessionRecord) -> dict[str, Any]:
+    return {
+        "session_id": session.id,
+        "status": session.status,
+        "closed_because": session.closed_because,
+        "url": session.url,
+        "ttl_seconds": session.ttl_s,
+        "activity_ttl_seconds": session.idle_s,
+        "credits": {
+            "reserved": session.held_credits,
+            "used": session.used_credits,
+            "refunded": session.held_credits - session.used_credits if session.is_over else 0,
+        },
+        "created_at": iso(session.created_at),
+        "expires_at": iso(session.expires_at),
+        "closed_at": iso_or_none(session.closed_at),
+    }

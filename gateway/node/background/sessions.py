@@ -1,0 +1,55 @@
+"""The sessions of the web of a node while it runs: what holds their pages, and the service of their owners."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from gateway.config.settings import Config
+from gateway.node.stores import Stores
+from gateway.runtime import Runtime
+from scheduler.sessions.holder import HolderSetting, open_holder
+from scheduler.sessions.service import PLATFORM, SessionService
+from storage.opening import is_shared
+from upstreams.fetching.site import Site
+from upstreams.web.browser.held_pages import HeldPages
+from upstreams.web.browser.rendering import Rendering
+
+
+@asynccontextmanager
+async def open_sessions(
+    config: Config,
+    stores: Stores,
+    sites: Mapping[str, Site],
+    rendering: Rendering | None,
+    *,
+    runtime: Runtime,
+    works: bool,
+) -> AsyncIterator[SessionService | None]:
+    """Sessions while the block runs; None where pages are not read, or no browser is configured.
+
+    Raises:
+        StorageError: the store is away.
+    """
+    if rendering is None or PLATFORM not in sites:
+        yield None
+        return
+    pages = HeldPages(rendering, sites[PLATFORM])
+    setting = HolderSetting(
+        store=stores.store,
+        charges=stores.charges,
+        pages=pages,
+        log=runtime.log,
+        now=runtime.now,
+        is_alone=not is_shared(config.store.url),
+    )
+    async with open_holder(setting, works=works) as holder:
+        yield SessionService(
+            stores.store,
+            stores.charges,
+            holder,
+            pages,
+            now=runtime.now,
+            make_id=runtime.make_id,
+            held_max=config.web.browser_sessions,
+        )

@@ -1,0 +1,188 @@
+"""The sessions that a node holds open: their pages, their leases, and their end for certain (decisions 21).
+
+A session's money and its state are one row, so whoever closes that row first has closed the session, on whichever node:
+its owner, its time, or whoever finds that its node is gone. The node that holds the page sees it at its next look, and
+lets go. The browser itself ends the page of a node that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import trio
+
+from billing.charges.charges import Charges
+from limits.errors import LimitError
+from scheduler.clock.instants import instant_of
+from scheduler.log import OperatorLog
+from scheduler.sessions import session_rows
+from scheduler.sessions.records import SessionPages, SessionRecord
+from storage.errors import StorageError
+from storage.store import Store, Tx
+from upstreams.model.errors import UpstreamError
+
+LOOK_S: Final = 2.0
+LOST_AT_ONCE: Final = 50
+SETTLE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class HolderSetting:
+    """The parts of a holder. `is_alone`: no other process holds what is in the store."""
+
+    store: Store
+    charges: Charges
+    pages: SessionPages
+    log: OperatorLog
+    now: Callable[[], float]
+    is_alone: bool
+
+
+@dataclass(slots=True)
+class _Held:
+    """A session that this node holds; its own task and the look change it."""
+
+    session: SessionRecord
+    opened: trio.Event = field(default_factory=trio.Event)
+    failure: UpstreamError | LimitError | None = None
+    over: trio.Event = field(default_factory=trio.Event)
+    because: str | None = None
+    """Why this node closes it; None: somebody else has."""
+
+
+class SessionHolder:
+    """Holds sessions in `nursery`, which owns a task for each."""
+
+    def __init__(self, setting: HolderSetting, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._store = setting.store
+        self._charges = setting.charges
+        self._pages = setting.pages
+        self._log = setting.log
+        self._now = setting.now
+        self._is_alone = setting.is_alone
+        self.node = setting.charges.node
+        self.leases_at = instant_of(setting.now, is_alone=setting.is_alone)
+        self._held: dict[str, _Held] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    async def open(self, session: SessionRecord) -> None:
+        """Open the page of a session that was stored, and hold it; it goes on where the caller is cancelled.
+
+        Raises:
+            UpstreamError, LimitError: the page could not be opened; the session is closed, and cost nothing.
+        """
+        held = self._held[session.id] = _Held(session)
+        self._nursery.start_soon(self._hold, held)
+        await held.opened.wait()
+        if held.failure is not None:
+            raise held.failure
+
+    def release(self, session_id: str) -> None:
+        """Let go of a session that was closed in the store."""
+        if (held := self._held.get(session_id)) is not None:
+            held.over.set()
+
+    async def keep_looking(self) -> None:
+        """Keep the leases of what is held, and close what nobody else does, until cancelled."""
+        while True:
+            try:
+                await self._look()
+            except StorageError as exc:
+                self._log.event("warning", "sessions_not_kept", error=str(exc))
+            await trio.sleep(LOOK_S)
+
+    async def adopt(self) -> None:
+        """Close all that an earlier process has left, on a store that one process owns."""
+        if self._is_alone:
+            await self._store.write(lambda tx: session_rows.orphan_sessions(tx, self.leases_at(tx)))
+            await self._close_lost()
+
+    async def _hold(self, held: _Held) -> None:
+        """Hold one session until it is over, and settle it."""
+        session, because = held.session, "node_stopped"
+        try:
+            async with self._pages.open(session.url, mobile=bool(session.mobile)) as opened:
+                mark = partial(session_rows.mark_opened, session=session, opened=opened, now=self._now())
+                if await self._store.write(mark):
+                    held.opened.set()
+                    because = await self._wait_until_over(held)
+        except (UpstreamError, LimitError) as failure:
+            because = "browser_lost" if held.opened.is_set() else "failed"
+            held.failure = failure
+        except StorageError as failure:
+            self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))
+        finally:
+            self._held.pop(session.id, None)
+            with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
+                await self._close(session.id, because)
+            held.opened.set()
+
+    async def _wait_until_over(self, held: _Held) -> str:
+        """Why it is over, which is said of one that nobody else has closed."""
+        while not held.over.is_set():
+            left_s = held.session.expires_at - self._now()
+            if left_s <= 0:
+                return "expired"
+            with trio.move_on_after(min(left_s, LOOK_S)):
+                await held.over.wait()
+        return held.because or "closed"
+
+    async def _look(self) -> None:
+        await self._close_lost()
+        if not self._held:
+            return
+        known, revoked = await self._store.write(partial(self._renew, session_ids=list(self._held)))
+        for session in known:
+            held = self._held.get(session.id)
+            if held is None:
+                continue
+            held.session = session
+            if session.is_over or session.node != self.node:
+                held.over.set()
+            elif session.key_id in revoked:
+                held.because = "key_revoked"
+                held.over.set()
+
+    def _renew(self, tx: Tx, *, session_ids: list[str]) -> tuple[list[SessionRecord], set[str]]:
+        known = session_rows.renew(tx, session_ids, self.node, self.leases_at(tx))
+        return known, session_rows.revoked_keys(tx, sorted({one.key_id for one in known}))
+
+    async def _close_lost(self) -> None:
+        """Close the sessions of nodes that are gone: they were open until the last that was heard of them."""
+        look = lambda tx: session_rows.lost_sessions(tx, self.leases_at(tx), LOST_AT_ONCE)  # noqa: E731
+        for session_id in await self._store.read(look):
+            await self._store.write(partial(self._settle_lost, session_id=session_id))
+
+    def _settle_lost(self, tx: Tx, *, session_id: str) -> None:
+        session = session_rows.read_session(tx, session_id)
+        if session is not None and session.lease_until < self.leases_at(tx):
+            ended_at = session.lease_until - session_rows.LEASE_S
+            session_rows.settle(tx, self._charges, session_id, ended_at=ended_at, because="node_lost")
+
+    async def _close(self, session_id: str, because: str) -> None:
+        await self._store.write(
+            lambda tx: session_rows.settle(tx, self._charges, session_id, ended_at=self._now(), because=because)
+        )
+
+
+@asynccontextmanager
+async def open_holder(setting: HolderSetting, *, works: bool) -> AsyncIterator[SessionHolder]:
+    """A holder while the block runs; what it holds at its end is closed.
+
+    Raises:
+        StorageError: the store is away.
+    """
+    async with trio.open_nursery() as nursery:
+        holder = SessionHolder(setting, nursery)
+        if works:
+            await holder.adopt()
+            nursery.start_soon(holder.keep_looking)
+        yield holder
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,208 @@
+"""Sessions as their owners have them: opened, listed, lengthened, worked in and closed (decisions 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import orjson
+import trio
+
+from billing.charges.batch_rows import ChargeRequest
+from billing.charges.charge_rows import READ_ACCOUNTS
+from billing.charges.charges import Charges
+from scheduler.errors import SessionLimitReached, SessionTimePassed, WebSessionOver
+from scheduler.sessions import session_rows
+from scheduler.sessions.holder import SessionHolder
+from scheduler.sessions.records import SessionPages, SessionRecord, price_of
+from storage.store import Store, Tx, Write
+from upstreams.model.errors import UpstreamThrottled
+from upstreams.web.browser.actions import Action
+
+EACH_MAX: Final = 5
+"""Sessions of an account that are not closed."""
+PLATFORM: Final = "web"
+PATH: Final = "/v1/web/sessions"
+_FULL_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDraft:
+    """A session that can be opened."""
+
+    url: str
+    ttl_s: int
+    idle_s: int | None = None
+    mobile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOwner:
+    """The key that opens a session or changes its time, and the request by which it does."""
+
+    account_id: str
+    key_id: str
+    request_id: str
+
+
+class SessionService:
+    """Every method takes the account: what belongs to another one is unknown."""
+
+    def __init__(
+        self,
+        store: Store,
+        charges: Charges,
+        holder: SessionHolder,
+        pages: SessionPages,
+        *,
+        now: Callable[[], float],
+        make_id: Callable[[str], str],
+        held_max: int,
+    ) -> None:
+        """`held_max` is the number of sessions that this node holds."""
+        self._store = store
+        self._charges = charges
+        self._holder = holder
+        self._pages = pages
+        self._now = now
+        self._make_id = make_id
+        self._held_max = held_max
+        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+    async def begin(self, draft: SessionDraft, owner: SessionOwner, *, write: Write | None = None) -> SessionRecord:
+        """Reserve the price of its time and store a session, in one transaction; `open` opens its page.
+
+        `write` stands for the store's, to record there what came of it.
+
+        Raises:
+            SessionLimitReached, UpstreamThrottled: there is no room for it.
+            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was reserved.
+        """
+        if len(self._holder) >= self._held_max:
+            raise UpstreamThrottled("browser", _FULL_S)
+        return await (write or self._store.write)(partial(self._add, draft=draft, owner=owner))
+
+    def _add(self, tx: Tx, *, draft: SessionDraft, owner: SessionOwner) -> SessionRecord:
+        held = price_of(draft.ttl_s)
+        wanted = ChargeRequest(owner.request_id, owner.account_id, owner.key_id, held, PLATFORM, PATH)
+        self._charges.reserve(tx, wanted)
+        if session_rows.live_sessions(tx, owner.account_id) >= EACH_MAX:
+            raise SessionLimitReached(EACH_MAX)
+        now = self._now()
+        session = SessionRecord(
+            id=self._make_id("ws_"),
+            account_id=owner.account_id,
+            key_id=owner.key_id,
+            url=draft.url,
+            mobile=int(draft.mobile),
+            status="opening",
+            closed_because=None,
+            charges=orjson.dumps([[owner.request_id, held, owner.key_id]]).decode(),
+            held_credits=held,
+            used_credits=0,
+            ttl_s=draft.ttl_s,
+            idle_s=draft.idle_s,
+            context_id=None,
+            target_id=None,
+            node=self._holder.node,
+            lease_until=self._holder.leases_at(tx) + session_rows.LEASE_S,
+            created_at=now,
+            opened_at=None,
+            active_at=now,
+            closed_at=None,
+        )
+        session_rows.add_session(tx, session)
+        return session
+
+    async def open(self, session: SessionRecord) -> SessionRecord:
+        """The session with its page open.
+
+        Raises:
+            UpstreamError, LimitError: the page could not be opened; the session is closed, and cost nothing.
+        """
+        await self._holder.open(session)
+        return await self.get(session.account_id, session.id)
+
+    async def get(self, account_id: str, session_id: str) -> SessionRecord:
+        """One of them.
+
+        Raises:
+            SessionUnknown: the account has no such session.
+        """
+        return await self._store.read(partial(session_rows.owned, account_id=account_id, session_id=session_id))
+
+    async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[SessionRecord]:
+        """A page, newest first."""
+        read = partial(session_rows.sessions_page, account_id=account_id, before=before, limit=limit)
+        return await self._store.read(read)
+
+    async def set_time(self, owner: SessionOwner, session_id: str, ttl_s: int) -> SessionRecord:
+        """Let a session end so many seconds after it was made; more time is reserved, less given back at its end.
+
+        Raises:
+            SessionUnknown, WebSessionOver, SessionTimePassed: nothing was changed.
+            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was changed.
+        """
+        return await self._store.write(partial(self._set_time, owner=owner, session_id=session_id, ttl_s=ttl_s))
+
+    def _set_time(self, tx: Tx, *, owner: SessionOwner, session_id: str, ttl_s: int) -> SessionRecord:
+        tx.all_in(READ_ACCOUNTS, [owner.account_id])
+        session = _live(session_rows.owned(tx, owner.account_id, session_id, locked=True))
+        if session.created_at + ttl_s <= self._now():
+            raise SessionTimePassed
+        more = max(0, price_of(ttl_s) - session.held_credits)
+        charges = orjson.loads(session.charges)
+        if more:
+            wanted = ChargeRequest(owner.request_id, owner.account_id, owner.key_id, more, PLATFORM, PATH)
+            self._charges.reserve(tx, wanted)
+            charges.append([owner.request_id, more, owner.key_id])
+        told = orjson.dumps(charges).decode()
+        held = session.held_credits + more
+        session_rows.change_time(tx, session, ttl_s=ttl_s, charges=told, held_credits=held)
+        return replace(session, ttl_s=ttl_s, charges=told, held_credits=held)
+
+    async def close(self, account_id: str, session_id: str) -> SessionRecord:
+        """The session as it ended: its time is paid for, and the rest has gone back.
+
+        Raises:
+            SessionUnknown: the account has no such session.
+        """
+
+        def close(tx: Tx) -> SessionRecord:
+            session = session_rows.owned(tx, account_id, session_id)
+            settled = session_rows.settle(tx, self._charges, session_id, ended_at=self._now(), because="owner")
+            return settled or session
+
+        session = await self._store.write(close)
+        self._holder.release(session_id)
+        return session
+
+    async def execute(self, account_id: str, session_id: str, actions: Sequence[Action]) -> dict[str, Any]:
+        """The results of actions, one after the other until one fails, and where the page is then.
+
+        Those of several calls never mix on one node.
+
+        Raises:
+            SessionUnknown, WebSessionOver: nothing was done.
+            UpstreamError: the page, or the browser, has gone.
+        """
+        lock = self._locks.setdefault(session_id, trio.Lock())
+        async with lock:
+            session = _live(await self.get(account_id, session_id))
+            is_open = await self._store.write(partial(session_rows.touch, session_id=session_id, now=self._now()))
+            if not is_open or session.target_id is None:
+                raise WebSessionOver(session_id, session.status)
+            try:
+                return await self._pages.run(session.target_id, actions)
+            finally:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
+                    await self._store.write(partial(session_rows.touch, session_id=session_id, now=self._now()))
+
+
+def _live(session: SessionRecord) -> SessionRecord:
+    if session.is_over:
+        raise WebSessionOver(session.id, session.status)
+    return session

@@ -1,0 +1,250 @@
+"""Sessions of the web over HTTP, in a real Chromium: actions, money, time, and the end for certain (decisions 21)."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import trio
+from PIL import Image
+
+from tests.fakes.chromium import Chromium, open_chromium
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.upstreams.web.test_scraping import HOST, page, serve
+
+FORM = page(
+    "<!doctype html><html><head><title>A form</title></head><body><h1>Who are you?</h1>"
+    f"<p>{'Words of a page with a form. ' * 8}</p><form action=/hello method=get><input name=who id=who>"
+    "<button id=go>Go</button></form><p id=late></p><script>setTimeout(() => {"
+    " late.innerHTML = '<b class=late>Late</b>' }, 300)</script></body></html>"
+)
+HELLO = page(
+    "<!doctype html><html><head><title>Hello</title></head><body style='margin:0;background:rgb(0,128,0)'>"
+    f"<article><h1>Hello</h1><p id=who></p><p>{'Words behind the form. ' * 8}</p></article>"
+    "<script>who.textContent = new URLSearchParams(location.search).get('who') + ' ' + document.cookie"
+    "</script></body></html>",
+    set_cookie="seen=1; Path=/",
+)
+PATH = "/v1/web/sessions"
+
+
+def site(node: OpenNode) -> None:
+    serve(node, {})
+    node.upstream.script = lambda asked: (
+        FORM if asked == f"{HOST}/form" else HELLO if asked.startswith(f"{HOST}/hello") else Told(404, b"", {})
+    )
+
+
+def open_node(folder: Path, browser: Chromium, **more: Any) -> Any:
+    return open_test_node(folder, web={"browser_url": browser.url}, patience_s=240, **more)
+
+
+async def send(
+    node: OpenNode, method: str, path: str, body: Any = None, *, key: str = "", once: str = ""
+) -> tuple[int, dict[str, Any]]:
+    headers = {"x-api-key": key or node.key} | ({"idempotency-key": once} if once else {})
+    content = None if body is None else orjson.dumps(body)
+    answer = await node.client.request(method, node.url + path, headers=headers, content=content)
+    return answer.status_code, orjson.loads(answer.content)
+
+
+async def open_session(node: OpenNode, **fields: Any) -> dict[str, Any]:
+    status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form", **fields})
+    assert status == 201, told
+    data: dict[str, Any] = told["data"]
+    return data
+
+
+async def execute(node: OpenNode, session: str, *actions: Any) -> dict[str, Any]:
+    status, told = await send(node, "POST", f"{PATH}/{session}/execute", {"actions": list(actions)})
+    if status != 200:
+        print(node.log.getvalue().decode()[-6000:])
+    assert status == 200, told
+    data: dict[str, Any] = told["data"]
+    return data
+
+
+async def closed(node: OpenNode, session: str) -> dict[str, Any]:
+    """The session, once it is closed."""
+    found: dict[str, Any] = {"status": "open"}
+    with trio.fail_after(60):
+        while found["status"] != "closed":
+            await trio.sleep(0.1)
+            found = (await send(node, "GET", f"{PATH}/{session}"))[1]["data"]
+    return found
+
+
+async def contexts(browser: Chromium) -> int:
+    async with httpx.AsyncClient() as client:
+        found = (await client.get(f"{browser.url}/json/list")).json()
+    return sum(one["type"] == "page" and HOST in one["url"] for one in found)
+
+
+async def until_no_page(browser: Chromium) -> None:
+    with trio.fail_after(30):
+        while await contexts(browser):  # noqa: ASYNC110 - a browser sets no event
+            await trio.sleep(0.1)
+
+
+async def test_a_session_is_opened_worked_in_and_closed_for_the_price_of_its_time(
+    tmp_path: Path, chromium: Chromium
+) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        site(node)
+        before = await node.money()
+        session = await open_session(node, ttl_seconds=3600)
+        assert (session["status"], session["credits"]) == ("open", {"reserved": 20, "used": 0, "refunded": 0})
+        assert session["session_id"].startswith("ws_")
+        assert await node.money() == (before[0] - 20, 20)
+        done = await execute(
+            node,
+            session["session_id"],
+            {"type": "wait", "selector": ".late"},
+            {"type": "type", "selector": "#who", "text": "Ada & Bert"},
+            {"type": "click", "selector": "#go"},
+            {"type": "scrape", "formats": "text,links"},
+            {"type": "screenshot"},
+        )
+        assert [row["status"] for row in done["results"]] == ["ok"] * 5, done
+        assert done["url"] == f"https://{HOST}/hello?who=Ada+%26+Bert"
+        assert "Ada & Bert seen=1" in done["results"][3]["page"]["content"]["text"]
+        picture = Image.open(BytesIO(b64decode(done["results"][4]["screenshot_url"].split(",")[1]))).convert("RGB")
+        assert (picture.size, picture.getpixel((1200, 780))) == ((1280, 800), (0, 128, 0))
+        back = await execute(
+            node,
+            session["session_id"],
+            {"type": "goto", "url": f"https://{HOST}/form"},
+            {"type": "type", "selector": "#who", "text": "Cleo"},
+            {"type": "press", "key": "Enter"},
+            {"type": "scroll", "y": 200},
+            {"type": "wait", "ms": 10},
+            {"type": "click", "selector": "#nothing"},
+            {"type": "scrape"},
+        )
+        assert [row["status"] for row in back["results"]] == ["ok"] * 5 + ["failed", "skipped"]
+        assert back["results"][5]["error"]["reason"] == "selector_absent"
+        assert back["url"].endswith("who=Cleo")
+        status, told = await send(node, "DELETE", f"{PATH}/{session['session_id']}")
+        assert (status, told["data"]["closed_because"]) == (200, "owner")
+        assert told["data"]["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
+        assert await node.money() == (before[0] - 5, 0)
+        again = await send(node, "DELETE", f"{PATH}/{session['session_id']}")
+        assert again[1]["data"]["credits"] == told["data"]["credits"], "closed once"
+        status, over = await send(
+            node, "POST", f"{PATH}/{session['session_id']}/execute", {"actions": [{"type": "scrape"}]}
+        )
+        assert (status, over["error"]["details"]["reason"]) == (400, "session_over")
+        await until_no_page(chromium)
+        await node.assert_sound()
+
+
+async def test_what_cannot_be_done_is_refused_by_name_and_for_free(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        site(node)
+        for body, param in (
+            ({"url": "http://127.0.0.1/"}, "url"),
+            ({"url": f"https://{HOST}/form", "ttl_seconds": 3601}, "ttl_seconds"),
+            ({"url": f"https://{HOST}/form", "activity_ttl_seconds": 300}, "activity_ttl_seconds"),
+            ({"url": f"https://{HOST}/form", "stream_web_view": True}, "stream_web_view"),
+        ):
+            status, told = await send(node, "POST", PATH, body)
+            assert (status, told["error"]["details"]["param"]) == (400, param), told
+        session = (await open_session(node))["session_id"]
+        for action, param in (
+            ({"type": "evaluate", "text": "1"}, "actions[1].type"),
+            ({"type": "goto"}, "actions[1].url"),
+            ({"type": "goto", "url": "file:///etc/passwd"}, "actions[1].url"),
+            ({"type": "goto", "url": "http://169.254.169.254/"}, "actions[1].url"),
+            ({"type": "type", "selector": "p"}, "actions[1].text"),
+            ({"type": "click", "selector": "p["}, "actions[1].selector"),
+            ({"type": "press", "key": "Hyper"}, "actions[1].key"),
+            ({"type": "wait"}, "actions[1].ms"),
+        ):
+            body = {"actions": [{"type": "click", "selector": "#go"}, action]}
+            status, told = await send(node, "POST", f"{PATH}/{session}/execute", body)
+            assert (status, told["error"]["details"]["param"]) == (400, param), told
+        assert (await execute(node, session, {"type": "wait", "ms": 1}))["url"].endswith("/form"), "nothing was done"
+        other, _ = await node.new_key(await node.new_account())
+        for method, path in (("GET", ""), ("DELETE", ""), ("PATCH", ""), ("POST", "/execute")):
+            sent = {"PATCH": {"ttl_seconds": 60}, "POST": {"actions": [{"type": "scrape"}]}}.get(method)
+            status, told = await send(node, method, f"{PATH}/{session}{path}", sent, key=other)
+            assert (status, told["error"]["details"]["reason"]) == (404, "unknown_session"), method
+        lost, told = await send(node, "POST", PATH, {"url": "https://nowhere.example.net/"})
+        assert (lost, told["credits_used"]) in ((502, 0), (404, 0), (201, 0))
+        await send(node, "DELETE", f"{PATH}/{session}")
+
+
+async def test_time_is_lengthened_idempotency_keys_open_once_and_limits_hold(
+    tmp_path: Path, chromium: Chromium
+) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        site(node)
+        body = {"url": f"https://{HOST}/form", "ttl_seconds": 60}
+        assert (await send(node, "POST", f"{PATH}?dry_run=1", body))[1]["data"]["estimated_credits"] == 5
+        assert (await send(node, "POST", f"{PATH}?max_credits=4", body))[0] == 402
+        (_, first), (_, second) = [await send(node, "POST", PATH, body, once="one") for _ in range(2)]
+        session = first["data"]["session_id"]
+        assert second["data"]["session_id"] == session
+        assert await contexts(chromium) == 1
+        status, longer = await send(node, "PATCH", f"{PATH}/{session}", {"ttl_seconds": 3600})
+        assert (status, longer["data"]["credits"]["reserved"]) == (200, 20)
+        assert (await node.money())[1] == 20
+        more = [await open_session(node) for _ in range(4)]
+        status, told = await send(node, "POST", PATH, body)
+        assert (status, told["error"]["details"]["reason"]) == (400, "session_limit_reached")
+        listed = (await send(node, "GET", f"{PATH}?limit=3"))[1]
+        assert [one["session_id"] for one in listed["data"]["items"]] == [one["session_id"] for one in more[:0:-1]]
+        for one in (session, *(one["session_id"] for one in more)):
+            closed = (await send(node, "DELETE", f"{PATH}/{one}"))[1]["data"]["credits"]
+            assert closed["used"] + closed["refunded"] == closed["reserved"]
+        await until_no_page(chromium)
+        await node.assert_sound()
+
+
+async def test_a_session_ends_when_its_time_is_up_or_nothing_is_done_in_it(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        site(node)
+        session = (await open_session(node, ttl_seconds=60, activity_ttl_seconds=10))["session_id"]
+        revoked_key, revoked_id = await node.new_key(node.account)
+        status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form"}, key=revoked_key)
+        assert status == 201
+        await node.operate("key.revoke", key=revoked_id)
+        ends = {session: "expired", told["data"]["session_id"]: "key_revoked"}
+        for one, because in ends.items():
+            found = await closed(node, one)
+            assert (found["closed_because"], found["credits"]["used"]) == (because, 5)
+        await until_no_page(chromium)
+        await node.assert_sound()
+
+
+async def test_a_browser_that_dies_ends_its_sessions_for_what_they_were_worth(tmp_path: Path) -> None:
+    with open_chromium() as browser:
+        async with open_node(tmp_path, browser) as node:
+            site(node)
+            session = (await open_session(node, ttl_seconds=3600))["session_id"]
+            browser.kill()
+            found = await closed(node, session)
+            assert (found["closed_because"], found["credits"]["used"]) == ("browser_lost", 0)
+            away, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form"})
+            assert (away, told["error"]["type"], told["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
+            await node.assert_sound()
+
+
+async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_says_so(
+    tmp_path: Path, chromium: Chromium
+) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        site(node)
+        await open_session(node, ttl_seconds=3600)
+        key, account = node.key, node.account
+    await until_no_page(chromium)
+    async with open_test_node(tmp_path, patience_s=240) as node:
+        assert await node.money(account) == (100_000, 0)
+        status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form"}, key=key)
+        assert (status, told["error"]["details"]["reason"]) == (400, "capability_missing")
+        await node.assert_sound()

@@ -1,0 +1,107 @@
+"""Pages that sessions hold open: one connection holds a page and makes its requests, others work in it for a while.
+
+So any node can work in a page that another one holds: the browser has it under a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx
+import trio
+
+from limits.errors import LimitError
+from upstreams.fetching.site import Site
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
+from upstreams.model.steps import Task
+from upstreams.web.browser.actions import Action, formats_of, perform
+from upstreams.web.browser.devtools import CommandRefused
+from upstreams.web.browser.looks import look_of
+from upstreams.web.browser.page import SOURCE, BrowserPage, PageIds
+from upstreams.web.browser.rendering import Rendering
+
+OPEN_S: Final = 30.0
+RUN_S: Final = 50.0
+_READ_S: Final = 20.0
+RESULT_LETTERS_MAX: Final = 12_000_000
+"""Letters of the pages and pictures of one call; what comes behind is not done any more."""
+
+
+class HeldPages:
+    """The browser, as sessions use it."""
+
+    def __init__(self, rendering: Rendering, site: Site) -> None:
+        self._rendering = rendering
+        self._site = site
+
+    @asynccontextmanager
+    async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
+        """A page that is open as long as the block: the ids of its context and of itself.
+
+        Raises:
+            UpstreamError, LimitError: it cannot be opened, or was lost.
+        """
+        is_open = False
+        try:
+            opening = trio.CancelScope(deadline=trio.current_time() + OPEN_S)
+            with opening:
+                browser = self._rendering.browser
+                async with browser.open_page(look_of(mobile=mobile), self._rendering.may_visit) as page:
+                    await page.go(url)
+                    is_open, opening.deadline = True, float("inf")
+                    yield PageIds(page.context, page.frame)
+                    return
+        except httpx.RequestError as exc:
+            raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
+        except CommandRefused as exc:
+            raise UpstreamFailed(SOURCE, f"the page cannot be opened: {exc}") from exc
+        if not is_open:
+            raise UpstreamFailed(SOURCE, "the page does not open in time", passing=True)
+
+    async def run(self, target_id: str, actions: Sequence[Action]) -> dict[str, Any]:
+        """The results of actions, up to the first that fails, and where the page is then.
+
+        Raises:
+            UpstreamError: the page or the browser has gone, or does not answer.
+        """
+        with trio.move_on_after(RUN_S):
+            try:
+                async with self._rendering.browser.attached(target_id) as page:
+                    results = await self._results(page, actions)
+                    return {"url": await page.url(), "results": results}
+            except httpx.RequestError as exc:
+                raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
+            except CommandRefused as exc:
+                raise UpstreamFailed(SOURCE, f"the session's page is gone: {exc}") from exc
+        raise UpstreamFailed(SOURCE, f"the actions take longer than {RUN_S:g} s")
+
+    async def _results(self, page: BrowserPage, actions: Sequence[Action]) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = []
+        letters, is_going_on = 0, True
+        for action in actions:
+            row: dict[str, Any] = {"type": action.type, "status": "skipped", "error": None}
+            results.append(row)
+            if not is_going_on:
+                continue
+            try:
+                found = await perform(page, action, self._scrape)
+            except (UpstreamError, LimitError) as exc:
+                reason = exc.reason if isinstance(exc, NotFound) else None
+                row |= {"status": "failed", "error": {"message": str(exc), "reason": reason}}
+                is_going_on = False
+                continue
+            letters += len(str(found))
+            row |= {"status": "ok", **found}
+            is_going_on = letters <= RESULT_LETTERS_MAX
+        return results
+
+    async def _scrape(self, html: str, url: str, action: Action) -> dict[str, Any]:
+        wanted = {"formats": formats_of(action), "only_main_content": action.only_main_content}
+        arguments = (html.encode("utf-8", "replace"), "text/html; charset=utf-8", url, url, wanted)
+        task = Task("upstreams.web.reading.document:read_document", arguments, {})
+        answer = await self._site.workers.run(task, trio.current_time() + _READ_S, source="page")
+        read: dict[str, Any] = answer.body
+        content = {name: read[name] for name in ("markdown", "html", "raw_html", "text")}
+        return {"url": url, "content": content, "links": read["links"], "metadata": read["metadata"]}
