@@ -25,6 +25,7 @@ def _page(title: str, inner: str, *, main: bool = True) -> SandboxReply:
     body = f"<main>{inner}</main>" if main else inner
     html = (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width">'
         f'<meta name="description" content="{escape(title)}, in the sandbox."></head><body>'
         f"<nav><ul>{menu}</ul></nav>{body}<footer><p>The sandbox of this node.</p></footer></body></html>"
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from tests.fakes.chromium import open_chromium
 from tests.processes.commands import PROJECT
 from tests.processes.place import Place
 from tests.servers.ports import free_ports
@@ -111,3 +112,14 @@ def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
     names = [line.split(":")[1].split(" (")[0].strip() for line in ended.err.splitlines()]
     assert names == ["store", "state", "upstreams.egress"]
     assert [line.rpartition(": ")[2] for line in ended.err.splitlines()[1:]] == ["Connection refused"] * 2
+
+
+def test_connecting_tries_the_browser(place: Place) -> None:
+    nowhere = free_ports(1)[0]
+    with place.sandbox() as egress, open_chromium() as browser:
+        for url, code in ((browser.url, 0), (f"http://127.0.0.1:{nowhere}", 1)):
+            place.configure(upstreams={"egress": egress}, web={"browser_url": url})
+            ended = place.operate("check", "--connect")
+            assert ended.exit_code == code
+            named = f"web.browser_url ({url}): "
+            assert f"{named}reached\n" in ended.out if code == 0 else named in ended.err

@@ -65,8 +65,9 @@ def test_sessions_of_nodes_that_are_killed_are_closed_and_settled(
         wait_until(lambda: pages_open(chromium) == 0)
     assert seen_open, "kills met sessions that were open"
     with place.serve("--sandbox") as node:
-        found = call(f"{node.url}/v1/web/sessions?limit=100", key)["data"]["items"]
-        assert {one["status"] for one in found} == {"closed"}
+        sessions = f"{node.url}/v1/web/sessions?limit=100"  # on a server's store a lease has to pass
+        wait_until(lambda: {one["status"] for one in call(sessions, key)["data"]["items"]} == {"closed"})
+        found = call(sessions, key)["data"]["items"]
         assert {one["closed_because"] for one in found} <= {"node_lost", "failed"}
         assert all(one["credits"]["used"] + one["credits"]["refunded"] == one["credits"]["reserved"] for one in found)
         balance = call(f"{node.url}/v1/credits/balance", key)["data"]

@@ -18,10 +18,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
+import orjson
 import trio
 
 from limits.errors import LimitError
 from upstreams.fetching.answers import failure_of
+from upstreams.fetching.aside import LONG_BYTES
 from upstreams.guard.addresses import OPEN_WEB, check_url
 from upstreams.model.errors import TargetRefused, UpstreamError
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
@@ -74,7 +76,7 @@ class Resources:
         self._may_visit = may_visit
         self._nursery = nursery
         self._frame = frame
-        self._turn = trio.CapacityLimiter(AT_ONCE)
+        self._turn, self._aside = trio.CapacityLimiter(AT_ONCE), trio.CapacityLimiter(1)
         self._requests = self._bytes = 0
         self.given: FetchedPage | None = None
         """A document that was fetched before, for the visit that comes next."""
@@ -110,7 +112,10 @@ class Resources:
         """The command that answers a request, and its parameters."""
         started = trio.current_time()
         try:
-            return "Fetch.fulfillRequest", _as_fulfilled(await self._fetched(request, is_visit=is_visit))
+            answer = await self._fetched(request, is_visit=is_visit)
+            if len(answer.body) <= LONG_BYTES:
+                return "Fetch.fulfillRequest", _as_fulfilled(answer)
+            return "Fetch.fulfillRequest", await trio.to_thread.run_sync(_as_fulfilled, answer, limiter=self._aside)
         except (UpstreamError, LimitError) as exc:
             refusal: UpstreamError | LimitError = exc
         except httpx.RequestError as exc:
@@ -178,5 +183,5 @@ def _as_fulfilled(answer: HttpAnswer) -> dict[str, Any]:
     return {
         "responseCode": answer.status if 200 <= answer.status < 600 else 502,
         "responseHeaders": [{"name": name, "value": value} for name, value in headers],
-        "body": b64encode(answer.body).decode(),
+        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # as it is: encoding 10 MB takes 20 ms
     }

@@ -144,3 +144,14 @@ async def test_a_browser_without_the_flag_that_it_needs_is_not_used(tmp_path: Pa
             refused = await scrape(node, "/s", wait_for=300)
             assert refused.status == 502
             assert "--webrtc-ip-handling-policy=disable_non_proxied_udp" in refused.json["error"]["message"]
+
+
+async def test_pages_of_the_sandbox_are_shown_in_the_browser(tmp_path: Path, chromium: Chromium) -> None:
+    at = "/v1/web/scrape?formats=text,screenshot&only_main_content=false&url=https://example.com/scripts"
+    async with open_node(tmp_path, chromium) as node:
+        shown = (await node.get(f"{at}/page&wait_for=main%20h1")).json["data"]["page"]
+        assert len(shown["content"]["text"]) > 200
+        inward = (await node.get(f"{at}/inward&wait_for=500")).json["data"]["page"]
+        assert "Nothing came back." in inward["content"]["text"]
+        hello = (await node.get(f"{at}/hello%3Fname%3DAda&mobile=true")).json["data"]["page"]
+        assert "Hello, Ada" in hello["content"]["text"]

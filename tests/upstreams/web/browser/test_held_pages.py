@@ -1,0 +1,70 @@
+"""Pages that one connection holds and others work in, as nodes that share a browser do (decisions 21)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.chromium import Chromium
+from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
+from tests.upstreams.web.browser.test_nowhere import HOST, Net, document, open_web
+from upstreams.fetching.site import Site
+from upstreams.model.errors import UpstreamFailed
+from upstreams.transport.http import HttpAnswer
+from upstreams.web.browser.actions import Action
+from upstreams.web.browser.browser import Browser
+from upstreams.web.browser.held_pages import HeldPages
+from upstreams.web.browser.rendering import Rendering
+
+
+def pages_of(browser: Chromium, site: Site, net: Net) -> HeldPages:
+    rendering = Rendering(Browser(browser.url), pages_max=2)
+    rendering.join(site, net)
+    return HeldPages(rendering, site)
+
+
+async def test_any_node_works_in_a_page_whose_requests_the_one_that_holds_it_makes(chromium: Chromium) -> None:
+    here, there = (Net({"/": document("<p id=p>First</p>"), "/b": document("<p id=p>Second</p>")}) for _ in range(2))
+    async with open_web(here, Resolver([PUBLIC]), chromium) as site:
+        holds, works = pages_of(chromium, site, here), pages_of(chromium, site, there)
+        scrape = Action("scrape", formats="text", only_main_content=False)
+        async with holds.open(f"{HOST}/", mobile=False) as page:
+            goes = Action("goto", url=f"{HOST}/b")
+            done = await works.run(page.target_id, [scrape, goes, scrape])
+            texts = [row["page"]["content"]["text"] for row in done["results"] if row["type"] == "scrape"]
+            assert ["First" in texts[0], "Second" in texts[1], done["url"]] == [True, True, f"{HOST}/b"]
+            inward = await works.run(page.target_id, [Action("wait", ms=1), Action("click", selector="#p")])
+            assert [row["status"] for row in inward["results"]] == ["ok", "ok"]
+        with pytest.raises(UpstreamFailed):
+            await works.run(page.target_id, [scrape])
+    assert [call.target for call in here.calls if call.target in ("/", "/b")] == ["/", "/b"]
+    assert there.calls == []
+
+
+async def test_a_page_that_sends_or_receives_too_much_harms_no_other(chromium: Chromium) -> None:
+    """Goal: what one page does to its connection touches nobody. Method: it posts 40 MB while another one is read."""
+    script = "<script>fetch('/post', {method: 'POST', body: new Uint8Array(40e6)}).catch(() => 0)</script>"
+    long = HttpAnswer(200, {"content-type": "text/plain"}, b"x" * 9_000_000)
+    fetched = "<script>fetch('/long').then(r => r.text()).then(t => { said.textContent = t.length })</script>"
+    net = Net({"/": document(script), "/long": long, "/other": document(f"<p id=said></p>{fetched}")})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site:
+        pages, found = pages_of(chromium, site, net), list[Any]()
+
+        async def greedy() -> None:
+            try:
+                async with pages.open(f"{HOST}/", mobile=False):
+                    await trio.sleep(3)
+            except UpstreamFailed as failure:
+                found.append(str(failure))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(greedy)
+            async with pages.open(f"{HOST}/other", mobile=False) as page:
+                done = await pages.run(
+                    page.target_id,
+                    [Action("wait", ms=1_000), Action("scrape", formats="text", only_main_content=False)],
+                )
+        assert "9000000" in done["results"][1]["page"]["content"]["text"]
+        assert not [call for call in net.calls if call.target == "/post"]
