@@ -53,7 +53,7 @@ class RouteParts(NamedTuple):
     feed: Feed
     monitors: Monitors
     jobs: Jobs
-    sessions: SessionService | None
+    sessions: SessionService
     catalog: Catalog
     stopping: Callable[[], bool]
 

@@ -110,7 +110,7 @@ class _Parts:
     feed: Feed
     monitors: Monitors
     jobs: Jobs
-    sessions: SessionService | None
+    sessions: SessionService
 
 
 @asynccontextmanager
@@ -143,7 +143,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
         _open_monitors(setting, stores, catalog := Catalog(sites), runtime) as monitors,
         open_jobs(config, stores, monitors, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
-        open_sessions(config, stores, catalog.sites, rendering, runtime=runtime, works=True) as sessions,
+        open_sessions(config, stores, catalog.sites, rendering, runtime=runtime) as sessions,
     ):
         yield _Parts(
             state=state,

@@ -32,11 +32,11 @@ SETTLE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HolderSetting:
-    """The parts of a holder. `is_alone`: no other process holds what is in the store."""
+    """The parts of a holder. `is_alone`: no other process holds what is in the store; no `pages`: no browser."""
 
     store: Store
     charges: Charges
-    pages: SessionPages
+    pages: SessionPages | None
     log: OperatorLog
     now: Callable[[], float]
     is_alone: bool
@@ -106,9 +106,10 @@ class SessionHolder:
 
     async def _hold(self, held: _Held) -> None:
         """Hold one session until it is over, and settle it."""
-        session, because = held.session, "node_stopped"
+        session, because, pages = held.session, "node_stopped", self._pages
+        assert pages is not None, "a node without a browser begins no session"
         try:
-            async with self._pages.open(session.url, mobile=bool(session.mobile)) as opened:
+            async with pages.open(session.url, mobile=bool(session.mobile)) as opened:
                 mark = partial(session_rows.mark_opened, session=session, opened=opened, now=self._now())
                 if await self._store.write(mark):
                     held.opened.set()
@@ -173,7 +174,7 @@ class SessionHolder:
 
 
 @asynccontextmanager
-async def open_holder(setting: HolderSetting, *, works: bool) -> AsyncIterator[SessionHolder]:
+async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
     """A holder while the block runs; what it holds at its end is closed.
 
     Raises:
@@ -181,8 +182,8 @@ async def open_holder(setting: HolderSetting, *, works: bool) -> AsyncIterator[S
     """
     async with trio.open_nursery() as nursery:
         holder = SessionHolder(setting, nursery)
-        if works:
-            await holder.adopt()
+        await holder.adopt()
+        if setting.pages is not None:
             nursery.start_soon(holder.keep_looking)
         yield holder
         nursery.cancel_scope.cancel()

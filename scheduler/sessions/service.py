@@ -19,7 +19,7 @@ from scheduler.sessions import session_rows
 from scheduler.sessions.holder import SessionHolder
 from scheduler.sessions.records import SessionPages, SessionRecord, price_of
 from storage.store import Store, Tx, Write
-from upstreams.model.errors import UpstreamThrottled
+from upstreams.model.errors import InvalidArgument, UpstreamThrottled
 from upstreams.web.browser.actions import Action
 
 EACH_MAX: Final = 5
@@ -56,13 +56,13 @@ class SessionService:
         store: Store,
         charges: Charges,
         holder: SessionHolder,
-        pages: SessionPages,
+        pages: SessionPages | None,
         *,
         now: Callable[[], float],
         make_id: Callable[[str], str],
         held_max: int,
     ) -> None:
-        """`held_max` is the number of sessions that this node holds."""
+        """`pages` is None where the node has no browser, `held_max` the number of sessions that it holds."""
         self._store = store
         self._charges = charges
         self._holder = holder
@@ -71,6 +71,16 @@ class SessionService:
         self._make_id = make_id
         self._held_max = held_max
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+    def check_means(self, param: str) -> SessionPages:
+        """The browser.
+
+        Raises:
+            InvalidArgument: there is none, so what this parameter is for cannot be done.
+        """
+        if self._pages is None:
+            raise InvalidArgument(param, "needs a browser, which this node does not have", reason="capability_missing")
+        return self._pages
 
     async def begin(self, draft: SessionDraft, owner: SessionOwner, *, write: Write | None = None) -> SessionRecord:
         """Reserve the price of its time and store a session, in one transaction; `open` opens its page.
@@ -186,17 +196,18 @@ class SessionService:
         Those of several calls never mix on one node.
 
         Raises:
-            SessionUnknown, WebSessionOver: nothing was done.
+            SessionUnknown, WebSessionOver, InvalidArgument: nothing was done.
             UpstreamError: the page, or the browser, has gone.
         """
         lock = self._locks.setdefault(session_id, trio.Lock())
         async with lock:
             session = _live(await self.get(account_id, session_id))
+            pages = self.check_means("actions")
             is_open = await self._store.write(partial(session_rows.touch, session_id=session_id, now=self._now()))
             if not is_open or session.target_id is None:
                 raise WebSessionOver(session_id, session.status)
             try:
-                return await self._pages.run(session.target_id, actions)
+                return await pages.run(session.target_id, actions)
             finally:
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
                     await self._store.write(partial(session_rows.touch, session_id=session_id, now=self._now()))

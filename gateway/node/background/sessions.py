@@ -24,17 +24,14 @@ async def open_sessions(
     rendering: Rendering | None,
     *,
     runtime: Runtime,
-    works: bool,
-) -> AsyncIterator[SessionService | None]:
-    """Sessions while the block runs; None where pages are not read, or no browser is configured.
+) -> AsyncIterator[SessionService]:
+    """Sessions while the block runs; where no browser is configured, those that others have opened.
 
     Raises:
         StorageError: the store is away.
     """
-    if rendering is None or PLATFORM not in sites:
-        yield None
-        return
-    pages = HeldPages(rendering, sites[PLATFORM])
+    site = sites.get(PLATFORM)
+    pages = None if rendering is None or site is None else HeldPages(rendering, site)
     setting = HolderSetting(
         store=stores.store,
         charges=stores.charges,
@@ -43,7 +40,7 @@ async def open_sessions(
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
     )
-    async with open_holder(setting, works=works) as holder:
+    async with open_holder(setting) as holder:
         yield SessionService(
             stores.store,
             stores.charges,

@@ -68,12 +68,10 @@ class ExecuteBody(msgspec.Struct, frozen=True):
 
 
 class SessionRoutes:
-    """Answers about the sessions of the caller's account; `service` is None where the node has no browser."""
+    """Answers about the sessions of the caller's account."""
 
-    def __init__(
-        self, service: SessionService | None, *, signer: CursorSigner, replies: Replies, changes: Changes
-    ) -> None:
-        self._service = service
+    def __init__(self, sessions: SessionService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
+        self._sessions = sessions
         self._replies = replies
         self._changes = changes
         self._lists = Lists(signer, replies, PLATFORM)
@@ -90,19 +88,12 @@ class SessionRoutes:
             Route(f"{SESSION}/execute", self.execute, ("POST",), doc=docs.EXECUTE, body=ExecuteBody),
         )
 
-    @property
-    def _sessions(self) -> SessionService:
-        if self._service is None:
-            problem = "cannot be opened: sessions need a browser, which this node does not have"
-            raise InvalidArgument("url", problem, reason="capability_missing")
-        return self._service
-
     async def open(self, request: Request, caller: Caller) -> Reply:
         """201 with the session, whose page is open."""
         values = read_free(request.query, _OPEN)
         sent = await read_json(request, SessionBody)
         draft = _draft_of(sent)
-        service = self._sessions
+        self._sessions.check_means("url")
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is opened
         price = price_of(draft.ttl_s)
         if values.get("dry_run"):
@@ -112,12 +103,16 @@ class SessionRoutes:
             raise above_max_credits(price)
         owner = _owner(request, caller)
         made = await self._changes.make(
-            request, caller, sent, lambda write: service.begin(draft, owner, write=write), keep=lambda one: one.id
+            request,
+            caller,
+            sent,
+            lambda write: self._sessions.begin(draft, owner, write=write),
+            keep=lambda one: one.id,
         )
         if isinstance(made, StoredReply):
-            session = await service.get(owner.account_id, text_of(made))
+            session = await self._sessions.get(owner.account_id, text_of(made))
         else:
-            session = await service.open(made)
+            session = await self._sessions.open(made)
         return await self._changes.answer(request, caller, _fragment(request, session), made, status=201)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
