@@ -33,7 +33,7 @@ from scheduler.jobs.cohorts.removal import clear, expire, has_expired, is_left
 from scheduler.jobs.crawl.spec import KINDS
 from scheduler.jobs.discover.schedules.schedule_rows import drop_old_occurrences
 from scheduler.jobs.discover.spec import KIND as DISCOVER
-from scheduler.jobs.job_rows import DROPPED_AT_ONCE, drop_old
+from scheduler.jobs.job_rows import DROPPED_AT_ONCE, drop_old, expire_paused
 from scheduler.retention import Retention
 from scheduler.sessions.session_rows import drop_old_sessions
 from scheduler.webhooks.targets.urls import seal_plain_urls
@@ -211,6 +211,7 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
     while True:
         try:
             if (at := await sweep_at()) is not None:
+                await store.write(partial(expire_paused, kind=DISCOVER, before=at - JOBS_S, now=at))
                 await _repeat(
                     store, partial(drop_old, before=at - JOBS_S, limit=DROPPED_AT_ONCE, kinds=(*KINDS, DISCOVER))
                 )

@@ -22,6 +22,10 @@ class SlotSource(Protocol):
         """Open some that are due; once they are, they are not due any more."""
         ...
 
+    def bring_back(self, tx: Tx, instant: Instant) -> int:
+        """Bring back to the next one what a clock that stood ahead has made due too far off; how many that were."""
+        ...
+
 
 def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
     """The node's own clock where it has the store to itself, else the database's."""

@@ -79,6 +79,10 @@ SELECT number, wave, name, status, credits_used, error, result, ended_at FROM jo
 WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
 """
 OLD = "SELECT id FROM jobs WHERE finished_at < ? AND kind IN ({kinds}) ORDER BY finished_at, id LIMIT 1"
+EXPIRE = """
+UPDATE jobs SET status = 'cancelled', stopped_because = 'expired', finished_at = ?
+WHERE status = 'paused' AND kind = ? AND created_at < ? AND held_credits = closed_credits + returned_credits
+"""
 LIVE_OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NULL LIMIT 1"
 OF_ACCOUNT = "SELECT id FROM jobs WHERE account_id = ? AND finished_at IS NOT NULL LIMIT 1"
 DROP_STEPS = """
@@ -269,6 +273,11 @@ def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
         return 0
     drop_some(tx, row[0], limit)
     return 1
+
+
+def expire_paused(tx: Tx, kind: str, before: float, now: float) -> int:
+    """End jobs of a kind that were begun before an instant and are paused, with nothing held; how many."""
+    return tx.run(EXPIRE, (now, kind, before))
 
 
 def drop_some(tx: Tx, job_id: str, limit: int) -> bool:

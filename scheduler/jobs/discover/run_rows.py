@@ -165,7 +165,7 @@ def see(tx: Tx, schedule_id: str, run_id: str, row_ids: Sequence[str]) -> set[st
     """Remember rows of an occurrence; those that no earlier one has found."""
     if not row_ids:
         return set()
-    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in row_ids])
+    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in sorted(row_ids)])  # in one order on every node
     sql = SEEN_HERE.replace("{ids}", _places(row_ids))
     return {row[0] for row in tx.all(sql, (schedule_id, run_id, *row_ids))}
 

@@ -201,8 +201,17 @@ class DiscoverService:
         Raises:
             JobUnknown, JobOver: nothing was changed.
         """
-        await self._jobs.cancel(account_id, run_id)
-        return await self.get(account_id, run_id)
+
+        def cancel(tx: Tx) -> DiscoverView:
+            tx.all_in(READ_ACCOUNTS, [account_id])
+            job, _ = run_rows.owned(tx, account_id, run_id, locked=True)
+            if job.status != "cancelled":
+                refuse_over(job)
+                now = self._now()
+                self._steps.ended(tx, settle(tx, self._charges, run_id, now, Stop("cancelled", OWNER)), at=now)
+            return run_rows.owned(tx, account_id, run_id)
+
+        return await self._store.write(cancel)
 
 
 def is_settled(job: JobRecord) -> bool:

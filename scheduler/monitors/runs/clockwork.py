@@ -160,7 +160,10 @@ class Clock:
         """
         while True:
             try:
-                if brought := await come_back(self._store, lambda tx: max(self._now(), self._leases_at(tx))):
+                brought = await come_back(self._store, self._latest)
+                for source in self.others:
+                    brought += await self._store.write(partial(source.bring_back, instant=self._latest))
+                if brought:
                     self._log.event("warning", "slots_brought_back", count=brought)
                     self.wake()
             except StorageError as exc:
@@ -262,6 +265,10 @@ class Clock:
         self.skipped_total += sum(run.status == "skipped" for run in opened.runs)
         for monitor_id in opened.unreadable:
             self._log.event("error", "cadence_unreadable", monitor=monitor_id)
+
+    def _latest(self, tx: Tx) -> float:
+        """The later one of this node's clock and the database's."""
+        return max(self._now(), self._leases_at(tx))
 
     def _open_one(self, tx: Tx, monitor_id: str, slot: float | None) -> tuple[Run, list[RunLease]]:
         run = self._slots.open_one(tx, monitor_id, slot)

@@ -36,6 +36,11 @@ ORDER BY next_slot_at, id LIMIT ?
 LOCKED = f"""
 SELECT {COLUMNS} FROM discover_schedules WHERE id IN {{in}} AND status = 'active' ORDER BY id {{lock}}
 """  # noqa: S608 - made of constants
+AHEAD = f"""
+SELECT {COLUMNS} FROM discover_schedules WHERE status = 'active' AND next_slot_at > ?
+ORDER BY next_slot_at DESC, id LIMIT ? {{lock}}
+"""  # noqa: S608 - made of constants
+MAKE_OLDER = "UPDATE discover_schedules SET created_at = ? WHERE id = ?"
 ADD_OCCURRENCES = """
 INSERT INTO discover_occurrences (schedule_id, scheduled_for, run_id, skip_reason, at) VALUES {rows}
 ON CONFLICT DO NOTHING
@@ -111,6 +116,16 @@ def due_schedules(tx: Tx, now: float, limit: int) -> list[tuple[str, str]]:
 def lock_schedules(tx: Tx, ids: Sequence[str]) -> list[DiscoverSchedule]:
     """Those of these schedules that are active, locked."""
     return [DiscoverSchedule(*row) for row in tx.all_in(LOCKED, ids)]
+
+
+def schedules_ahead(tx: Tx, now: float, limit: int) -> list[DiscoverSchedule]:
+    """Active schedules whose slot is to come, the furthest off first, locked."""
+    return [DiscoverSchedule(*row) for row in tx.all(AHEAD, (now, limit))]
+
+
+def make_older(tx: Tx, schedule_id: str, created_at: float) -> None:
+    """Set when a schedule was made, which was told by a clock that stood ahead."""
+    tx.run(MAKE_OLDER, (created_at, schedule_id))
 
 
 def add_occurrences(tx: Tx, occurrences: Sequence[Occurrence]) -> None:

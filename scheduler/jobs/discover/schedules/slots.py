@@ -14,8 +14,9 @@ import msgspec
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits
 from events.log.log import EventLog, Fact
-from scheduler.clock.cadence import cadence_of
+from scheduler.clock.cadence import cadence_of, next_slot
 from scheduler.clock.catch_up import due_slots
+from scheduler.clock.instants import Instant
 from scheduler.errors import CadenceInvalid, JobInvalid, JobLimitReached
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover.run_drafts import RunTerms, draft_of
@@ -75,6 +76,16 @@ class ScheduleSlots:
         self._feed.append(tx, facts)
         tx.on_commit(self._wake)
 
+    def bring_back(self, tx: Tx, instant: Instant) -> int:
+        """Bring back slots that are further off than the next one of their cadence can be."""
+        now = instant(tx)
+        ahead = schedule_rows.schedules_ahead(tx, now, AT_ONCE)
+        late = [(one, slot) for one in ahead if (slot := _next_slot(one, now)) < (one.next_slot_at or 0.0)]
+        for schedule, slot in late:
+            schedule_rows.save_schedule(tx, replace(schedule, next_slot_at=slot))
+            schedule_rows.make_older(tx, schedule.id, min(schedule.created_at, now))
+        return len(late)
+
     def _open(self, tx: Tx, schedule: DiscoverSchedule, first: float, now: float) -> list[Fact]:
         try:
             due = due_slots(cadence_of(schedule.cadence), first, now, created_at=schedule.created_at)
@@ -121,6 +132,11 @@ class ScheduleSlots:
         terms = RunTerms(sent.max_credits, is_told=True, key_id=schedule.key_id, schedule_id=schedule.id)
         owner = JobOwner(schedule.account_id, None, self._make_id("req_"))
         return self._jobs.add(tx, draft=draft_of(spec, terms), owner=owner).id
+
+
+def _next_slot(schedule: DiscoverSchedule, now: float) -> float:
+    """The next slot of a schedule; one that was made in the future counts as made now."""
+    return next_slot(cadence_of(schedule.cadence), now, min(schedule.created_at, now))
 
 
 def _after(schedule: DiscoverSchedule, occurrences: Sequence[Occurrence]) -> DiscoverSchedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,8 +13,10 @@ import trio
 
 from billing.errors import InsufficientCredits
 from scheduler.errors import JobInvalid, JobOver, JobUnknown
+from scheduler.jobs import job_rows
 from scheduler.jobs.discover.merging import sightings_of
 from scheduler.jobs.discover.service import RunPatch
+from scheduler.jobs.discover.spec import KIND
 from scheduler.jobs.service import JobOwner
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, search
@@ -150,6 +153,8 @@ async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None
         await trio.sleep(0.1)
         cancelled = await desk_.service.cancel(owner.account_id, job.id)
         assert (cancelled.job.status, cancelled.job.stopped_because) == ("cancelled", "owner")
+        assert cancelled.run.version > raised.run.version
+        assert await desk_.service.cancel(owner.account_id, job.id) == cancelled
         with pytest.raises(JobOver):
             await desk_.service.change(again(owner, 5), job.id, RunPatch("paused"))
     assert await desk.money(owner.account_id) == (10_000 - cancelled.job.used_credits, 0)
@@ -230,6 +235,26 @@ async def test_a_run_goes_on_after_any_number_of_deaths_with_each_row_kept_and_p
     done = [one["counts"]["legs"]["done"] for one in told]
     assert done == sorted(done)
     assert [one["status"] for one in told].count("completed") == 1
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_a_run_that_stays_paused_expires_and_is_removed_with_its_rows(desk: Desk) -> None:
+    desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
+    owner = await desk_.owner()
+    async with desk_.open():
+        job = await desk_.begin(owner, max_credits=2)
+        await desk_.settled(owner, job.id)
+    expire = partial(job_rows.expire_paused, kind=KIND, now=desk.now())
+    assert await desk.store.write(partial(expire, before=desk.now())) == 0
+    assert await desk.store.write(partial(expire, before=desk.now() + 1)) == 1
+    view = await desk_.service.get(owner.account_id, job.id)
+    assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("cancelled", "expired", 4)
+    rounds = 0
+    while await desk.store.write(partial(job_rows.drop_old, before=desk.now() + 1, limit=2, kinds=(KIND,))):
+        rounds += 1
+    assert rounds > 2
+    for table in ("jobs", "job_steps", "discover_runs", "discover_legs", "discover_rows"):
+        assert await desk.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,)
     await desk.assert_sound(owner.account_id)
 
 

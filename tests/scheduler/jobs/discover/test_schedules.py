@@ -121,6 +121,18 @@ async def test_after_downtime_the_newest_slot_is_run_and_those_before_are_missed
     assert (await desk.schedules.get(owner.account_id, schedule.id)).status == "active"
 
 
+async def test_slots_that_a_clock_ahead_has_made_due_come_back(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    ahead = started(quick, Net(), EPOCH + 300 * 24 * HOUR)
+    owner = await ahead.owner()
+    schedule = await ahead.schedule(owner)
+    quick.starts_at = EPOCH - trio.current_time()
+    async with ahead.keep_time():
+        await trio.sleep(HOUR + 60)
+    assert [one.scheduled_for for one in await ahead.occurrences(schedule)] == [EPOCH + HOUR]
+
+
 async def test_a_scheduled_run_that_fails_tells_both(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick, Net(broken={("one/search", "trio")}))
     owner = await desk.owner()
