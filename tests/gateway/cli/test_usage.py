@@ -12,7 +12,7 @@ from tests.processes.place import Place
 
 WRONG = [
     (("frobnicate",), "No such command 'frobnicate'"),
-    (("servee",), "No such command 'servee'. Did you mean 'serve'?"),
+    (("servee",), "No such command 'servee'. (Did you mean one of: 'serve', 'user'?)"),
     (("demo", "--prot", "1"), "No such option '--prot'. (Did you mean one of: '--drift', '--port'?)"),
     (("account", "create"), "Missing option '--name'"),
     (("account", "create", "--name", "x", "--plan", "gold"), "'gold' is not one of"),
