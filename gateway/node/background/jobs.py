@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from gateway.config.settings import Config
 from gateway.node.background.monitors import Monitors
@@ -90,7 +90,7 @@ async def open_jobs(
             JobService, stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake
         )
         cohorts = CohortService(cohort_setting)
-        runs_of, searches = make(kinds=(DISCOVER,)), searches_of(catalog.all(), recipes)
+        runs_of, searches = make(kinds=(DISCOVER,)), cache(partial(searches_of, catalog.all(), recipes))
         now, make_id = runtime.now, runtime.make_id
         slots = ScheduleSlots(runs_of, stores.feed, searches, now=now, make_id=make_id, wake=workers.wake)
         monitors.clock.others = (slots,)

@@ -79,7 +79,8 @@ class Searches:
 
 def searches_of(listings: Iterable[Listing], recipes: Recipes) -> Searches:
     """The searches among the endpoints of a node, with their prices; those over several platforms are none."""
-    own = [one for one in listings if one.site.platform.slug not in composite_slugs()]
+    composites = frozenset(composite_slugs())
+    own = [one for one in listings if one.site.platform.slug not in composites]
     found = tuple(_search(one, recipes) for one in own if _is_search(one.endpoint))
     reads = (_profile(one, recipes) for one in own if one.available and _is_profile(one))
     return Searches(found, {one.id.partition("/")[0]: one for one in reads if one is not None})

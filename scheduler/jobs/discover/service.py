@@ -52,12 +52,12 @@ class DiscoverService:
         charges: Charges,
         jobs: JobService,
         steps: DiscoverSteps,
-        searches: Searches,
+        searches: Callable[[], Searches],
         *,
         now: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """`jobs` are those of this kind; `wake` tells the workers that one may be ready."""
+        """`jobs` are those of this kind, `searches` those of the node; `wake` tells the workers that a job is ready."""
         self._store = store
         self._charges = charges
         self._jobs = jobs

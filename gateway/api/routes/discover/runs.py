@@ -98,7 +98,7 @@ class DiscoverRunRoutes:
         """The run that has settled, or 202 with it as it stands."""
         is_dry = read_free(request.query, _BEGIN).get("dry_run")
         sent = await read_json(request, RunBody)
-        spec = read_body(sent, self._runs.searches)
+        spec = read_body(sent, self._runs.searches())
         if claim_of_change(request, caller, sent) is not None:
             refuse_stream(request)
         if is_dry:

@@ -38,7 +38,7 @@ class ScheduleService:
     def __init__(
         self,
         store: Store,
-        searches: Searches,
+        searches: Callable[[], Searches],
         *,
         now: Callable[[], float],
         make_id: Callable[[str], str],
@@ -58,7 +58,7 @@ class ScheduleService:
             JobInvalid, CadenceInvalid: the first field that is wrong.
         """
         now = self._now()
-        read_body(sent.run, self._searches, at="run.")
+        read_body(sent.run, self._searches(), at="run.")
         cadence = read_cadence(sent.cadence, now)
         return DiscoverSchedule(
             id=self._make_id("ds_"),

@@ -46,7 +46,7 @@ class ScheduleSlots:
         self,
         jobs: JobService,
         feed: EventLog,
-        searches: Searches,
+        searches: Callable[[], Searches],
         *,
         now: Callable[[], float],
         make_id: Callable[[str], str],
@@ -128,7 +128,7 @@ class ScheduleSlots:
         if before is not None and before.status in ("queued", "running"):
             return None
         sent = msgspec.json.decode(schedule.body, type=SearchBody)
-        spec = read_body(sent, self._searches, at="run.")
+        spec = read_body(sent, self._searches(), at="run.")
         terms = RunTerms(sent.max_credits, is_told=True, key_id=schedule.key_id, schedule_id=schedule.id)
         owner = JobOwner(schedule.account_id, None, self._make_id("req_"))
         return self._jobs.add(tx, draft=draft_of(spec, terms), owner=owner).id

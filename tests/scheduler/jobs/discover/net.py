@@ -119,11 +119,13 @@ class DiscoverDesk:
         self.runs = JobRuns(desk.store, desk.charges, {KIND: self.steps}, Turns(), now=desk.now)
         jobs = JobService(desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=(KIND,))
         known = Searches(tuple(searches), {one: ProfileRead(f"{one}/profile", "handle", 1) for one in profiles})
-        self.service = DiscoverService(desk.store, desk.charges, jobs, self.steps, known, now=desk.now, wake=self.wake)
+        self.service = DiscoverService(
+            desk.store, desk.charges, jobs, self.steps, lambda: known, now=desk.now, wake=self.wake
+        )
 
-        self.slots = ScheduleSlots(jobs, desk.feed, known, now=desk.now, make_id=desk.make_id, wake=self.wake)
+        self.slots = ScheduleSlots(jobs, desk.feed, lambda: known, now=desk.now, make_id=desk.make_id, wake=self.wake)
         self.schedules = ScheduleService(
-            desk.store, known, now=desk.now, make_id=desk.make_id, wake=lambda: self.clock and self.clock.wake()
+            desk.store, lambda: known, now=desk.now, make_id=desk.make_id, wake=lambda: self.clock and self.clock.wake()
         )
         self.clock: Clock | None = None
 
@@ -176,7 +178,7 @@ class DiscoverDesk:
     ) -> JobRecord:
         sent = RunBody(keywords=list(keywords), background=background, **{"max_credits": 1_000, **fields})
         terms = RunTerms(sent.max_credits, is_told=background, key_id=owner.key_id)
-        return await self.service.begin(read_body(sent, self.service.searches), terms, owner)
+        return await self.service.begin(read_body(sent, self.service.searches()), terms, owner)
 
     async def settled(self, owner: JobOwner, run_id: str) -> DiscoverView:
         """The run once it has ended or is paused."""
