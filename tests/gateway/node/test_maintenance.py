@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 import billing.migrations
+import billing.users.schema
 import gateway.admin.operation_records
 import limits.idempotency
 import storage.sweep_clock
@@ -43,6 +44,7 @@ from tests.scheduler.desk import EPOCH, MIGRATIONS, ClockLog, Desk
 DAY_S = 86_400.0
 ALL = (
     *MIGRATIONS,
+    billing.users.schema.MIGRATIONS,
     limits.idempotency.MIGRATIONS,
     gateway.admin.operation_records.MIGRATIONS,
     storage.sweep_clock.MIGRATIONS,
