@@ -14,6 +14,7 @@ from gateway.dashboard.doors import SESSION, Door, door_of, has_token, is_own_fo
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, here
 from gateway.dashboard.pages.account import AccountPages
 from gateway.dashboard.pages.events import EventPages
+from gateway.dashboard.pages.jobs import JobPages
 from gateway.dashboard.pages.keys import KeyPages
 from gateway.dashboard.pages.money import MoneyPages
 from gateway.dashboard.pages.monitors import MonitorPages
@@ -64,7 +65,16 @@ class DashboardApp:
         app.register_error_handler(HTTPException, self._refused)
         app.register_error_handler(StorageError, self._store_away)
         app.register_error_handler(Exception, self._failed)
-        for pages in (SigningPages, AccountPages, KeyPages, MoneyPages, MonitorPages, PlaygroundPages, EventPages):
+        for pages in (
+            SigningPages,
+            AccountPages,
+            KeyPages,
+            MoneyPages,
+            MonitorPages,
+            PlaygroundPages,
+            EventPages,
+            JobPages,
+        ):
             pages(self._services, self._frame).add_to(app)
         return app
 

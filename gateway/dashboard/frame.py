@@ -22,6 +22,7 @@ MENU: Final = (
     ("/keys", "Keys"),
     ("/playground", "Playground"),
     ("/monitors", "Monitors"),
+    ("/jobs", "Jobs"),
     ("/usage", "Usage"),
     ("/transactions", "Transactions"),
     ("/events", "Events"),
@@ -42,6 +43,9 @@ NOTICES: Final = {
     "monitor_saved": "The Monitor is saved.",
     "run_begun": "A run has begun. Reload this page in a moment to see how it ends.",
     "redelivered": "The delivery is queued again.",
+    "job_paused": "The job is paused.",
+    "job_running": "The job goes on.",
+    "job_cancelled": "The job is cancelled; what it held goes back.",
     "resumed": "The webhook takes deliveries again.",
 }
 """The notices of deeds, by the names that an address may carry: none says anything in words of its own."""

@@ -18,6 +18,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.operations import Reference
 from gateway.http.forwarded import TrustedProxies
 from gateway.observability.logs import Log
+from scheduler.jobs.service import JobService
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.webhooks import Webhooks
@@ -58,6 +59,7 @@ class Services:
     sessions: UserSessions
     second_factor: SecondFactor
     monitors: MonitorService
+    jobs: JobService
     webhooks: Webhooks
     projections: Projections
     events: PageReader

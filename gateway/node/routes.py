@@ -121,6 +121,7 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         sessions=people.sessions,
         second_factor=people.second_factor,
         monitors=monitors.service,
+        jobs=parts.jobs.service,
         webhooks=monitors.webhooks,
         projections=monitors.projections,
         events=parts.feed.readers.pages,

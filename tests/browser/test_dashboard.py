@@ -30,6 +30,7 @@ PAGES = {
     "recipes": "/monitors/new",
     "new monitor": "/monitors/new?recipe=github/profile&p.handle=octocat",
     "events": "/events",
+    "jobs": "/jobs",
     "account": "/account",
     "confirm": "/confirm",
 }

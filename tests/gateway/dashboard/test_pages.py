@@ -191,6 +191,7 @@ async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> No
         async with open_owner(owner.node, await owner.node.new_account(), "eve@example.com") as eve:
             assert owner.node.node.api.dashboard is not None
             ids = {"key_id": owner.node.key_id, "monitor_id": monitor, "delivery_id": "whd_1", "session_id": session}
+            ids["job_id"] = "job_none"
             rules = owner.node.node.api.dashboard._app._app.url_map.iter_rules()  # type: ignore[attr-defined]
             tried = 0
             for rule in [one for one in rules if "<" in one.rule and one.rule != "/dashboard/account/sessions/others"]:
@@ -379,3 +380,31 @@ async def test_rotating_a_secret_and_deleting_ask_for_the_password_and_lead_back
         assert "whsec_" not in owner.words
         rotated = await owner.send(f"/monitors/{monitor}/rotate")
         assert "whsec_" in rotated.text
+
+
+async def test_a_job_is_seen_paused_and_cancelled_by_its_owner_alone(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        await owner.get("/jobs")
+        assert "No job yet" in owner.words
+        await owner.get("/playground?id=web/batch-scrape&method=POST")
+        urls = orjson.dumps([f"https://example.org/{number}" for number in range(20)]).decode()
+        call = {"id": "web/batch-scrape", "method": "POST", "key": owner.node.key_id, "b.urls": urls, "deed": "call"}
+        page = await owner.send_fields("/playground", call)
+        (job,) = set(re.findall(r"job_[0-9a-f]{32}", page.text))
+        await owner.get("/jobs")
+        assert "of 20 steps" in owner.words
+        for status in ("paused", "running", "paused"):
+            changed = await owner.send(f"/jobs/{job}/status", status=status)
+            if changed.status_code == 400:  # it was quicker
+                break
+            await owner.follow(changed)
+        async with open_owner(owner.node, await owner.node.new_account(), "eve@example.com") as eve:
+            await eve.get("/jobs")
+            for deed in ("status", "cancel"):
+                assert (await eve.send(f"/jobs/{job}/{deed}", sure="yes")).status_code == 404
+        await owner.get("/jobs")
+        assert "steps" in owner.words
+        ended = await owner.send(f"/jobs/{job}/cancel", sure="yes")
+        assert ended.status_code in (303, 400)
+        await owner.get("/jobs?before=nothing")
+        assert (await owner.get("/jobs")).status_code == 200
