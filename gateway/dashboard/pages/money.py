@@ -37,6 +37,7 @@ class MoneyPages:
     def add_to(self, app: QuartTrio) -> None:
         """Offer them."""
         app.add_url_rule(PREFIX, "overview", self.overview)
+        app.add_url_rule(f"{PREFIX}/", "overview_as_a_folder", self.overview)
         app.add_url_rule(f"{PREFIX}/usage", "usage", self.usage)
         app.add_url_rule(f"{PREFIX}/usage.csv", "usage_csv", self.usage_csv)
         app.add_url_rule(f"{PREFIX}/transactions", "transactions", self.transactions)

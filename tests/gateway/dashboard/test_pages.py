@@ -319,6 +319,7 @@ async def test_pages_are_small_and_every_form_has_a_way_without_a_script(tmp_pat
             assert len(page.content) < 150_000, path
             assert "onclick" not in page.text
             assert 'style="' not in page.text
+        assert (await owner.get("/")).status_code == 200
         assert owner.node.node.api.dashboard is not None
         assert len(forms_of(owner.node.node.api.dashboard)) > 20
 
