@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scheduler.errors import MonitorInvalid
-from upstreams.model.archetypes import Archetype, Record
-from upstreams.model.params import State, Value
+
+if TYPE_CHECKING:
+    from upstreams.model.archetypes import Archetype, Record
+    from upstreams.model.params import State, Value
 
 
 class RecipeInvalid(MonitorInvalid):

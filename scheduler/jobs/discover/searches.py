@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from scheduler.recipes import RecipeInvalid, Recipes
-from upstreams.catalog import Listing
 from upstreams.composites import composite_slugs
-from upstreams.model.endpoint import Endpoint
-from upstreams.model.params import Value
+
+if TYPE_CHECKING:
+    from upstreams.catalog import Listing
+    from upstreams.model.endpoint import Endpoint
+    from upstreams.model.params import Value
 
 View = Literal["posts", "accounts", "items"]
 Kind = Literal["post", "account", "item"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Final, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, get_args
 
 import msgspec
 from msgspec import Meta
@@ -14,7 +14,9 @@ from msgspec import Meta
 from scheduler.errors import JobInvalid
 from scheduler.jobs.discover.searches import PlatformSearch, Searches, View
 from scheduler.json_input import nearest, quoted
-from upstreams.model.params import Value
+
+if TYPE_CHECKING:
+    from upstreams.model.params import Value
 
 KIND: Final = "discover"
 KEYWORDS_MAX: Final = 20
