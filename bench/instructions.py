@@ -34,6 +34,7 @@ from bench.core.tasks import run_side_by_side, run_until_stopped
 from bench.cost import staged
 from bench.counted_rows import count_rows
 from bench.counted_starts import STARTS, above_marks, count_starts
+from bench.counted_writer import STEPS, count_writer
 from bench.load.driving import spec_for
 from bench.load.wire import ClosedWire
 from bench.peers.servers import ServerTarget, open_stage
@@ -160,8 +161,11 @@ async def count(
     names: Sequence[str] = COUNTED,
     lists: Sequence[str] = tuple(LISTS),
     starts: Sequence[str] = tuple(STARTS),
+    batches: Mapping[str, int] = STEPS,
 ) -> None:
     """Add to `figures` the instructions a request of each scenario takes, the median of its counts; a row; a start.
+
+    And the store's share of a miss, in so many batches of each kind.
 
     Raises:
         ChildFailed: a node did not run, or did not answer as expected.
@@ -172,6 +176,8 @@ async def count(
         works.append(partial(_count_lists, lists, at_a_time))
     if starts:
         works.append(partial(_count_starts, starts, at_a_time))
+    if batches:
+        works.append(partial(_count_writer, batches, at_a_time))
     for counted in await run_side_by_side(*works):
         figures.update(counted)
 
@@ -180,6 +186,12 @@ async def _count_lists(lists: Sequence[str], at_a_time: trio.CapacityLimiter) ->
     async with at_a_time:
         with TemporaryDirectory(prefix="sluice-instructions-") as folder:
             return await trio.to_thread.run_sync(count_rows, Callgrind(Path(folder)), lists)
+
+
+async def _count_writer(batches: Mapping[str, int], at_a_time: trio.CapacityLimiter) -> dict[str, int]:
+    async with at_a_time:
+        with TemporaryDirectory(prefix="sluice-instructions-") as folder:
+            return await trio.to_thread.run_sync(count_writer, Path(folder), batches)
 
 
 async def _count_starts(starts: Sequence[str], at_a_time: trio.CapacityLimiter) -> dict[str, int]:

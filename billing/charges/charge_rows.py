@@ -4,7 +4,7 @@ Rows are locked in a fixed order, the accounts' before all others: two nodes can
 read after an account's row stays as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from billing.charges.batch_rows import (
@@ -95,9 +95,9 @@ def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, a
     settling: list[Charge] = []
     closing: list[CloseRequest] = []
     for request in requests:
-        if isinstance(request, ChargeRequest):
+        if type(request) is ChargeRequest:
             taking.append(request)
-        elif isinstance(request, Charge):
+        elif type(request) is Charge:
             settling.append(request)
         else:
             closing.append(request)
@@ -111,7 +111,7 @@ def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, a
     key_ids = {request.key_id for request in taking}
     if closing:
         key_ids.update([request.key_id for request in closing])
-    keys = {row[0]: _key(row) for row in tx.all_in(READ_KEYS, sorted(filter(None, key_ids)))}
+    keys = {row[0]: _key(row, accounts) for row in tx.all_in(READ_KEYS, sorted(filter(None, key_ids)))}
     number = names.node(tx, node) if taking else 0
     rows = BatchRows(accounts, keys, {}, {}, _read_charged(tx, taking), endpoints, notes, number)
     if settling:
@@ -121,10 +121,12 @@ def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, a
     return rows
 
 
-def _key(row: Row) -> KeyState:
+def _key(row: Row, accounts: Mapping[str, AccountState]) -> KeyState:
     _id, account_id, limit, used, expires_at, revoked_at, number = row
+    account = accounts.get(account_id)
     is_plain = limit is None and expires_at is None and revoked_at is None
-    return KeyState(account_id, limit, used, expires_at, revoked_at, number, is_plain)
+    plain = account if is_plain and account is not None and account.state == "active" else None
+    return KeyState(account_id, limit, used, expires_at, revoked_at, number, plain)
 
 
 def _read_charged(tx: Tx, requests: Sequence[ChargeRequest]) -> set[str]:
@@ -185,8 +187,8 @@ def _open_charge(row: Row) -> Charge:
     id_, account, key, endpoint, price, after, place, at, node, kind, issued, issued_place = rest
     request_id = request_text(kind, id_)
     assert request_id is not None, "nothing is taken but for requests"
-    numbers, as_row = (account, endpoint, key or 0), (id_, account, key, endpoint, price, after, place, at, node)
-    return Charge(request_id, account_id, key_id, price, after, numbers, as_row, (kind, issued, issued_place))
+    as_row = (id_, account, key, endpoint, price, after, place, at, node)
+    return Charge(request_id, account_id, key_id, price, after, as_row, (kind, issued, issued_place))
 
 
 def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
@@ -204,10 +206,11 @@ def write_decision(tx: Tx, decision: Decision) -> None:
         tx.run_many(ADD_OTHERS, [(*one.row, *one.extra) for one in opened if one.extra is not AS_USUAL])
     add_rows(tx, decision.journal)
     hour = decision.at // HOUR_MICROS
-    tx.run_many(
-        ADD_USAGE,
-        [(*of, hour, one.calls, one.credits, one.refunds, one.failures) for of, one in decision.usage.items()],
-    )
+    usage = [
+        (account, endpoint, key or 0, hour, one.calls, one.credits, one.refunds, one.failures)
+        for (account, key, endpoint), one in decision.usage.items()
+    ]
+    tx.run_many(ADD_USAGE, usage)
     accounts = [(id_, account.balance, account.held, account.place) for id_, account in decision.accounts.items()]
     tx.run_many(SAVE_ACCOUNTS, accounts, one=SAVE_ACCOUNT)
     tx.run_many(SAVE_KEYS, [(id_, key.used) for id_, key in decision.keys.items()], one=SAVE_KEY)

@@ -13,6 +13,8 @@ from bench.core.errors import ChildFailed
 from bench.core.scenarios import SCENARIOS
 from bench.counted_rows import KINDS, figure_name
 from bench.counted_starts import MARKS, above_marks
+from bench.counted_writer import STEPS
+from bench.counted_writer import figure_name as writer_figure_name
 from bench.instructions import (
     COUNTED,
     Counting,
@@ -25,6 +27,7 @@ from bench.instructions import (
 )
 from bench.peers.servers import open_stage
 from bench.rows import LISTS
+from bench.writer import TWENTY
 
 FIGURES = {"miss": 600_000, "hit": 200_000}
 
@@ -32,7 +35,8 @@ FIGURES = {"miss": 600_000, "hit": 200_000}
 def test_every_path_with_a_mark_is_counted() -> None:
     assert COUNTED == ("miss", "hit", "replay", "unauthorized", "reject")
     rows = {figure_name(id_, kind) for id_ in LISTS for kind in KINDS}
-    assert all(set(figures) == {*COUNTED, *rows} for figures in read_figures().values())
+    batches = {writer_figure_name(kind) for kind in STEPS}
+    assert all(set(figures) == {*COUNTED, *rows, *batches} for figures in read_figures().values())
 
 
 def test_a_start_that_takes_more_than_its_mark_fails_on_every_build() -> None:
@@ -113,8 +117,10 @@ async def test_a_real_node_s_instructions_are_counted() -> None:
         pytest.skip("valgrind is not installed")
     figures: dict[str, int] = {}
     counting, starts = Counting(requests=200, counts=1), ("sluice --help",)
-    await count(figures, counting, names=("hit", "unauthorized"), lists=("lemmy/posts",), starts=starts)
+    names, batches = ("hit", "unauthorized"), {TWENTY: 3}
+    await count(figures, counting, names=names, lists=("lemmy/posts",), starts=starts, batches=batches)
     assert 300_000_000 < figures["sluice --help"] < 1_000_000_000
     assert 20_000 < figures["unauthorized"] < figures["hit"] < 2_000_000
     known, new = (figures[figure_name("lemmy/posts", kind)] for kind in KINDS)
     assert 10_000 < known < new < 1_000_000
+    assert 20_000 < figures[writer_figure_name(TWENTY)] < 500_000

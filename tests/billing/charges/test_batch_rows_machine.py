@@ -5,7 +5,6 @@ both are compared.
 """
 
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import trio
@@ -20,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
 from billing.charges.recovery import recover

@@ -3,12 +3,12 @@
 import logging
 import math
 import random
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed
 from billing.charges.charges import Charges

@@ -40,7 +40,7 @@ def take(number: int, credits: int, least: int | None = None) -> ChargeRequest: 
 def charged(number: int, credits: int, *, place: int) -> Charge:  # noqa: A002
     id_ = f"req_{number}"
     row = (id_.encode(), 0, None, 1, credits, 90, place, micros(NOW) - 5, 0)
-    return Charge(id_, "acc", "key", credits, 90, (0, 1, 0), row, (NAMED, 0, None))
+    return Charge(id_, "acc", "key", credits, 90, row, (NAMED, 0, None))
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision:
