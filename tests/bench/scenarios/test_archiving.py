@@ -21,3 +21,5 @@ def test_each_turn_is_held_against_the_one_before_it() -> None:
     slower = [TurnFigures(2.0 * pace, 6.0 * pace, 100, 1_000, 0.1, 0.5, 500) for pace in (1, 10, 100)]
     found = figures_of(turns, slower)
     assert (found.p50_times, found.p99_times, found.rows) == (2.0, 3.0, 1_500)
+    assert not found.is_met
+    assert figures_of(turns, turns).is_met
