@@ -168,7 +168,7 @@ def _take(
 
 
 def _note_taken(rows: BatchRows, decision: Decision, charges: Iterable[Charge]) -> None:
-    """What new charges change: their accounts and keys, and the credits that were taken."""
+    """Note the accounts and keys that new charges change, and the credits that were taken."""
     taken, accounts, keys = 0, decision.accounts, decision.keys
     for charge in charges:
         taken += charge.credits
