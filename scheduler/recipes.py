@@ -101,11 +101,10 @@ class Recipes(Protocol):
 
 
 class RecipePage(NamedTuple):
-    """One page of a list: its records, the state of the next one (None: it is the last), and its price."""
+    """One page of a list: its records, and the state of the next one; None: it is the last."""
 
     records: Sequence[Record]
     next: State | None
-    used_credits: int
 
 
 class RecipePages(Protocol):

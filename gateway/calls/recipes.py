@@ -133,7 +133,7 @@ class CatalogRecipes:
             except (UpstreamError, LimitError) as exc:
                 raise self._failed(listing, exc, began) from exc
         assert isinstance(fetched.result, Page), "a list's read gives pages"
-        return RecipePage(fetched.result.records, fetched.result.next, cost)
+        return RecipePage(fetched.result.records, fetched.result.next)
 
     def _failed(self, listing: Listing, failure: UpstreamError | LimitError, began: float) -> GatheringFailed:
         source = str(getattr(failure, "source", listing.site.platform.slug))

@@ -57,7 +57,6 @@ class MemberPosts:
     """Whether all posts of the window were seen."""
     oldest_at: float | None = None
     pages: int = 0
-    used_credits: int = 0
     error: str | None = None
     """The code of the page that did not come."""
     matches: list[MatchedPost] = field(default_factory=list)
@@ -75,7 +74,6 @@ async def read_member(
             found.error = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
             break
         found.pages += 1
-        found.used_credits += page.used_credits
         await _take(found, page.records, keywords, window, seen=seen, retrieved_at=iso(now()))
         state = page.next
         found.window_complete = found.window_complete or state is None

@@ -65,7 +65,7 @@ class CohortShards(JobKind):
         for member in shard.members:
             row, found = await self._read(spec, shard, member)
             rows.append(row)
-            used += found.used_credits
+            used += found.pages * spec.prices.get(member.platform, 0)
             failed += found.status == "failed"
             counts = _counted(counts, found)
         body = await trio.to_thread.run_sync(_packed, rows)
@@ -110,7 +110,7 @@ class CohortShards(JobKind):
 
     async def _posts(self, spec: QuerySpec, keywords: Keywords, platform: str, handle: str) -> MemberPosts:
         route = self._routes.get(platform)
-        if route is None or not route.is_available:
+        if route is None or not route.is_available or platform not in spec.prices:
             return MemberPosts("unsupported")
         try:
             recipe = self._recipes.read(route.endpoint, route.params(handle))

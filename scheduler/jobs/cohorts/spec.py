@@ -94,6 +94,8 @@ class QuerySpec(msgspec.Struct, frozen=True):
     max_pages: int
     platforms: tuple[str, ...] = ()
     """Empty: all."""
+    prices: dict[str, int] = {}
+    """The price of a page on each platform that could be read when the query was begun; no other is read."""
 
 
 @lru_cache(maxsize=1_000)
@@ -267,5 +269,6 @@ def plan_query(
     ends = [*range(0, len(numbers), size), len(numbers)]
     names = [f"{numbers[begin]}-{numbers[end - 1]}" for begin, end in pairwise(ends)]
     path = "/v1/cohorts/{cohort_id}/queries"
-    draft = JobDraft(KIND, msgspec.json.encode(spec).decode(), names, held, ACCOUNT, path, prefix="cq_")
+    text = msgspec.json.encode(msgspec.structs.replace(spec, prices=prices)).decode()
+    draft = JobDraft(KIND, text, names, held, ACCOUNT, path, prefix="cq_")
     return QueryPlan(draft, len(chosen), sum(slug in prices for _, slug in chosen))

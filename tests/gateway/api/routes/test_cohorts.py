@@ -358,6 +358,18 @@ async def test_a_deleted_cohort_is_gone_at_once_and_its_running_query_is_paid_so
     for target in (f"/v1/cohorts/{cohort}", f"/v1/cohort-queries/{begun['data']['query_id']}"):
         assert (await node.get(target)).status == 404
     assert (await ask(node, "DELETE", f"/v1/cohorts/{cohort}"))[0] == 404
+    await nothing_is_left(node)
+
+
+async def test_nothing_of_the_cohorts_of_a_deleted_account_is_left(node: OpenNode) -> None:
+    cohort = await make(node, "ada.test", "bob.test")
+    with node.upstream.holding():
+        await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
+        await node.operate("account.delete", account=node.account)
+        await nothing_is_left(node)
+
+
+async def nothing_is_left(node: OpenNode) -> None:
     with trio.fail_after(60):
         for table in ("cohorts", "cohort_keys", "cohort_members", "cohort_queries", "cohort_results", "jobs"):
             while await node.node.stores.store.read(  # noqa: ASYNC110 - the sweeper's

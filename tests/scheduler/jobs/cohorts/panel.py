@@ -86,7 +86,7 @@ class Accounts:
         rows = self.posts[handle][first : first + self.page_rows]
         more = first + self.page_rows < len(self.posts[handle])
         records = [_record(handle, first + place, *one) for place, one in enumerate(rows)]
-        return RecipePage(records, {"page": page + 1} if more else None, 2)
+        return RecipePage(records, {"page": page + 1} if more else None)
 
 
 def _record(handle: str, number: int, text: str, at: float | None) -> Record:
@@ -116,9 +116,8 @@ class CohortDesk:
             desk.store, desk.charges, kinds=query_rows.KINDS, now=desk.now, make_id=desk.make_id, wake=self.wake
         )
         self.queries = CohortQueries(self.setting, self.cohorts, self.jobs)
-        self.runs = JobRuns(
-            desk.store, desk.charges, {query_rows.KIND: CohortShards(self.setting)}, Turns(), now=desk.now
-        )
+        self.shards = CohortShards(self.setting)
+        self.runs = JobRuns(desk.store, desk.charges, {query_rows.KIND: self.shards}, Turns(), now=desk.now)
         self.workers: Workers | None = None
 
     def wake(self) -> None:

@@ -18,7 +18,7 @@ from scheduler.jobs.cohorts import removal, spec
 from scheduler.jobs.cohorts.reading import passes
 from scheduler.jobs.cohorts.results import AROUND_BYTES, PAGE_BYTES, PageBuilder, ResultPosition, ResultRow
 from tests.scheduler.desk import EPOCH, Desk
-from tests.scheduler.jobs.cohorts.panel import DAY_S, Accounts, CohortDesk
+from tests.scheduler.jobs.cohorts.panel import DAY_S, ROUTES, Accounts, CohortDesk
 
 
 def newest(count: int, text: str = "all of acme") -> list[tuple[str, float | None]]:
@@ -112,6 +112,23 @@ async def test_a_query_that_fails_everywhere_has_failed_and_tells_why(desk: Desk
     failed = [{"route": "bluesky/user/posts", "code": "UPSTREAM_ERROR"}]
     assert told(coverage, "status", "route_errors") == [("failed", failed), ("failed", failed)]
     assert await desk.money(owner.account_id) == (10_000, 0)
+
+
+async def test_a_platform_whose_credential_comes_or_goes_meanwhile_is_read_only_where_it_was_reserved_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = CohortDesk(desk, Accounts({"a": newest(5), "k": newest(5)}))
+    owner = await panel.owner()
+    cohort = await panel.cohort(owner, "a")
+    await panel.add(owner, cohort, "k", platform="keyed")
+    query = await panel.begin(owner, cohort)
+    there = {slug: replace(one, is_available=slug == "keyed") for slug, one in ROUTES.items()}
+    monkeypatch.setattr(panel.shards, "_routes", there)
+    async with panel.open():
+        ended = await panel.ended(owner, query)
+    _, coverage = await panel.results(owner, query)
+    assert told(coverage, "status") == [("unsupported",), ("unsupported",)]
+    assert (ended.status, ended.job.used_credits) == ("succeeded", 0)
 
 
 async def test_a_source_that_holds_back_is_waited_for(desk: Desk) -> None:
