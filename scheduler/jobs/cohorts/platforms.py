@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.errors import CohortPlatformUnsupported
 from scheduler.json_input import nearest
+from scheduler.recipes import Recipe, RecipeInvalid, Recipes
 from upstreams.catalog import Catalog
 from upstreams.model.endpoint import Endpoint
 
@@ -23,20 +25,28 @@ class PostRoute:
     platform: str
     endpoint: str
     """The id of the endpoint, such as `bluesky/user/posts`."""
-    named_by: str
+    named_by: tuple[str, ...]
+    """The parameters that may name an account, a handle first."""
     is_available: bool
     """Whether this node has what it needs."""
     fixed: Mapping[str, Any]
     """Its parameters beside the name: the page's size, and the order by time."""
 
-    def params(self, handle: str) -> dict[str, Any]:
-        """The parameters for one account."""
-        return {**self.fixed, self.named_by: handle}
+    def recipe(self, recipes: Recipes, handle: str) -> Recipe:
+        """The list of one account's posts, by the first parameter that takes its handle.
+
+        Raises:
+            RecipeInvalid: none does.
+        """
+        for name in self.named_by[:-1]:
+            with suppress(RecipeInvalid):
+                return recipes.read(self.endpoint, {**self.fixed, name: handle})
+        return recipes.read(self.endpoint, {**self.fixed, self.named_by[-1]: handle})
 
     def identity(self, handle: str) -> str:
         """A handle in the one form by which accounts are told apart; ids keep their case."""
         plain = unicodedata.normalize("NFKC", handle).strip()
-        return plain.lstrip("@").casefold() if self.named_by == "handle" else plain
+        return plain.lstrip("@").casefold() if self.named_by[0] == "handle" else plain
 
 
 PostRoutes = Mapping[str, PostRoute]
@@ -49,7 +59,7 @@ def post_routes(catalog: Catalog) -> dict[str, PostRoute]:
     for slug, site in catalog.sites.items():
         endpoint = site.platform.playing("profile_posts")
         if endpoint is not None:
-            named_by = "handle" if "handle" in endpoint.named_by else endpoint.named_by[0]
+            named_by = tuple(sorted(endpoint.named_by, key=lambda name: name != "handle"))
             id_ = f"{slug}/{endpoint.resource}"
             listing = catalog.by_id(id_)
             assert listing is not None, "the catalog has every endpoint of its platforms"

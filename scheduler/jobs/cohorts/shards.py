@@ -113,7 +113,7 @@ class CohortShards(JobKind):
         if route is None or not route.is_available or platform not in spec.prices:
             return MemberPosts("unsupported")
         try:
-            recipe = self._recipes.read(route.endpoint, route.params(handle))
+            recipe = route.recipe(self._recipes, handle)
         except RecipeInvalid:
             return MemberPosts("not_found", error="INVALID_REQUEST")
         window = QueryWindow(spec.date_from, spec.date_to, spec.max_items, spec.max_pages)

@@ -137,9 +137,10 @@ def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recip
         raise JobInvalid(f"{param}.handle", "is empty", "Send the account's name on the platform.")
     if route.is_available:
         try:
-            recipes.read(route.endpoint, route.params(sent.handle))
+            route.recipe(recipes, sent.handle)
         except RecipeInvalid as exc:  # whose words may repeat the handle
-            problem, how = f"cannot be a {route.named_by} of {route.platform}", "Send the account's name there."
+            wanted = " or ".join(route.named_by)
+            problem, how = f"is no {wanted} of {route.platform}", "Send the account's name or id there."
             raise JobInvalid(f"{param}.handle", problem, how, reason=exc.reason) from None
     return SentMember(param, route, sent.handle, sent.external_id)
 

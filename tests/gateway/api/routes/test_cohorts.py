@@ -283,6 +283,26 @@ async def test_a_member_that_cannot_be_read_is_refused_without_repeating_its_han
     assert not member["handle"] or len(member["handle"]) < 3 or member["handle"] not in answer.body.decode()
 
 
+async def test_a_member_is_named_as_its_platform_names_accounts(node: OpenNode) -> None:
+    cohort = await make(node)
+    names = [
+        ("youtube", "UC_x5XG1OV2P6uZZ5FSM9Ttw"),
+        ("stackexchange", "22656"),
+        ("mastodon", "Gargron@mastodon.social"),
+        ("telegram", "durov"),
+        ("lemmy", "nutomic"),
+        ("peertube", "framasoft"),
+        ("discourse", "sam"),
+    ]
+    members = [{"platform": slug, "handle": name} for slug, name in names]
+    status, put = await ask(node, "PUT", f"/v1/cohorts/{cohort}/members", {"members": members})
+    assert (status, put["data"]["inserted"]) == (200, len(names)), put
+    for slug, name in (("stackexchange", "jon-skeet"), ("telegram", "12345")):
+        body = {"members": [{"platform": slug, "handle": name}]}
+        answer = await sent(node, "PUT", f"/v1/cohorts/{cohort}/members", body)
+        assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == "members[0].handle"
+
+
 async def test_a_key_of_its_own_makes_each_change_once(node: OpenNode) -> None:
     first = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
     again = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")

@@ -33,8 +33,8 @@ from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
 from upstreams.model.params import State
 
 ROUTES = {
-    "bluesky": PostRoute("bluesky", "bluesky/user/posts", "handle", is_available=True, fixed={}),
-    "keyed": PostRoute("keyed", "keyed/posts", "handle", is_available=False, fixed={}),
+    "bluesky": PostRoute("bluesky", "bluesky/user/posts", ("handle",), is_available=True, fixed={}),
+    "keyed": PostRoute("keyed", "keyed/posts", ("handle",), is_available=False, fixed={}),
 }
 SECRET = b"s" * 32
 DAY_S = 86_400.0
