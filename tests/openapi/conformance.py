@@ -38,9 +38,9 @@ CHECKS: Final = (
 """All but `positive_data_acceptance`: an invented cursor or address has the right form and is refused nevertheless."""
 CONFIG: Final = """\
 [checks.negative_data_rejection]
-expected-statuses = [400, 401, 402, 404, 405, 409, 410, 413, 414, 422, 426, 429]
+expected-statuses = [400, 401, 402, 404, 405, 409, 410, 413, 414, 415, 422, 426, 429]
 """
-"""Beside the statuses that it knows as refusals: a URI may be too long, a cursor expired, a plain GET no WebSocket."""
+"""Beside the statuses that it knows as refusals: a URI may be too long, a cursor expired, a body no form."""
 
 
 @dataclass(frozen=True, slots=True)
