@@ -165,6 +165,55 @@ RETENTION = (
 )
 
 
+# `types` are as they were named, with commas between them. Of the account's events, those up to `pos` are in deliveries
+# or were not selected.
+ACCOUNT_WEBHOOKS = """
+CREATE TABLE account_webhooks (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (id),
+    description TEXT NOT NULL,
+    types TEXT NOT NULL,
+    pos BIGINT NOT NULL CHECK (pos >= 0),
+    created_at DOUBLE PRECISION NOT NULL,
+    updated_at DOUBLE PRECISION NOT NULL
+)
+"""
+
+# Those of accounts have no monitor, and their deliveries no run.
+OWNED_WEBHOOKS = (
+    """
+    CREATE TABLE owned_webhooks (
+        monitor_id TEXT PRIMARY KEY,
+        url TEXT NOT NULL,
+        secret TEXT NOT NULL,
+        previous_secret TEXT,
+        previous_until DOUBLE PRECISION,
+        status TEXT NOT NULL CHECK (status IN ('active', 'paused')),
+        failures BIGINT NOT NULL CHECK (failures >= 0),
+        last_delivery_at DOUBLE PRECISION,
+        host TEXT,
+        CHECK ((previous_secret IS NULL) = (previous_until IS NULL))
+    )
+    """,
+    """
+    INSERT INTO owned_webhooks (monitor_id, url, secret, previous_secret, previous_until, status, failures,
+        last_delivery_at, host)
+    SELECT monitor_id, url, secret, previous_secret, previous_until, status, failures, last_delivery_at, host
+    FROM webhooks
+    """,
+    "DROP TABLE webhooks",
+    "ALTER TABLE owned_webhooks RENAME TO webhooks",
+    "ALTER TABLE deliveries ADD COLUMN of_run TEXT REFERENCES runs (id) ON DELETE CASCADE",
+    "UPDATE deliveries SET of_run = run_id",
+    "DROP INDEX deliveries_of_run",
+    "ALTER TABLE deliveries DROP COLUMN run_id",
+    "ALTER TABLE deliveries RENAME COLUMN of_run TO run_id",
+    "CREATE INDEX deliveries_of_run ON deliveries (run_id)",
+    "CREATE INDEX batches_queued ON deliveries (monitor_id) WHERE status = 'queued' AND run_id IS NULL",
+    "CREATE INDEX account_webhooks_of ON account_webhooks (account_id, created_at, id)",
+)
+
+
 def m0001_monitors(schema: Schema) -> None:
     """Monitors and all that belongs to them, each table after the one that it refers to."""
     for statement in (MONITORS, WEBHOOKS, RUNS, RUN_DATA, DELIVERIES, ATTEMPTS, *INDEXES):
@@ -225,6 +274,12 @@ def m0010_web_sessions(schema: Schema) -> None:
         schema.execute(statement)
 
 
+def m0011_account_webhooks(schema: Schema) -> None:
+    """Webhooks of accounts, beside which the others lose what bound them to monitors: it copies every delivery."""
+    for statement in (ACCOUNT_WEBHOOKS, *OWNED_WEBHOOKS):
+        schema.execute(statement)
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
     (
@@ -238,6 +293,7 @@ MIGRATIONS = MigrationSet(
         m0008_watches,
         m0009_discover,
         m0010_web_sessions,
+        m0011_account_webhooks,
     ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

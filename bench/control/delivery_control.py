@@ -98,7 +98,7 @@ class DeliveryOperations:
         runs = [(one, _ended_run(one, next(self._numbers))) for one in chosen]
         run_rows.add_runs(tx, [run for _, run in runs])
         for one, run in runs:
-            self._node.monitors.outbox.queue(
+            self._node.monitors.webhook_runtime.outbox.queue(
                 tx,
                 run_id=run.id,
                 monitor_id=one.monitor_id,

@@ -88,6 +88,14 @@ class WebhookPaused(Struct, frozen=True, kw_only=True):
     failures_in_a_row: int
 
 
+class AccountWebhookPaused(Struct, frozen=True, kw_only=True):
+    """The account's webhook that was paused, and the delivery that was the last to fail."""
+
+    webhook_id: str
+    delivery_id: str
+    failures_in_a_row: int
+
+
 class WebChange(Struct, frozen=True, kw_only=True):
     """A check of the web that found a change: how alike the texts are, and how many lines came and went."""
 
@@ -188,6 +196,12 @@ _ALL_KINDS = (
     Kind("key.revoked", "An API key was revoked.", KeyRevoked, account_wide=True),
     Kind("account.suspended", "The operator suspended the account.", AccountChange, account_wide=True),
     Kind("account.resumed", "The operator resumed the account.", AccountChange, account_wide=True),
+    Kind(
+        "webhook.paused",
+        "Ten failed deliveries in a row, or a 410, paused a webhook of the account.",
+        AccountWebhookPaused,
+        account_wide=True,
+    ),
 )
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType({kind.name: kind for kind in _ALL_KINDS})

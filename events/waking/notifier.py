@@ -8,7 +8,7 @@ that may lose it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -50,6 +50,8 @@ class Hub:
         self._waiting: dict[str, dict[Waiter, None]] = {}
         self._look = trio.Event()
         self._closing = False
+        self.follow: Callable[[Sequence[Moved]], None] | None = None
+        """Called with all that is appended, as far as messages come."""
         self.deadlines = Deadlines()
         """The deadlines of its waiters."""
         self.appended: Counter[str] = Counter()
@@ -102,7 +104,9 @@ class Hub:
                 await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
 
-    def _observe(self, moves: Iterable[Moved]) -> None:
+    def _observe(self, moves: Sequence[Moved]) -> None:
+        if self.follow is not None:
+            self.follow(moves)
         for moved in moves:
             of_account = self._waiting.get(moved.account_id)
             if of_account:

@@ -21,6 +21,7 @@ from events.consumers.rows import forget_consumers_of
 from events.log.retention import clear
 from gateway.admin.operation_records import forget_operations_of
 from limits.stored_replies import forget_replies_of
+from scheduler.account_webhooks.rows import forget_webhooks_of
 from scheduler.errors import MonitorUnknown
 from scheduler.jobs.discover.schedules.schedule_rows import forget_schedules_of
 from scheduler.jobs.job_rows import forget_jobs_of
@@ -36,6 +37,7 @@ REMOVES: Final[tuple[RemoveSome, ...]] = (
     forget_schedules_of,
     forget_jobs_of,
     forget_sessions_of,
+    forget_webhooks_of,
     forget_consumers_of,
     forget_replies_of,
     forget_operations_of,

@@ -33,6 +33,7 @@ _IN_PATH: Final = {
         Param("run_id", "The run's id.", "run_01a1fd7028fd7bba92988ba98f5dc154", required=True),
         Param("schedule_id", "The schedule's id.", "ds_01a1fd7328fd7bba92988ba98f5dc154", required=True),
         Param("delivery_id", "The delivery's id.", "whd_01a1fd7128fd7bba92988ba98f5dc154", required=True),
+        Param("webhook_id", "The webhook's id.", "wh_01a1fd7128fd7bba92988ba98f5dc154", required=True),
         Param("job_id", "The job's id.", "job_01a1fd7328fd7bba92988ba98f5dc154", required=True),
         Param("cohort_id", "The cohort's id.", "coh_01a1fd7328fd7bba92988ba98f5dc154", required=True),
         Param("query_id", "The query's id.", "cq_01a1fd7328fd7bba92988ba98f5dc155", required=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from events.positions import Position
 from upstreams.model.cursors import PREFIX, CursorSigner
 from upstreams.model.errors import InvalidCursor
@@ -30,3 +32,8 @@ class FeedTokens:
             raise InvalidCursor("must be oldest, now, a next_cursor or an event's id")
         state = self._signer.open(self._binding, token)
         return Position(int(state["p"]), int(state["t"]) / 1000)
+
+
+def seal_cursor(signer: CursorSigner) -> Callable[[str, Position], str]:
+    """A function that gives the token of an account and a position."""
+    return lambda account_id, position: FeedTokens(signer, account_id).seal(position)

@@ -38,7 +38,7 @@ from scheduler.errors import (
     SessionUnknown,
     WorkRefused,
 )
-from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
+from scheduler.webhooks.errors import AccountWebhookUnknown, DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 from storage.errors import StateUnavailable, StorageError
 from upstreams.model.errors import (
     InvalidArgument,
@@ -198,9 +198,8 @@ def _too_soon(exc: RunTooSoon) -> Refused:
 
 
 def _no_redelivery(exc: RedeliveryRefused) -> Refused:
-    message = f"This delivery cannot be sent again: {exc}."
     details = {"reason": exc.reason, "param": "delivery_id", "next_step": exc.next_step}
-    return Refused("INVALID_REQUEST", message, details=details)
+    return Refused("INVALID_REQUEST", f"This delivery cannot be sent again: {exc}.", details=details)
 
 
 def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:
@@ -285,8 +284,9 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,
+    AccountWebhookUnknown: _unknown("unknown_webhook", "GET /v1/webhooks lists all"),
     WebhookUnknown: _unknown("unknown_webhook", "PATCH it with a webhook_url to give it one"),
-    DeliveryUnknown: _unknown("unknown_delivery", "GET /v1/monitors/{id}/deliveries lists all"),
+    DeliveryUnknown: _unknown("unknown_delivery", "the list of deliveries has all"),
     RedeliveryRefused: _no_redelivery,
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
     StorageError: lambda _: _away("The store is away; nothing was charged."),

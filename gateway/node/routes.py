@@ -18,7 +18,6 @@ from gateway.api.routes.cohorts.queries import CohortQueryRoutes
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
 from gateway.api.routes.data import DataEndpoint
-from gateway.api.routes.deliveries import DeliveryRoutes
 from gateway.api.routes.discover.runs import DiscoverRunRoutes
 from gateway.api.routes.discover.schedules import ScheduleRoutes
 from gateway.api.routes.events import Events
@@ -28,11 +27,14 @@ from gateway.api.routes.monitors import MonitorRoutes
 from gateway.api.routes.parse import ParseRoute
 from gateway.api.routes.web.sessions import SessionRoutes
 from gateway.api.routes.web_monitors import WebMonitorRoutes
+from gateway.api.routes.webhooks.account import WebhookRoutes
+from gateway.api.routes.webhooks.deliveries import DeliveryRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
 from gateway.dashboard.site import Dashboard
 from gateway.feed.service import Feed
 from gateway.http.routing import Route
+from gateway.node.background.account_webhooks import AccountWebhookRuntime
 from gateway.node.background.jobs import Jobs
 from gateway.node.background.monitors import Monitors
 from gateway.node.stores import Stores
@@ -54,6 +56,7 @@ class RouteParts(NamedTuple):
     monitors: Monitors
     jobs: Jobs
     sessions: SessionService
+    account_webhooks: AccountWebhookRuntime
     catalog: Catalog
     stopping: Callable[[], bool]
 
@@ -80,6 +83,13 @@ def account_routes(
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
         *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
         *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
+        *WebhookRoutes(
+            parts.account_webhooks.service,
+            parts.account_webhooks.webhooks,
+            signer=signer,
+            replies=replies,
+            changes=changes,
+        ).routes,
         *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
         *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
         *web,

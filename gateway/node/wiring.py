@@ -28,6 +28,7 @@ from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
 from gateway.node.admin import Circuits, NodeReadiness, admin_of
+from gateway.node.background.account_webhooks import AccountWebhookRuntime, open_account_webhooks
 from gateway.node.background.jobs import Jobs, open_jobs
 from gateway.node.background.monitors import Monitors, open_monitors
 from gateway.node.background.sessions import open_sessions
@@ -111,6 +112,7 @@ class _Parts:
     monitors: Monitors
     jobs: Jobs
     sessions: SessionService
+    account_webhooks: AccountWebhookRuntime
 
 
 @asynccontextmanager
@@ -142,6 +144,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         open_sharing(cache_link, cache, sites, stores.cipher) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
         _open_monitors(setting, stores, catalog := Catalog(sites), runtime) as monitors,
+        open_account_webhooks(setting, stores, monitors, hub=hub, runtime=runtime) as account_webhooks,
         open_jobs(config, stores, monitors, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
         open_sessions(config, stores, catalog.sites, rendering, runtime=runtime) as sessions,
     ):
@@ -158,6 +161,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             monitors=monitors,
             jobs=jobs,
             sessions=sessions,
+            account_webhooks=account_webhooks,
         )
 
 
@@ -250,16 +254,17 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     return node
 
 
+def _routed(parts: _Parts, runtime: Runtime) -> RouteParts:
+    monitors, webhooks, sessions = parts.monitors, parts.account_webhooks, parts.sessions
+    stores, feed, jobs, catalog = parts.stores, parts.feed, parts.jobs, parts.catalog
+    return RouteParts(stores, feed, monitors, jobs, sessions, webhooks, catalog, runtime.stopping.is_set)
+
+
 def _api(setting: NodeSetting, entry: Parts, routed: RouteParts, operations: Operations) -> Api:
     api = Api(entry)
     if setting.config.dashboard.enabled:
         api.dashboard = dashboard_of(api, entry, routed, operations)
     return api
-
-
-def _routed(parts: _Parts, runtime: Runtime) -> RouteParts:
-    stopping = runtime.stopping.is_set
-    return RouteParts(parts.stores, parts.feed, parts.monitors, parts.jobs, parts.sessions, parts.catalog, stopping)
 
 
 def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime: Runtime) -> BilledCalls:

@@ -1,11 +1,11 @@
-"""The owner's operations on a monitor's webhook and its deliveries (decisions 12)."""
+"""The owner's operations on a webhook, of a monitor or of the account, and on its deliveries (decisions 12, 22)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from billing.keys.sealing import Cipher
 from scheduler.clock.instants import Instant
@@ -48,8 +48,36 @@ class Rotated:
     previous_until: float
 
 
+def check_monitor(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> None:
+    """Refuse a monitor that is not the account's. Raises MonitorUnknown."""
+    monitor = monitors.read_monitor(tx, monitor_id, locked=locked)
+    if monitor is None or monitor.account_id != account_id:
+        raise MonitorUnknown(monitor_id)
+
+
+class CheckOwner(Protocol):
+    """Refuses what does not belong to the account; `locked` until the end of the transaction."""
+
+    def __call__(self, tx: Tx, account_id: str, monitor_id: str, /, *, locked: bool = False) -> None:
+        """Raises SchedulerError."""
+        ...
+
+
+class WebhookOwner(NamedTuple):
+    """The kind of thing that webhooks belong to, and the call that resumes one, with the id in place of `{}`."""
+
+    check: CheckOwner
+    resume: str
+
+
+OF_MONITORS: Final = WebhookOwner(check_monitor, "POST /v1/monitors/{}/webhook/resume")
+
+
 class Webhooks:
-    """Every method takes the account: monitors of another one are unknown."""
+    """Every method takes the account: what belongs to another one is unknown.
+
+    Where the owner is the account itself, a webhook's own id stands in place of the monitor's.
+    """
 
     def __init__(
         self,
@@ -59,6 +87,7 @@ class Webhooks:
         now: Callable[[], float],
         instant: Instant,
         wake: Callable[[], None],
+        owner: WebhookOwner = OF_MONITORS,
     ) -> None:
         """`instant` is the clock of deliveries, and `wake` tells that one is due (`Deliveries` has both)."""
         self._store = store
@@ -66,6 +95,7 @@ class Webhooks:
         self._now = now
         self._instant = instant
         self._wake = wake
+        self._owner = owner
 
     async def rotate(
         self, account_id: str, monitor_id: str, *, secret: str | None = None, write: Write | None = None
@@ -81,7 +111,7 @@ class Webhooks:
         sealed = self._cipher.seal(rotated.secret, bound_to=sealed_for(monitor_id))
 
         def rotate(tx: Tx) -> Rotated:
-            _check_owner(tx, account_id, monitor_id, locked=True)
+            self._owner.check(tx, account_id, monitor_id, locked=True)
             if not hook_rows.rotate(tx, monitor_id, sealed, previous_until=rotated.previous_until):
                 raise WebhookUnknown(monitor_id)
             return rotated
@@ -96,7 +126,7 @@ class Webhooks:
         """
 
         def resume(tx: Tx) -> OpenedWebhook:
-            _check_owner(tx, account_id, monitor_id, locked=True)
+            self._owner.check(tx, account_id, monitor_id, locked=True)
             if not hook_rows.resume(tx, monitor_id):
                 raise WebhookUnknown(monitor_id)
             return opened(self._cipher, hook_rows.read_webhooks(tx, [monitor_id])[monitor_id])
@@ -111,7 +141,7 @@ class Webhooks:
         """
 
         def read(tx: Tx) -> OpenedWebhook:
-            _check_owner(tx, account_id, monitor_id)
+            self._owner.check(tx, account_id, monitor_id)
             found = hook_rows.read_webhooks(tx, [monitor_id]).get(monitor_id)
             if found is None:
                 raise WebhookUnknown(monitor_id)
@@ -140,7 +170,7 @@ class Webhooks:
         """
 
         def read(tx: Tx) -> Logged:
-            _check_owner(tx, account_id, monitor_id)
+            self._owner.check(tx, account_id, monitor_id)
             found = rows.read_delivery(tx, delivery_id)
             if found is None or found.monitor_id != monitor_id:
                 raise DeliveryUnknown(delivery_id)
@@ -158,14 +188,14 @@ class Webhooks:
         """
 
         def read(tx: Tx) -> LoggedPage:
-            _check_owner(tx, account_id, monitor_id)
+            self._owner.check(tx, account_id, monitor_id)
             return _page(tx, rows.deliveries_of(tx, monitor_id, before=before, limit=limit + 1), limit)
 
         return await self._store.read(read)
 
     def _redeliver(self, tx: Tx, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
         """Locks monitors first, then webhooks and deliveries."""
-        _check_owner(tx, account_id, monitor_id, locked=True)
+        self._owner.check(tx, account_id, monitor_id, locked=True)
         webhook = hook_rows.read_webhooks(tx, [monitor_id], locked=True).get(monitor_id)
         delivery = rows.read_delivery(tx, delivery_id, locked=True)
         if delivery is None or delivery.monitor_id != monitor_id:
@@ -174,7 +204,7 @@ class Webhooks:
             raise WebhookUnknown(monitor_id)
         at = self._instant(tx)
         if delivery.lease_until is None or delivery.lease_until <= at:
-            _check_redelivery(delivery, webhook)
+            _check_redelivery(delivery, webhook, self._owner.resume)
             rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
             tx.on_commit(self._wake)
         found = rows.read_delivery(tx, delivery_id)
@@ -182,19 +212,14 @@ class Webhooks:
         return _logged(tx, found)
 
 
-def _check_redelivery(delivery: Delivery, webhook: Webhook) -> None:
+def _check_redelivery(delivery: Delivery, webhook: Webhook, resume: str) -> None:
     if webhook.status == "paused":
-        path = f"/v1/monitors/{webhook.monitor_id}/webhook/resume"
-        raise RedeliveryRefused("webhook_paused", "the webhook is paused", f"Resume it first: POST {path}.")
+        how = f"Resume it first: {resume.format(webhook.monitor_id)}."
+        raise RedeliveryRefused("webhook_paused", "the webhook is paused", how)
     if delivery.attempts >= ATTEMPTS_MAX:
         problem = f"{delivery.attempts} attempts have been made of this delivery"
-        raise RedeliveryRefused("attempts_limit_reached", problem, "Read what it tells from the run itself.")
-
-
-def _check_owner(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> None:
-    monitor = monitors.read_monitor(tx, monitor_id, locked=locked)
-    if monitor is None or monitor.account_id != account_id:
-        raise MonitorUnknown(monitor_id)
+        source = "feed" if delivery.run_id is None else "run"
+        raise RedeliveryRefused("attempts_limit_reached", problem, f"Read what it tells from the {source} itself.")
 
 
 def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.errors import SchedulerError
+from scheduler.errors import MonitorInvalid, SchedulerError
 
 
 class SignatureRefused(Exception):
@@ -16,8 +16,27 @@ class WebhookUnknown(SchedulerError):
         super().__init__(f"the monitor {monitor_id} has no webhook")
 
 
+class AccountWebhookUnknown(SchedulerError):
+    """The account has no such webhook."""
+
+    def __init__(self, webhook_id: str) -> None:
+        super().__init__(f"the account has no webhook {webhook_id}")
+
+
+class WebhookInvalid(MonitorInvalid):
+    """A field of an account's webhook cannot be used as it was sent; nothing was stored."""
+
+
+class WebhookLimitReached(WebhookInvalid):
+    """The account has as many webhooks as it may."""
+
+    def __init__(self, limit: int) -> None:
+        problem, how = f"is one too many: an account has at most {limit} webhooks", "Delete one that is not used."
+        super().__init__("body", problem, how, reason="webhook_limit_reached")
+
+
 class DeliveryUnknown(SchedulerError):
-    """The monitor has no such delivery."""
+    """The webhook has no such delivery."""
 
     def __init__(self, delivery_id: str) -> None:
         super().__init__(f"there is no delivery {delivery_id}")

@@ -9,12 +9,15 @@ Status: TypeAlias = Literal["queued", "delivered", "failed"]
 FailReason: TypeAlias = Literal["attempts_used_up", "gone", "webhook_paused", "webhook_removed"]
 PAUSED: Final[FailReason] = "webhook_paused"
 REMOVED: Final[FailReason] = "webhook_removed"
+ACCOUNT_PREFIX: Final = "wh_"
+"""Begins the ids of webhooks that belong to an account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """A webhook's row; its URL and its secrets are sealed. The previous secret signs too, until `previous_until`.
 
+    `monitor_id` is the monitor that it belongs to; that of an account is its own id there, `wh_...`.
     `failures` are its failed deliveries in a row. Without a `host` its URL is one that still stands in clear.
     """
 
@@ -33,11 +36,12 @@ class Webhook:
 class Delivery:
     """A delivery's row without its body. While a node has it to itself, `next_at` is when its lease passes.
 
+    That of an account's webhook has the webhook's id as its `monitor_id`, and no run.
     `redelivered_after` counts the attempts that had been made when it was last asked for by hand; None: it never was.
     """
 
     id: str
-    run_id: str
+    run_id: str | None
     monitor_id: str
     account_id: str
     host: str

@@ -10,6 +10,7 @@ import orjson
 import trio
 
 from events.log.kinds import (
+    AccountWebhookPaused,
     CreditsLow,
     DiscoverCounts,
     DiscoverCredits,
@@ -81,6 +82,12 @@ def checked(account: str, key_id: str | None) -> tuple[Fact, Fact]:
     both = (("web.changed", change), ("web.check_failed", failure))
     one, other = (Fact(account, type_, subject, data, key_id=key_id, parent_id="wm_1") for type_, data in both)
     return one, other
+
+
+def hook_paused(account: str) -> Fact:
+    """The event of a webhook of the account that was paused."""
+    data = AccountWebhookPaused(webhook_id="wh_1", delivery_id="whd_1", failures_in_a_row=10)
+    return Fact(account, "webhook.paused", Subject("webhook", "wh_1"), data)
 
 
 _LINKS = {"run": "", "results": "/results.jsonl", "changes": "?changes_since=6"}

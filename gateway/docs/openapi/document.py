@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
 import orjson
 
-from gateway.docs.account.deliveries import FullDelivery, RowsDelivery
+from gateway.docs.account.webhooks.account import EventBatch
+from gateway.docs.account.webhooks.deliveries import FullDelivery, RowsDelivery
 from gateway.docs.errors import reasons_of
 from gateway.docs.guide import content_types, description_of
 from gateway.docs.openapi.answers import EXAMPLES, Answers
@@ -156,24 +157,32 @@ def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, di
 
 
 def _webhooks(answers: Answers) -> Schema:
-    """The deliveries that monitors make."""
+    """The deliveries that are made to the webhooks of monitors and of accounts."""
     forms = [answers.take(FullDelivery), answers.take(RowsDelivery)]
     parameters = [
         {"name": name, "in": "header", "description": told, "required": True, "schema": {"type": "string"}}
         for name, told in _SIGNED
     ]
+    told_by = "delivered to its webhook; again until it is answered with 2xx."
+    run = _received("receive_monitor_run", f"A monitor's run, {told_by}", {"anyOf": forms}, parameters)
+    batch = f"Events of the account's feed, {told_by}"
     return {
-        "monitorRun": {
-            "post": {
-                "operationId": "receive_monitor_run",
-                "summary": "A monitor's run, delivered to its webhook; again until it is answered with 2xx.",
-                "security": [],
-                "parameters": parameters,
-                "requestBody": {"required": True, "content": {"application/json": {"schema": {"anyOf": forms}}}},
-                "responses": {
-                    "2XX": {"description": "It was taken."},
-                    "410": {"description": "The webhook is paused at once."},
-                },
-            }
+        "monitorRun": run,
+        "eventBatch": _received("receive_event_batch", batch, answers.take(EventBatch), parameters),
+    }
+
+
+def _received(operation: str, summary: str, body: Schema, parameters: Sequence[Schema]) -> Schema:
+    return {
+        "post": {
+            "operationId": operation,
+            "summary": summary,
+            "security": [],
+            "parameters": parameters,
+            "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+            "responses": {
+                "2XX": {"description": "It was taken."},
+                "410": {"description": "The webhook is paused at once."},
+            },
         }
     }

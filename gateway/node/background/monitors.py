@@ -17,7 +17,7 @@ from gateway.admin.operations import Operation, OperationRefused, Operations, Te
 from gateway.api.monitor_records import run_record
 from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
-from gateway.node.background.deliveries import idle_webhooks, open_webhooks
+from gateway.node.background.deliveries import WebhookRuntime, idle_webhooks, open_webhooks
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
 from scheduler.backlog import Watch
@@ -32,7 +32,6 @@ from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Slots
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.webhooks import Webhooks
-from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.service import Deliveries
 from storage.opening import is_shared
 from storage.store import Store, Tx
@@ -68,7 +67,8 @@ class Monitors:
     service: MonitorService
     projections: Projections
     webhooks: Webhooks
-    outbox: Outbox
+    webhook_runtime: WebhookRuntime
+    resolve: Resolve
 
     def add_to(self, operations: Operations) -> None:
         """Offer what an operator may do."""
@@ -108,10 +108,12 @@ async def open_monitors(
     now, make_id = runtime.now, runtime.make_id
     recipes = _recipes(config, catalog, runtime)
     slots = Slots(stores.feed, now=now, make_id=make_id)
+    sent_by = resolve
+    resolve = resolve or SystemResolver(threads=_RESOLVING_MAX)
     async with AsyncExitStack() as stack:
         webhook_runtime = idle_webhooks(config, runtime)
         if ticks:
-            sending = open_webhooks(config, stores, runtime=runtime, resolve=resolve)
+            sending = open_webhooks(config, stores, runtime=runtime, resolve=sent_by)
             webhook_runtime = await stack.enter_async_context(sending)
         runs = Runs((stores.store, stores.charges, stores.feed), recipes, make_payload, webhook_runtime.outbox, now=now)
         setting = _clock_setting(config, stores, slots, runs, runtime=runtime, ticks=ticks)
@@ -128,7 +130,8 @@ async def open_monitors(
             service=_service(config, stores, recipes, slots, runtime=runtime, wake=clock.wake, resolve=resolve),
             projections=Projections(stores.store),
             webhooks=Webhooks(stores.store, stores.cipher, now=now, instant=instant, wake=webhook_runtime.wake),
-            outbox=webhook_runtime.outbox,
+            webhook_runtime=webhook_runtime,
+            resolve=resolve,
         )
 
 
@@ -174,7 +177,7 @@ def _service(
     *,
     runtime: Runtime,
     wake: Callable[[], None],
-    resolve: Resolve | None,
+    resolve: Resolve,
 ) -> MonitorService:
     """The service of owners for their monitors; `wake` is called when something may be due earlier than was known."""
     return MonitorService(
@@ -183,7 +186,7 @@ def _service(
             recipes,
             stores.cipher,
             slots,
-            resolve or SystemResolver(threads=_RESOLVING_MAX),
+            resolve,
             now=runtime.now,
             make_id=runtime.make_id,
             wake=wake,

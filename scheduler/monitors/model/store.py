@@ -11,6 +11,7 @@ from typing import Final
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.model.records import Monitor
 from scheduler.rows import values_of
+from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.urls import host_in
 from storage.store import Row, Tx
 
@@ -127,8 +128,11 @@ def hook_host(tx: Tx, monitor_id: str) -> str | None:
 
 
 def remove_monitor(tx: Tx, monitor_id: str, account_id: str) -> bool:
-    """Forget a monitor of this account with its runs and deliveries; False: it has no such monitor."""
-    return tx.run(REMOVE, (monitor_id, account_id)) == 1
+    """Forget a monitor of this account with its webhook, runs and deliveries; False: it has no such monitor."""
+    is_removed = tx.run(REMOVE, (monitor_id, account_id)) == 1
+    if is_removed:
+        hook_rows.forget_webhook(tx, monitor_id)
+    return is_removed
 
 
 def monitors_of(tx: Tx, account_id: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from events.log.kinds import WebhookPaused
+from events.log.kinds import AccountWebhookPaused, WebhookPaused
 from events.log.log import EventLog, Fact, Subject
 from scheduler.clock.instants import Instant
 from scheduler.webhooks.deliveries import rows
@@ -24,6 +24,7 @@ from scheduler.webhooks.records import Delivery, Leased, Webhook
 from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
 
+ID_PREFIX: Final = "whd_"
 DUE_AT_ONCE: Final = 500
 WALKED_AT_ONCE: Final = 1_000
 MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
@@ -43,10 +44,33 @@ class Outbox:
 
         Every attempt sends these very bytes, to the URL that the webhook has then; `host` is the one that it has now.
         """
-        due = DueDelivery(self._instant(tx), host, account_id, self._make_id("whd_"))
-        rows.add_delivery(tx, QueuedDelivery(due.id, run_id, monitor_id, account_id, due.host, body), at=due.next_at)
-        tx.on_commit(partial(self._publish, due))
-        return due.id
+        queued = QueuedDelivery(self._make_id(ID_PREFIX), run_id, monitor_id, account_id, host, body)
+        return self._add(tx, queued, self._instant(tx))
+
+    def queue_batch(
+        self,
+        tx: Tx,
+        *,
+        webhook_id: str,
+        account_id: str,
+        host: str,
+        make_body: Callable[[str], bytes],
+        is_test: bool = False,
+    ) -> str:
+        """Queue a batch of events for a webhook of the account; the delivery's id, of which its body is made.
+
+        A test, like all that is asked for by hand, never moves the count of failures.
+        """
+        id_, at = self._make_id(ID_PREFIX), self._instant(tx)
+        self._add(tx, QueuedDelivery(id_, None, webhook_id, account_id, host, make_body(id_)), at)
+        if is_test:
+            rows.queue_again(tx, id_, host, at=at)
+        return id_
+
+    def _add(self, tx: Tx, queued: QueuedDelivery, at: float) -> str:
+        rows.add_delivery(tx, queued, at=at)
+        tx.on_commit(partial(self._publish, DueDelivery(at, queued.host, queued.account_id, queued.id)))
+        return queued.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +151,10 @@ class Queue:
     def _publish_paused(self, tx: Tx, paused: Sequence[Conclusion]) -> None:
         """Append an event for each webhook that was paused."""
         makers = {id_: (key_id, name) for id_, key_id, name in tx.all_in(MONITORS, [_paused(one)[0] for one in paused])}
-        facts = [_fact(one, *makers[_paused(one)[0]]) for one in paused]
+        facts = [
+            _account_fact(one) if one.delivery.run_id is None else _fact(one, *makers[_paused(one)[0]])
+            for one in paused
+        ]
         self.feed.append(tx, facts)
 
 
@@ -138,6 +165,14 @@ def _monitor(ended: EndedAttempt) -> str:
 def _paused(one: Conclusion) -> tuple[str, int]:
     assert one.webhook is not None, "it was paused"
     return one.webhook.monitor_id, one.webhook.failures
+
+
+def _account_fact(one: Conclusion) -> Fact:
+    webhook_id, failures = _paused(one)
+    data = AccountWebhookPaused(webhook_id=webhook_id, delivery_id=one.delivery.id, failures_in_a_row=failures)
+    path = f"/v1/webhooks/{webhook_id}"
+    links = {"webhook": path, "delivery": f"{path}/deliveries/{one.delivery.id}", "deliveries": f"{path}/deliveries"}
+    return Fact(one.delivery.account_id, "webhook.paused", Subject("webhook", webhook_id), data, links=links)
 
 
 def _fact(one: Conclusion, key_id: str | None, name: str) -> Fact:

@@ -107,7 +107,7 @@ class QueuedDelivery(NamedTuple):
     """The row of a new delivery: the body is frozen, every attempt sends these bytes."""
 
     id: str
-    run_id: str
+    run_id: str | None
     monitor_id: str
     account_id: str
     host: str

@@ -74,6 +74,11 @@ def remove_webhook(tx: Tx, monitor_id: str, *, at: float) -> None:
     drop_queued(tx, [monitor_id], REMOVED, at=at)
 
 
+def forget_webhook(tx: Tx, monitor_id: str) -> None:
+    """Remove it beside its deliveries, which go too."""
+    tx.run(REMOVE, (monitor_id,))
+
+
 def drop_queued(tx: Tx, monitor_ids: Sequence[str], reason: FailReason, *, at: float) -> None:
     """End what waits for these monitors' webhooks as failed."""
     tx.run_in(DROP_QUEUED, monitor_ids, (at, reason))

@@ -45,7 +45,7 @@ SPECIFIED = [
     "credits.exhausted",
     "key.revoked",
 ]
-OWN = ["account.suspended", "account.resumed"]
+OWN = ["account.suspended", "account.resumed", "webhook.paused"]
 TYPES = [*SPECIFIED, *OWN]
 
 
@@ -99,7 +99,7 @@ def test_a_discover_runs_data_is_that_of_the_specification() -> None:
         ("credits.*", {"credits.low", "credits.exhausted"}),
         ("discover.*", set(TYPES[:11])),
         ("credits.low,credits.*, key.*", {"credits.low", "credits.exhausted", "key.revoked"}),
-        ("discover.*,monitor.*,web.*,credits.*,key.*,account.*", set(TYPES)),
+        ("discover.*,monitor.*,web.*,credits.*,key.*,account.*,webhook.*", set(TYPES)),
     ],
 )
 def test_a_filter_selects_types_families_or_all(text: str, chosen: set[str] | None) -> None:

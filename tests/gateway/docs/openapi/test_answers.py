@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from events.log.kinds import KINDS
-from tests.fakes.feeding import FEED, ack, append, append_some, checked, discovered, drop_before, page
+from tests.fakes.feeding import FEED, ack, append, append_some, checked, discovered, drop_before, hook_paused, page
 from tests.fakes.node import open_test_node
 from tests.fakes.upstream_server import Peer, open_upstream_server, reply, until
 from tests.gateway.api.test_walks_streamed import events_of
@@ -57,7 +57,7 @@ async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_
             for query in ("plum", "fig"):  # the last credits
                 assert (await node.get(f"/v1/hackernews/search?query={query}&limit=1")).status == 200
             await append(node, *(discovered(node.account, node.key_id, type_) for type_ in DISCOVER))
-            await append(node, *checked(node.account, node.key_id))
+            await append(node, *checked(node.account, node.key_id), hook_paused(node.account))
             await node.operate("key.revoke", key=(await node.new_key(node.account))[1])
             for change in ("account.suspend", "account.resume"):
                 await node.operate(change, account=node.account)

@@ -1,8 +1,9 @@
-"""A monitor's deliveries and its webhook over HTTP: the log, sending again, the secret, resuming (decisions 12)."""
+"""Deliveries over HTTP: the log, sending again; of a monitor's webhook the secret and resuming too (decisions 12)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -11,7 +12,8 @@ from gateway.api.changes import Changes, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
-from gateway.docs.account import deliveries as docs
+from gateway.docs.account.webhooks import deliveries as docs
+from gateway.docs.account.webhooks.deliveries import DeliveryDocs
 from gateway.http.bodies import NoFields, read_json
 from gateway.http.params import CURSOR, read_free
 from gateway.http.request import Caller, Reply, Request
@@ -25,7 +27,6 @@ from scheduler.webhooks.targets.urls import OpenedWebhook
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import limit
 
-DELIVERIES: Final = f"{MONITOR}/deliveries"
 WEBHOOK: Final = f"{MONITOR}/webhook"
 # Each may have dozens of attempts with 20,000 characters of an answer; a page of them ends early.
 _PAGE: Final = (limit(25, default=10), CURSOR)
@@ -37,11 +38,23 @@ class RotateBody(msgspec.Struct, frozen=True):
     webhook_secret: Annotated[Any, SECRET] = None
 
 
-class DeliveryRoutes:
-    """Answers for the webhooks of the caller's monitors."""
+class DeliveryLog(NamedTuple):
+    """The place of a log: the path of the webhooks' owner, the name that it has there, and what is told of the log."""
 
-    def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
+    owner: str
+    named: str
+    docs: DeliveryDocs
+    shown: Callable[[Logged], dict[str, Any]]
+
+
+class DeliveryLogRoutes:
+    """Answers for the deliveries of the webhooks of one kind of owner."""
+
+    def __init__(
+        self, webhooks: Webhooks, log: DeliveryLog, *, signer: CursorSigner, replies: Replies, changes: Changes
+    ) -> None:
         self._webhooks = webhooks
+        self._log = log
         self._replies = replies
         self._changes = changes
         self._lists = Lists(signer, replies)
@@ -49,14 +62,12 @@ class DeliveryRoutes:
     @property
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
+        path, docs_ = f"{self._log.owner}/deliveries", self._log.docs
+        one = f"{path}/{{delivery_id}}"
         return (
-            Route(DELIVERIES, self.page, doc=docs.LIST, params=_PAGE),
-            Route(f"{DELIVERIES}/{{delivery_id}}", self.show, doc=docs.SHOW),
-            Route(
-                f"{DELIVERIES}/{{delivery_id}}/redeliver", self.redeliver, ("POST",), doc=docs.REDELIVER, body=NoFields
-            ),
-            Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",), doc=docs.ROTATE, body=RotateBody),
-            Route(f"{WEBHOOK}/resume", self.resume, ("POST",), doc=docs.RESUME, body=NoFields),
+            Route(path, self.page, doc=docs_.list, params=_PAGE),
+            Route(one, self.show, doc=docs_.show),
+            Route(f"{one}/redeliver", self.redeliver, ("POST",), doc=docs_.redeliver, body=NoFields),
         )
 
     async def page(self, request: Request, caller: Caller) -> Reply:
@@ -64,15 +75,17 @@ class DeliveryRoutes:
         values = read_free(request.query, _PAGE)
         size, account_id = int(values["limit"]), caller.key.account_id
         place = self._lists.place(request, caller, values)
-        page = await self._webhooks.deliveries(account_id, monitor_id_of(request), before=place.before, limit=size)
+        page = await self._webhooks.deliveries(account_id, self._owner(request), before=place.before, limit=size)
         last = page.entries[-1].delivery if page.has_more else None
         more = None if last is None else behind(last.created_at, last.id)
-        return await self._lists.page(request, caller, [_shown(one) for one in page.entries], place=place, more=more)
+        return await self._lists.page(
+            request, caller, [self._log.shown(one) for one in page.entries], place=place, more=more
+        )
 
     async def redeliver(self, request: Request, caller: Caller) -> Reply:
         """202 with the delivery, which is queued again."""
         read_free(request.query, ())
-        place = _place(request, caller)
+        place = self._place(request, caller)
         made = await self._changes.make(
             request,
             caller,
@@ -81,14 +94,41 @@ class DeliveryRoutes:
             keep=lambda _: "",
         )
         found = await self._webhooks.delivery(*place) if isinstance(made, StoredReply) else made
-        fragment = account_fragment(request.path, {"delivery": _shown(found)})
+        fragment = account_fragment(request.path, {"delivery": self._log.shown(found)})
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
         """One delivery with its attempts."""
         read_free(request.query, ())
-        found = await self._webhooks.delivery(*_place(request, caller))
-        return await self._replies.free(request, caller, account_fragment(request.path, {"delivery": _shown(found)}))
+        found = await self._webhooks.delivery(*self._place(request, caller))
+        fragment = account_fragment(request.path, {"delivery": self._log.shown(found)})
+        return await self._replies.free(request, caller, fragment)
+
+    def _owner(self, request: Request) -> str:
+        assert request.named is not None, "its route has the name"
+        return request.named[self._log.named]
+
+    def _place(self, request: Request, caller: Caller) -> tuple[str, str, str]:
+        """The account, the owner and the delivery that the path names."""
+        assert request.named is not None, "its route has the name"
+        return caller.key.account_id, self._owner(request), request.named["delivery_id"]
+
+
+class DeliveryRoutes(DeliveryLogRoutes):
+    """Answers for the webhooks of the caller's monitors."""
+
+    def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
+        log = DeliveryLog(MONITOR, "monitor_id", docs.LOG, _shown)
+        super().__init__(webhooks, log, signer=signer, replies=replies, changes=changes)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Their places in the routing table."""
+        return (
+            *super().routes,
+            Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",), doc=docs.ROTATE, body=RotateBody),
+            Route(f"{WEBHOOK}/resume", self.resume, ("POST",), doc=docs.RESUME, body=NoFields),
+        )
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
         """The new secret, told this once: a repetition tells until when the one before signs too."""
@@ -125,12 +165,6 @@ class DeliveryRoutes:
         return await self._changes.answer(request, caller, fragment, made)
 
 
-def _place(request: Request, caller: Caller) -> tuple[str, str, str]:
-    """The account, the monitor and the delivery that the path names."""
-    assert request.named is not None, "its route has the name"
-    return caller.key.account_id, monitor_id_of(request), request.named["delivery_id"]
-
-
 def _shown_webhook(opened: OpenedWebhook) -> dict[str, Any]:
     webhook, url, _ = opened
     return {
@@ -142,10 +176,15 @@ def _shown_webhook(opened: OpenedWebhook) -> dict[str, Any]:
 
 
 def _shown(logged: Logged) -> dict[str, Any]:
+    return delivery_view(logged, {"run_id": logged.delivery.run_id})
+
+
+def delivery_view(logged: Logged, cause: dict[str, Any]) -> dict[str, Any]:
+    """A delivery as its owner sees it, with what it tells of behind its id."""
     delivery, attempts = logged
     return {
         "id": delivery.id,
-        "run_id": delivery.run_id,
+        **cause,
         "status": delivery.status,
         "fail_reason": delivery.fail_reason,
         "redelivered": delivery.redelivered_after is not None,

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from billing.keys.cache import Key
 from gateway.api.changes import Changes
 from gateway.api.responses import Replies
-from gateway.api.routes.deliveries import DeliveryRoutes
+from gateway.api.routes.webhooks.deliveries import DeliveryRoutes
 from gateway.calls.idempotency import Claims
 from gateway.http.errors import Refused, refusal_of
 from gateway.http.request import Caller, Reply, Request

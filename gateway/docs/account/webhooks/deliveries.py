@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypedDict
 
 from gateway.docs.account.fields import Instant, MonitorId, RunId, meaning
 from gateway.docs.account.monitors import AlertView, WebhookView
@@ -24,14 +24,13 @@ class AttemptView(TypedDict):
     answer: Annotated[str | None, meaning("The first 20,000 characters of the answer.", "ok")]
 
 
-class DeliveryView(TypedDict):
-    """One delivery of a run, with its attempts."""
+class _Logged(TypedDict):
+    """The fields of every delivery in a log."""
 
     id: Annotated[str, meaning("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
-    run_id: RunId
     status: Literal["queued", "delivered", "failed"]
     fail_reason: Annotated[str | None, meaning("Why it failed.")]
-    redelivered: Annotated[bool, meaning("Whether its owner had it sent again.")]
+    redelivered: Annotated[bool, meaning("Whether its owner asked for it: it was sent again, or is a test.")]
     created_at: Instant
     next_attempt_at: Instant | None
     attempt_under_way: Annotated[bool, meaning("Whether an attempt is being made now.")]
@@ -39,6 +38,26 @@ class DeliveryView(TypedDict):
     failed_at: Instant | None
     last_status: Annotated[int | None, meaning("The status that came last.", 200)]
     attempts: list[AttemptView]
+
+
+class DeliveryView(_Logged):
+    """One delivery of a run, with its attempts."""
+
+    run_id: RunId
+
+
+class EventBatchView(_Logged):
+    """One delivery of a batch of events, with its attempts."""
+
+    batch_id: Annotated[str, meaning("The id of its body.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
+
+
+class DeliveryDocs(NamedTuple):
+    """The descriptions of a log's routes."""
+
+    list: RouteDoc
+    show: RouteDoc
+    redeliver: RouteDoc
 
 
 class DeliveriesData(TypedDict):
@@ -126,6 +145,7 @@ REDELIVER: Final = RouteDoc(
         "INVALID_REQUEST/attempts_limit_reached",
     ),
 )
+LOG: Final = DeliveryDocs(LIST, SHOW, REDELIVER)
 ROTATE: Final = RouteDoc(
     "rotate_webhook_secret",
     "Give a webhook a new signing secret; the one before signs too for 24 hours.",

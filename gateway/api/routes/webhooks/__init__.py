@@ -1,0 +1,1 @@
+"""Webhooks over HTTP: those of the account, and the deliveries of all."""

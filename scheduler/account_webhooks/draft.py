@@ -1,0 +1,188 @@
+"""The fields of an account's webhook as they are sent, judged before anything is stored (decisions 22)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from events.errors import UnknownType
+from events.log.kinds import FAMILIES, KINDS, select
+from scheduler.errors import MonitorInvalid
+from scheduler.json_input import kind_of
+from scheduler.monitors.model.body_fields import DUE
+from scheduler.monitors.model.fields import SECRET_LEAST, SECRET_MAX
+from scheduler.webhooks.errors import WebhookInvalid
+from upstreams.guard.addresses import check_url
+from upstreams.model.errors import TargetRefused
+
+DESCRIPTION_MAX: Final = 200
+TYPES_MAX: Final = 64
+_URL_HOW: Final = "Send the https address of a public host, such as https://example.com/hook."
+_TYPES_HOW: Final = 'Send types or families of the feed\'s events, such as ["monitor.*", "credits.low"], or ["*"].'
+_SECRET_HOW: Final = f"Send text of {SECRET_LEAST} to {SECRET_MAX} characters, or leave it out to be given one."
+
+URL: Final = Meta(
+    description="The https address of a public host that events are delivered to.",
+    examples=["https://example.com/hook"],
+    extra_json_schema={"type": "string", "format": "uri", "maxLength": 2048},
+)
+TYPES: Final = Meta(
+    description="Types of events, families such as `monitor.*`, or `*` for all.",
+    examples=[["monitor.*", "credits.low"]],
+    extra_json_schema={
+        "type": "array",
+        "items": {"type": "string", "enum": [*KINDS, *FAMILIES, "*"]},
+        "minItems": 1,
+        "maxItems": TYPES_MAX,
+    },
+)
+DESCRIPTION: Final = Meta(
+    description="What it is for, on one line.",
+    examples=["Alerts for the on-call channel"],
+    extra_json_schema={"type": ["string", "null"], "maxLength": DESCRIPTION_MAX},
+)
+SECRET: Final = Meta(
+    description="A signing secret of one's own; one is made where it is left out.",
+    extra_json_schema={"type": ["string", "null"], "minLength": SECRET_LEAST, "maxLength": SECRET_MAX},
+)
+
+
+class WebhookBody(msgspec.Struct, frozen=True):
+    """The fields of a new webhook."""
+
+    url: Annotated[Any, URL, DUE] = None
+    types: Annotated[Any, TYPES, DUE] = None
+    description: Annotated[Any, DESCRIPTION] = None
+    secret: Annotated[Any, SECRET] = None
+
+
+class WebhookPatch(msgspec.Struct, frozen=True):
+    """The fields of a webhook that are to change; a URL that is saved again resumes one that was paused."""
+
+    url: Annotated[Any, URL] = UNSET
+    types: Annotated[Any, TYPES] = UNSET
+    description: Annotated[Any, DESCRIPTION] = UNSET
+    secret: Annotated[Any, SECRET] = UNSET
+
+
+class WebhookDraft(NamedTuple):
+    """A webhook that can be made. `types` has commas between its names; without a `secret` one is made."""
+
+    url: str
+    types: str
+    description: str
+    secret: str | None
+
+
+class WebhookChange(NamedTuple):
+    """The values of a change; UNSET stays as it is."""
+
+    url: str | UnsetType
+    types: str | UnsetType
+    description: str | UnsetType
+    secret: str | UnsetType
+
+
+def read_draft(sent: WebhookBody, *, allow_insecure: bool) -> WebhookDraft:
+    """A new webhook.
+
+    Raises:
+        WebhookInvalid: the first field that is wrong, and what to send instead.
+    """
+    return WebhookDraft(
+        read_url(sent.url, allow_insecure=allow_insecure),
+        read_types(sent.types),
+        read_description(sent.description),
+        read_secret(sent.secret),
+    )
+
+
+def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
+    """A change of a webhook.
+
+    Raises:
+        WebhookInvalid: the first field that is wrong; or none was sent.
+    """
+    change = WebhookChange(
+        UNSET if sent.url is UNSET else read_url(sent.url, allow_insecure=allow_insecure),
+        UNSET if sent.types is UNSET else read_types(sent.types),
+        UNSET if sent.description is UNSET else read_description(sent.description),
+        UNSET if sent.secret is UNSET or sent.secret is None else _secret(sent.secret),
+    )
+    if all(value is UNSET for value in change):
+        raise WebhookInvalid("body", "changes nothing", "Send one or more of url, types, description, secret.")
+    return change
+
+
+def read_url(sent: object, *, allow_insecure: bool) -> str:
+    """Return the URL: a public host, as far as its text shows. Raises WebhookInvalid."""
+    url = _text("url", sent, _URL_HOW)
+    try:
+        check_url(url, allow_insecure=allow_insecure)
+    except TargetRefused as exc:
+        raise uncallable(exc) from exc
+    return url
+
+
+def uncallable(refused: TargetRefused) -> MonitorInvalid:
+    """Return the guard's refusal of a URL as one of the field."""
+    return WebhookInvalid("url", f"cannot be called: {refused}", _URL_HOW)
+
+
+def read_types(sent: object) -> str:
+    """Return the names of types and families, each once, with commas between them. Raises WebhookInvalid."""
+    if sent is None:
+        raise WebhookInvalid("types", "is required", _TYPES_HOW)
+    if not isinstance(sent, list):
+        raise WebhookInvalid("types", f"must be an array, not {kind_of(sent)}", _TYPES_HOW)
+    if not 1 <= len(sent) <= TYPES_MAX:
+        raise WebhookInvalid("types", f"must have 1 to {TYPES_MAX} names, not {len(sent)}", _TYPES_HOW)
+    return ",".join(dict.fromkeys(_type(f"types[{place}]", name) for place, name in enumerate(sent)))
+
+
+def _type(param: str, sent: object) -> str:
+    name = _text(param, sent, _TYPES_HOW)
+    if "," in name or name != name.strip():
+        raise WebhookInvalid(param, "must be one name", _TYPES_HOW)
+    try:
+        select(name)
+    except UnknownType as exc:
+        problem = f"is no type of event: {name[:100]!r}"
+        raise WebhookInvalid(param, problem, _TYPES_HOW, did_you_mean=exc.nearest) from exc
+    return name
+
+
+def read_description(sent: object) -> str:
+    """Return the description, empty where none was sent. Raises WebhookInvalid."""
+    if sent is None:
+        return ""
+    if not isinstance(sent, str):
+        raise WebhookInvalid("description", f"must be text, not {kind_of(sent)}", "Send one line, or leave it out.")
+    if len(sent) > DESCRIPTION_MAX or not sent.isprintable():
+        problem = f"must have at most {DESCRIPTION_MAX} characters, all of them printable"
+        raise WebhookInvalid("description", problem, "Send a shorter text on one line.")
+    return sent
+
+
+def read_secret(sent: object) -> str | None:
+    """Return the owner's own signing secret, if there is one. Raises WebhookInvalid."""
+    return None if sent is None else _secret(sent)
+
+
+def _secret(sent: object) -> str:
+    secret = _text("secret", sent, _SECRET_HOW)
+    if not SECRET_LEAST <= len(secret) <= SECRET_MAX:
+        problem = f"must have {SECRET_LEAST} to {SECRET_MAX} characters, not {len(secret)}"
+        raise WebhookInvalid("secret", problem, _SECRET_HOW)
+    return secret
+
+
+def _text(param: str, sent: object, how: str) -> str:
+    if sent is None:
+        raise WebhookInvalid(param, "is required", how)
+    if not isinstance(sent, str) or not sent:
+        what = "must not be empty" if sent == "" else f"must be text, not {kind_of(sent)}"
+        raise WebhookInvalid(param, what, how)
+    return sent

@@ -1,0 +1,92 @@
+"""The task that keeps a node's share of the accounts' webhooks fed, where there are any (decisions 22)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import trio
+
+from events.filters import Moved
+from scheduler.account_webhooks import rows
+from scheduler.account_webhooks.batches import EventBatches
+from scheduler.log import OperatorLog
+from storage.errors import StorageError
+from storage.store import Store, Tx
+
+GATHER_S: Final = 0.25
+"""For how long events gather, so that those of one moment come in one batch."""
+LOOK_S: Final = 5.0
+"""How long events of another node may wait whose message was lost, and those of a webhook that it has made."""
+BLOCKED_LOOK_S: Final = 1.0
+"""The pause where a webhook has as many batches queued as it may."""
+DUE_AT_ONCE: Final = 500
+
+_Look = tuple[frozenset[str], Sequence[tuple[str, int]]]
+
+
+class Feeder:
+    """Queues batches for all webhooks whose accounts have new events, on any number of nodes at once."""
+
+    def __init__(self, store: Store, batches: EventBatches, *, log: OperatorLog, stopping: Callable[[], bool]) -> None:
+        self._store = store
+        self._batches = batches
+        self._log = log
+        self._stopping = stopping
+        self._accounts: frozenset[str] = frozenset()
+        self._woken = trio.Event()
+
+    def follow(self, moves: Sequence[Moved]) -> None:
+        """Take note of what was appended: it matters only where its account has webhooks."""
+        if self._accounts and any(moved.account_id in self._accounts for moved in moves):
+            self._woken.set()
+
+    def wake(self) -> None:
+        """Look at once: a webhook was made, changed or resumed."""
+        self._woken.set()
+
+    async def keep_feeding(self) -> None:
+        """Until cancelled, or the node stops: queue what is there, then wait for more."""
+        while not self._stopping():
+            self._woken, pause_s = trio.Event(), LOOK_S
+            try:
+                pause_s = await self._turn()
+            except StorageError as exc:
+                self._log.event("warning", "account_webhooks_wait", error=str(exc))
+            with trio.move_on_after(pause_s):
+                await self._woken.wait()
+                await trio.sleep(GATHER_S)
+
+    async def _turn(self) -> float:
+        """Queue what every webhook has room for; for how long nothing more is to be expected."""
+        after, pause_s = "", LOOK_S
+        while True:
+            self._accounts, due = await self._store.read(partial(_look, after=after))
+            for id_, queued in due:
+                if queued >= rows.QUEUED_MAX:
+                    pause_s = BLOCKED_LOOK_S
+                else:
+                    await self._feed(id_)
+            if len(due) < DUE_AT_ONCE:
+                return pause_s
+            after = due[-1][0]
+
+    async def _feed(self, webhook_id: str) -> None:
+        while (await self._store.write(partial(self._batches.feed, webhook_id=webhook_id))).has_more:
+            if self._stopping():
+                return
+
+
+def _look(tx: Tx, after: str) -> _Look:
+    return rows.accounts(tx), rows.due(tx, after, DUE_AT_ONCE)
+
+
+@asynccontextmanager
+async def open_feeder(feeder: Feeder) -> AsyncIterator[Feeder]:
+    """A feeder that works while the block runs."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(feeder.keep_feeding)
+        yield feeder
+        nursery.cancel_scope.cancel()

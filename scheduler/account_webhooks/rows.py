@@ -1,0 +1,164 @@
+"""The SQL of an account's webhooks: each function runs in a transaction of its caller's.
+
+The URL, the secrets and the count of failures stand in `webhooks`, by the same id, as those of Monitors do. Who locks
+both locks the rows of this module first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from events.filters import ALL, Filters
+from events.log import kinds
+from scheduler.rows import values_of
+from scheduler.webhooks.errors import AccountWebhookUnknown
+from scheduler.webhooks.targets import hook_rows
+from storage.store import Tx
+
+QUEUED_MAX: Final = 8
+"""EventBatches of a webhook that wait or are under way; more events stay in the feed, and come in fuller batches."""
+DROPPED_AT_ONCE: Final = 25
+COLUMNS: Final = "id, account_id, description, types, pos, created_at, updated_at"
+ADD = f"INSERT INTO account_webhooks ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - made of constants
+READ = f"SELECT {COLUMNS} FROM account_webhooks WHERE id = ?"  # noqa: S608 - made of constants
+COUNT = "SELECT COUNT(*) FROM account_webhooks WHERE account_id = ?"
+NEWEST = f"""
+SELECT {COLUMNS} FROM account_webhooks WHERE account_id = ? ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+NEXT = f"""
+SELECT {COLUMNS} FROM account_webhooks WHERE account_id = ? AND (created_at, id) < (?, ?)
+ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
+SAVE = "UPDATE account_webhooks SET description = ?, types = ?, updated_at = ? WHERE id = ?"
+MOVE = "UPDATE account_webhooks SET pos = ? WHERE id = ?"
+REMOVE = "DELETE FROM account_webhooks WHERE id = ?"
+ACCOUNTS = "SELECT DISTINCT account_id FROM account_webhooks"
+QUEUED = "(SELECT COUNT(*) FROM deliveries WHERE monitor_id = {} AND status = 'queued' AND run_id IS NULL)"
+DUE = f"""
+SELECT hooks.id, {QUEUED.format("hooks.id")} FROM account_webhooks AS hooks
+JOIN feeds ON feeds.account_id = hooks.account_id JOIN webhooks ON webhooks.monitor_id = hooks.id
+WHERE feeds.last_pos > hooks.pos AND webhooks.status = 'active' AND hooks.id > ? ORDER BY hooks.id LIMIT ?
+"""  # noqa: S608 - made of constants
+COUNT_QUEUED = f"SELECT {QUEUED.format('?')}"
+DROP_DELIVERIES = """
+DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE monitor_id = ? LIMIT ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountWebhook:
+    """A webhook's row. `types` are the names that were sent, with commas between them.
+
+    Of the account's events, those up to the position `pos` are in deliveries or were not selected.
+    """
+
+    id: str
+    account_id: str
+    description: str
+    types: str
+    pos: int
+    created_at: float
+    updated_at: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The types and families that it takes."""
+        return kinds.named_in(self.types)
+
+    @property
+    def filters(self) -> Filters:
+        """The events that it takes: what a family stands for grows with the program."""
+        return ALL if kinds.ALL in self.names else Filters(types=kinds.expand(self.names))
+
+
+_values = values_of(AccountWebhook)
+
+
+def add(tx: Tx, webhook: AccountWebhook) -> None:
+    """Keep a new webhook."""
+    tx.run(ADD, _values(webhook))
+
+
+def read(tx: Tx, webhook_id: str, *, locked: bool = False) -> AccountWebhook | None:
+    """The webhook of this id; `locked` until the end of the transaction, so that one node at a time queues for it."""
+    row = tx.one(f"{READ} {{lock}}" if locked else READ, (webhook_id,))
+    return None if row is None else AccountWebhook(*row)
+
+
+def owned(tx: Tx, account_id: str, webhook_id: str, *, locked: bool = False) -> AccountWebhook:
+    """The account's webhook.
+
+    Raises:
+        AccountWebhookUnknown: the account has no such webhook.
+    """
+    webhook = read(tx, webhook_id, locked=locked)
+    if webhook is None or webhook.account_id != account_id:
+        raise AccountWebhookUnknown(webhook_id)
+    return webhook
+
+
+def check_owner(tx: Tx, account_id: str, webhook_id: str, *, locked: bool = False) -> None:
+    """Refuse a webhook that is not the account's. Raises AccountWebhookUnknown."""
+    owned(tx, account_id, webhook_id, locked=locked)
+
+
+def count(tx: Tx, account_id: str) -> int:
+    """How many webhooks the account has."""
+    row = tx.one(COUNT, (account_id,))
+    assert row is not None, "a count always comes"
+    return int(row[0])
+
+
+def page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[AccountWebhook]:
+    """Some of the account's webhooks, newest first."""
+    found = tx.all(NEWEST, (account_id, limit)) if before is None else tx.all(NEXT, (account_id, *before, limit))
+    return [AccountWebhook(*row) for row in found]
+
+
+def save(tx: Tx, webhook: AccountWebhook) -> None:
+    """Write what its owner may change."""
+    tx.run(SAVE, (webhook.description, webhook.types, webhook.updated_at, webhook.id))
+
+
+def move(tx: Tx, webhook_id: str, pos: int) -> None:
+    """Note that the events up to this position are dealt with."""
+    tx.run(MOVE, (pos, webhook_id))
+
+
+def accounts(tx: Tx) -> frozenset[str]:
+    """The accounts that have webhooks."""
+    return frozenset(row[0] for row in tx.all(ACCOUNTS))
+
+
+def due(tx: Tx, after: str, limit: int) -> Sequence[tuple[str, int]]:
+    """Active webhooks whose account has events that were not looked at, by id, and how many batches each has queued."""
+    return [(id_, queued) for id_, queued in tx.all(DUE, (after, limit))]
+
+
+def count_queued(tx: Tx, webhook_id: str) -> int:
+    """How many of its batches wait or are under way."""
+    row = tx.one(COUNT_QUEUED, (webhook_id,))
+    assert row is not None, "a count always comes"
+    return int(row[0])
+
+
+def remove(tx: Tx, webhook_id: str) -> None:
+    """Forget a webhook; its deliveries end at their next attempt, and are dropped by `drop_deliveries`."""
+    tx.run(REMOVE, (webhook_id,))
+    hook_rows.forget_webhook(tx, webhook_id)
+
+
+def drop_deliveries(tx: Tx, webhook_id: str) -> int:
+    """Remove some of the deliveries of a webhook that was removed; how many."""
+    return tx.run(DROP_DELIVERIES, (webhook_id, DROPPED_AT_ONCE))
+
+
+def forget_webhooks_of(tx: Tx, account_id: str) -> int:
+    """Remove some of what the account's webhooks have left, the webhooks last; 0: nothing is left."""
+    for webhook in page(tx, account_id, before=None, limit=1):
+        if not (dropped := drop_deliveries(tx, webhook.id)):
+            remove(tx, webhook.id)
+        return dropped or 1
+    return 0

@@ -1,0 +1,230 @@
+"""An account's webhooks as its owner has them: made, listed, changed, tested, and forgotten (decisions 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from billing.accounts.accounts import read_account
+from billing.keys.sealing import Cipher
+from events.instants import iso, iso_or_none
+from events.log.pages import read_head
+from scheduler.account_webhooks import rows
+from scheduler.account_webhooks.batches import EventBatches
+from scheduler.account_webhooks.draft import (
+    WebhookBody,
+    WebhookChange,
+    WebhookDraft,
+    WebhookPatch,
+    read_change,
+    read_draft,
+    uncallable,
+)
+from scheduler.account_webhooks.rows import AccountWebhook
+from scheduler.monitors.changes import PREVIOUS_S
+from scheduler.webhooks.errors import WebhookInvalid, WebhookLimitReached
+from scheduler.webhooks.records import ACCOUNT_PREFIX, Webhook
+from scheduler.webhooks.signature import new_secret
+from scheduler.webhooks.targets import hook_rows
+from scheduler.webhooks.targets.registration import check_target
+from scheduler.webhooks.targets.urls import host_in, host_of, new_webhook, opened, seal_url, sealed_for
+from storage.store import Store, Tx, Write
+from upstreams.guard.resolver import Resolve
+from upstreams.model.errors import TargetRefused
+
+WEBHOOKS_MAX: Final = 10
+"""Webhooks of an account."""
+RESUME: Final = "PATCH /v1/webhooks/{} with its url"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountWebhookSetting:
+    """The parts that an account's webhooks stand on; `wake` tells who queues their batches to look."""
+
+    store: Store
+    cipher: Cipher
+    batches: EventBatches
+    resolve: Resolve
+    now: Callable[[], float]
+    make_id: Callable[[str], str]
+    wake: Callable[[], None]
+    allow_insecure: bool = False
+
+
+class AccountWebhookState(NamedTuple):
+    """A webhook and its target as they stand."""
+
+    webhook: AccountWebhook
+    target: Webhook
+
+
+class SavedWebhook(NamedTuple):
+    """A webhook that was made, and its secret: told this once."""
+
+    view: AccountWebhookState
+    secret: str
+
+
+class AccountWebhooks:
+    """Every method takes the account: what belongs to another one is unknown."""
+
+    def __init__(self, setting: AccountWebhookSetting) -> None:
+        self._setting = setting
+        self._store = setting.store
+
+    def draft(self, sent: WebhookBody) -> WebhookDraft:
+        """A new webhook, judged; nothing is stored.
+
+        Raises:
+            WebhookInvalid: the first field that is wrong.
+        """
+        return read_draft(sent, allow_insecure=self._setting.allow_insecure)
+
+    async def create(self, draft: WebhookDraft, account_id: str, *, write: Write | None = None) -> SavedWebhook:
+        """Make it; it takes the events that are appended from now on.
+
+        `write` stands for the store's, to record there what came of it.
+
+        Raises:
+            WebhookLimitReached: nothing was made.
+            WebhookInvalid: its URL leads to an address that is not public.
+        """
+        setting = self._setting
+        await self._check_target(draft.url)
+        id_, now, secret = setting.make_id(ACCOUNT_PREFIX), setting.now(), draft.secret or new_secret()
+        target = new_webhook(setting.cipher, id_, draft.url, secret)
+
+        def add(tx: Tx) -> SavedWebhook:
+            read_account(tx, account_id)  # locks it: the count is exact on any number of nodes
+            if rows.count(tx, account_id) >= WEBHOOKS_MAX:
+                raise WebhookLimitReached(WEBHOOKS_MAX)
+            pos = read_head(tx, account_id).last_pos
+            webhook = AccountWebhook(id_, account_id, draft.description, draft.types, pos, now, now)
+            rows.add(tx, webhook)
+            hook_rows.add_webhook(tx, target)
+            tx.on_commit(setting.wake)
+            return SavedWebhook(AccountWebhookState(webhook, target), secret)
+
+        return await (write or self._store.write)(add)
+
+    async def list(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[AccountWebhookState]:
+        """A page of them, newest first."""
+
+        def read(tx: Tx) -> list[AccountWebhookState]:
+            found = rows.page(tx, account_id, before=before, limit=limit)
+            targets = hook_rows.read_webhooks(tx, [webhook.id for webhook in found])
+            return [AccountWebhookState(webhook, targets[webhook.id]) for webhook in found]
+
+        return await self._store.read(read)
+
+    async def get(self, account_id: str, webhook_id: str) -> AccountWebhookState:
+        """One of them.
+
+        Raises:
+            AccountWebhookUnknown: the account has no such webhook.
+        """
+        return await self._store.read(lambda tx: _view(tx, rows.owned(tx, account_id, webhook_id)))
+
+    async def change(self, account_id: str, webhook_id: str, sent: WebhookPatch) -> AccountWebhookState:
+        """Change what was sent. Saving the URL, the same one too, resumes a webhook that was paused.
+
+        It goes on where it was in the feed. A new secret signs at once, beside the one before for a day.
+
+        Raises:
+            WebhookInvalid, AccountWebhookUnknown: nothing was changed.
+        """
+        change = read_change(sent, allow_insecure=self._setting.allow_insecure)
+        if change.url is not UNSET:
+            await self._check_target(change.url)
+        save = partial(self._change, account_id=account_id, webhook_id=webhook_id, change=change)
+        return await self._store.write(save)
+
+    async def delete(self, account_id: str, webhook_id: str) -> None:
+        """Deliver nothing more, then remove its deliveries, a few a write.
+
+        Raises:
+            AccountWebhookUnknown: the account has no such webhook.
+        """
+
+        def remove(tx: Tx) -> None:
+            rows.owned(tx, account_id, webhook_id, locked=True)
+            rows.remove(tx, webhook_id)
+
+        await self._store.write(remove)
+        while await self._store.write(partial(rows.drop_deliveries, webhook_id=webhook_id)) == rows.DROPPED_AT_ONCE:
+            pass
+
+    async def test(self, account_id: str, webhook_id: str, *, write: Write | None = None) -> str:
+        """Queue a batch with one event of the type `webhook.test`; its delivery's id.
+
+        Raises:
+            AccountWebhookUnknown, WebhookInvalid: nothing was queued.
+        """
+
+        def test(tx: Tx) -> str:
+            webhook = rows.owned(tx, account_id, webhook_id, locked=True)
+            target = hook_rows.read_webhooks(tx, [webhook_id], locked=True)[webhook_id]
+            if target.status == "paused":
+                how = f"Resume it first: {RESUME.format(webhook_id)}."
+                raise WebhookInvalid("webhook_id", "is that of a webhook that is paused", how, reason="webhook_paused")
+            if rows.count_queued(tx, webhook_id) >= rows.QUEUED_MAX:
+                problem, how = f"has {rows.QUEUED_MAX} deliveries that wait", "Wait for them to end."
+                raise WebhookInvalid("webhook_id", problem, how, reason="deliveries_limit_reached")
+            return self._setting.batches.test(tx, webhook, host_of(target))
+
+        return await (write or self._store.write)(test)
+
+    def to_json(self, view: AccountWebhookState) -> dict[str, Any]:
+        """Return a webhook as JSON has it; its URL is null where another master secret has sealed it."""
+        webhook, target = view
+        return {
+            "id": webhook.id,
+            "url": opened(self._setting.cipher, target).url,
+            "types": webhook.names,
+            "description": webhook.description,
+            "status": target.status,
+            "failure_count": target.failures,
+            "last_delivery_at": iso_or_none(target.last_delivery_at),
+            "created_at": iso(webhook.created_at),
+            "updated_at": iso(webhook.updated_at),
+        }
+
+    def _change(self, tx: Tx, account_id: str, webhook_id: str, *, change: WebhookChange) -> AccountWebhookState:
+        setting, now = self._setting, self._setting.now()
+        before = rows.owned(tx, account_id, webhook_id, locked=True)
+        target = hook_rows.read_webhooks(tx, [webhook_id], locked=True)[webhook_id]
+        webhook = replace(
+            before,
+            types=_or(change.types, before.types),
+            description=_or(change.description, before.description),
+            updated_at=now,
+        )
+        rows.save(tx, webhook)
+        if change.url is not UNSET:
+            # The same URL stays sealed as it was: what is under way there still tells of this webhook.
+            is_same = opened(setting.cipher, target).url == change.url
+            url = target.url if is_same else seal_url(setting.cipher, webhook_id, change.url)
+            hook_rows.save_url(tx, webhook_id, url, host_in(change.url))
+        if change.secret is not UNSET:
+            sealed = setting.cipher.seal(change.secret, bound_to=sealed_for(webhook_id))
+            hook_rows.rotate(tx, webhook_id, sealed, previous_until=now + PREVIOUS_S)
+        tx.on_commit(setting.wake)
+        return _view(tx, webhook)
+
+    async def _check_target(self, url: str) -> None:
+        try:
+            await check_target(url, self._setting.resolve, allow_insecure=self._setting.allow_insecure)
+        except TargetRefused as exc:
+            raise uncallable(exc) from exc
+
+
+def _or(sent: str | UnsetType, before: str) -> str:
+    return before if isinstance(sent, UnsetType) else sent
+
+
+def _view(tx: Tx, webhook: AccountWebhook) -> AccountWebhookState:
+    return AccountWebhookState(webhook, hook_rows.read_webhooks(tx, [webhook.id])[webhook.id])

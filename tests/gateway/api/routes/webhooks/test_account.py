@@ -1,0 +1,241 @@
+"""`/v1/webhooks` over HTTP: the routes on a database in memory, without a server around them (decisions 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+import trio
+from trio.testing import MockClock
+
+from billing.keys.cache import Key
+from gateway.admin.erasure import REMOVES
+from gateway.api.changes import Changes
+from gateway.api.responses import Replies
+from gateway.api.routes.webhooks.account import WebhookRoutes
+from gateway.calls.idempotency import Claims
+from gateway.http.errors import Refused, refusal_of
+from gateway.http.request import Caller, Reply, Request
+from gateway.http.routing import Routes
+from gateway.server.asgi import ReceiveMessage
+from scheduler.account_webhooks.rows import forget_webhooks_of
+from scheduler.account_webhooks.service import WEBHOOKS_MAX
+from scheduler.errors import SchedulerError
+from scheduler.webhooks.errors import AccountWebhookUnknown
+from tests.scheduler.account_webhooks.hooked import SIGNER, Hooked
+from tests.scheduler.webhooks.office import BROKEN, URL, Receivers, quick_office
+
+WEBHOOKS = "/v1/webhooks"
+BODY = {"url": URL, "types": ["key.revoked"]}
+
+
+@pytest.fixture
+def hooked() -> Iterator[Hooked]:
+    office = quick_office()
+    yield Hooked(office)
+    office.store.close()
+
+
+async def _ask(
+    hooked: Hooked, account: str, method: str, path: str, sent: Any = None, *, query: str = "", key: bytes = b""
+) -> Reply:
+    desk, replies = hooked.office.desk, Replies(hooked.office.desk.balances, "https://api.example.com")
+    changes = Changes(Claims(desk.store, desk.charges, now=desk.now), replies)
+    table = WebhookRoutes(hooked.service, hooked.webhooks, signer=SIGNER, replies=replies, changes=changes).routes
+    body = b"" if sent is None else orjson.dumps(sent)
+
+    async def receive() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = {b"idempotency-key": key} if key else {}
+    request = Request(desk.make_id("req_"), method, path, query.encode(), headers, 0.0, receive=receive)
+    caller = request.caller = Caller(Key("key_1", account, "mine", None))
+    try:
+        return await Routes(table).find(request).handle(request, caller)
+    except (SchedulerError, Refused) as exc:
+        return await replies.refusal(request, exc)
+
+
+async def _data(hooked: Hooked, account: str, method: str, path: str, sent: Any = None) -> Any:
+    reply = await _ask(hooked, account, method, path, sent)
+    assert reply.status in {200, 201, 202}, reply.body
+    return orjson.loads(reply.body)["data"]
+
+
+async def _refused(hooked: Hooked, account: str, method: str, path: str, sent: Any = None) -> tuple[int, Any]:
+    reply = await _ask(hooked, account, method, path, sent)
+    return reply.status, orjson.loads(reply.body)["error"]
+
+
+async def test_a_webhook_is_made_read_changed_and_forgotten(hooked: Hooked) -> None:
+    account = await hooked.office.desk.account()
+    reply = await _ask(hooked, account, "POST", WEBHOOKS, {**BODY, "description": "on call"})
+    made = orjson.loads(reply.body)["data"]
+    id_ = made["webhook"]["id"]
+    assert (reply.status, id_[:3], made["secret"][:6]) == (201, "wh_", "whsec_")
+    assert (b"location", f"{WEBHOOKS}/{id_}".encode()) in list(zip(*reply.headers, strict=True))
+    assert made["webhook"] == {
+        "id": id_,
+        "url": URL,
+        "types": ["key.revoked"],
+        "description": "on call",
+        "status": "active",
+        "failure_count": 0,
+        "last_delivery_at": None,
+        "created_at": made["webhook"]["created_at"],
+        "updated_at": made["webhook"]["created_at"],
+    }
+    assert (await _data(hooked, account, "GET", f"{WEBHOOKS}/{id_}"))["webhook"] == made["webhook"]
+    assert (await _data(hooked, account, "GET", WEBHOOKS))["items"] == [made["webhook"]]
+    changed = await _data(
+        hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {"types": ["*", "*"], "url": "https://other.example.com/in"}
+    )
+    assert (changed["webhook"]["types"], changed["webhook"]["url"]) == (["*"], "https://other.example.com/in")
+    assert "secret" not in changed
+    kept = await hooked.store.read(lambda tx: tx.all("SELECT url, secret FROM webhooks"))
+    assert all("other.example" not in url and made["secret"] not in secret for url, secret in kept), "both are sealed"
+    assert (await _ask(hooked, account, "DELETE", f"{WEBHOOKS}/{id_}")).status == 204
+    status, error = await _refused(hooked, account, "GET", f"{WEBHOOKS}/{id_}")
+    assert (status, error["details"]["reason"]) == (404, "unknown_webhook")
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "told"),
+    [
+        ({"types": ["monitor.run_complete"]}, "types[0]", "monitor.run_completed"),
+        ({"types": ["*", "credit.*"]}, "types[1]", "credits.*"),
+        ({"types": []}, "types", "1 to 64"),
+        ({"types": "monitor.*"}, "types", "an array"),
+        ({"types": ["key.revoked,credits.low"]}, "types[0]", "one name"),
+        ({"types": None}, "types", "is required"),
+        ({"types": [7]}, "types[0]", "must be text"),
+        ({"url": None}, "url", "is required"),
+        ({"url": "http://example.com/"}, "url", "cannot be called"),
+        ({"url": "https://127.0.0.1/"}, "url", "cannot be called"),
+        ({"url": "https://user@example.com/"}, "url", "cannot be called"),
+        ({"secret": "short"}, "secret", "8 to 200"),
+        ({"description": "two\nlines"}, "description", "printable"),
+        ({"urll": "x"}, "urll", "url"),
+    ],
+)
+async def test_a_field_that_is_wrong_is_named_with_the_nearest_right_thing(
+    hooked: Hooked, change: dict[str, Any], param: str, told: str
+) -> None:
+    account = await hooked.office.desk.account()
+    status, error = await _refused(hooked, account, "POST", WEBHOOKS, {**BODY, **change})
+    assert (status, error["type"], error["details"]["param"]) == (400, "INVALID_REQUEST", param)
+    assert told in f"{error['message']} {error['details']}"
+    assert (await _data(hooked, account, "GET", WEBHOOKS))["items"] == []
+
+
+async def test_a_patch_that_changes_nothing_is_refused(hooked: Hooked) -> None:
+    account = await hooked.office.desk.account()
+    id_ = await hooked.make(account)
+    assert (await _refused(hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {}))[0] == 400
+    assert (await _refused(hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {"types": ["x"]}))[0] == 400
+
+
+async def test_an_account_has_so_many_and_pages_of_them_newest_first(hooked: Hooked) -> None:
+    account = await hooked.office.desk.account()
+    made = [await hooked.make(account) for _ in range(WEBHOOKS_MAX)]
+    status, error = await _refused(hooked, account, "POST", WEBHOOKS, BODY)
+    assert (status, error["details"]["reason"]) == (400, "webhook_limit_reached")
+    await hooked.make(await hooked.office.desk.account())
+    seen: list[str] = []
+    query = "limit=3"
+    while True:
+        page = orjson.loads((await _ask(hooked, account, "GET", WEBHOOKS, query=query)).body)
+        seen += [one["id"] for one in page["data"]["items"]]
+        if not page["pagination"]["has_more"]:
+            break
+        query = f"limit=3&cursor={page['pagination']['next_cursor']}"
+    assert seen == made[::-1]
+
+
+async def test_a_key_lets_each_change_happen_once_and_tells_no_secret_again(
+    hooked: Hooked, autojump_clock: MockClock
+) -> None:
+    account = await hooked.office.desk.account()
+    first, again = [await _ask(hooked, account, "POST", WEBHOOKS, BODY, key=b"one") for _ in range(2)]
+    made, repeated = (orjson.loads(one.body)["data"] for one in (first, again))
+    assert (made["webhook"], again.status) == (repeated["webhook"], 201)
+    assert (made["secret"] is None, repeated["secret"]) == (False, None)
+    id_ = made["webhook"]["id"]
+    one, two = [await _ask(hooked, account, "POST", f"{WEBHOOKS}/{id_}/rotate-secret", key=b"two") for _ in range(2)]
+    rotated, told = (orjson.loads(reply.body)["data"] for reply in (one, two))
+    assert rotated["secret"] != made["secret"]
+    assert told == {"secret": None, "previous_secret_valid_until": rotated["previous_secret_valid_until"]}
+    tests = [await _ask(hooked, account, "POST", f"{WEBHOOKS}/{id_}/test", key=b"three") for _ in range(2)]
+    assert len({orjson.loads(reply.body)["data"]["delivery"]["id"] for reply in tests}) == 1
+
+
+async def test_its_log_has_each_batch_with_its_attempts_and_sends_it_again(
+    hooked: Hooked, autojump_clock: MockClock
+) -> None:
+    account, receivers = await hooked.office.desk.account(), Receivers(BROKEN)
+    id_ = await hooked.make(account)
+    path = f"{WEBHOOKS}/{id_}/deliveries"
+    async with hooked.open(receivers, backoff_s=()):
+        await hooked.happen(account)
+        await trio.sleep(2)
+        (item,) = (await _data(hooked, account, "GET", path))["items"]
+        assert (item["status"], item["batch_id"], "run_id" in item) == ("failed", f"whb_{item['id'][4:]}", False)
+        assert [attempt["status"] for attempt in item["attempts"]] == [500]
+        assert (await _data(hooked, account, "GET", f"{path}/{item['id']}"))["delivery"] == item
+        again = await _ask(hooked, account, "POST", f"{path}/{item['id']}/redeliver")
+        await trio.sleep(2)
+        assert again.status == 202
+    assert len({one.body for one in receivers.sent}) == 1
+    assert len(receivers.sent) == 2
+
+
+async def test_what_is_another_accounts_is_unknown_everywhere(hooked: Hooked, autojump_clock: MockClock) -> None:
+    """Goal: 404 for every route of a webhook, and for a delivery of another webhook; nothing changes."""
+    account, stranger = await hooked.office.desk.account(), await hooked.office.desk.account()
+    id_ = await hooked.make(account)
+    mine = await hooked.make(stranger)
+    monitor = await hooked.office.monitor(account)
+    async with hooked.open(Receivers()):
+        await hooked.happen(account)
+        await trio.sleep(2)
+    (logged,) = (await hooked.webhooks.deliveries(account, id_, before=None, limit=5)).entries
+    whd = logged.delivery.id
+    calls: list[tuple[str, str, Any]] = [
+        ("GET", f"{WEBHOOKS}/{id_}", None),
+        ("PATCH", f"{WEBHOOKS}/{id_}", {"types": ["*"]}),
+        ("DELETE", f"{WEBHOOKS}/{id_}", None),
+        ("POST", f"{WEBHOOKS}/{id_}/test", None),
+        ("POST", f"{WEBHOOKS}/{id_}/rotate-secret", None),
+        ("GET", f"{WEBHOOKS}/{id_}/deliveries", None),
+        ("GET", f"{WEBHOOKS}/{id_}/deliveries/{whd}", None),
+        ("POST", f"{WEBHOOKS}/{id_}/deliveries/{whd}/redeliver", None),
+        ("GET", f"{WEBHOOKS}/{mine}/deliveries/{whd}", None),
+        ("POST", f"{WEBHOOKS}/{mine}/deliveries/{whd}/redeliver", None),
+    ]
+    before = await hooked.service.get(account, id_)
+    for method, path, sent in calls:
+        assert (await _refused(hooked, stranger, method, path, sent))[0] == 404, (method, path)
+    assert (await _refused(hooked, account, "GET", f"{WEBHOOKS}/{monitor.id}"))[0] == 404, "a monitor's is none"
+    assert await hooked.service.get(account, id_) == before
+
+
+async def test_a_deleted_account_leaves_no_webhook(hooked: Hooked) -> None:
+    desk = hooked.office.desk
+    account = await desk.account()
+    for number in range(2):
+        await hooked.make(account)
+        await hooked.happen(account, first=number)
+    for (id_,) in await hooked.store.read(lambda tx: tx.all("SELECT id FROM account_webhooks")):
+        await hooked.store.write(lambda tx, id_=id_: hooked.batches.feed(tx, id_))
+    assert forget_webhooks_of in REMOVES
+    while await hooked.store.write(lambda tx: forget_webhooks_of(tx, account)):
+        pass
+    for table in ("account_webhooks", "webhooks", "deliveries"):
+        assert await hooked.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,), table
+
+
+def test_what_is_unknown_is_told_with_the_list_that_has_all() -> None:
+    refused = refusal_of(AccountWebhookUnknown("wh_1"))
+    assert "GET /v1/webhooks lists all" in refused.message
