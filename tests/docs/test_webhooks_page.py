@@ -27,7 +27,8 @@ def read_line(process: Process) -> str:
 
 async def test_its_walk_shows_changes_an_alert_and_a_delivery(tmp_path: Path) -> None:
     blocks = list(shell_blocks(PAGE))
-    (made,) = (one for block in blocks for one in commands(block.text) if "-d" in one.words)
+    posted = [one for block in blocks for one in commands(block.text) if "-d" in one.words]
+    (made,) = (one for one in posted if any(word.endswith("/v1/monitors") for word in one.words))
     (listening,) = (
         one for block in blocks for one in commands(block.text) if "8090" in one.words and "$" not in str(one)
     )

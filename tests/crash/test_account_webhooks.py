@@ -1,0 +1,113 @@
+"""A node with webhooks of the account under SIGKILL, again and again: each event is in one batch, which comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import httpx
+import orjson
+import trio
+
+from gateway.node.membership import MembershipPace
+from scheduler.webhooks.signature import verify
+from tests.fakes.outsider import open_outsider
+from tests.fakes.quick_node import BEAT_S
+from tests.fakes.stores import engine
+from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
+from tests.processes.place import Place
+from tests.processes.process import Process
+
+KILLS: Final = 8
+SECRET: Final = "a secret of my own"
+ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+MONITOR: Final = {
+    "recipe": "github/profile",
+    "params": {"handle": "octocat"},
+    "cadence": "daily",
+    "run_now": True,
+    "track": {"metrics": ["author.followers"]},
+}
+"""Its run fails, since there is nothing upstream, and costs nothing; the feed reports it."""
+
+
+async def test_events_of_a_node_that_is_killed_are_each_in_one_batch_that_comes(
+    tmp_path: Path, commands: Commands
+) -> None:
+    """Goal: no event is lost or queued twice, and batches are in the order of the feed, whatever SIGKILL meets."""
+    rng = Random(11)
+    with trio.fail_after(240), open_fleet(commands) as fleet:
+        async with open_upstream_server(always(reply(b"taken"))) as receiver:
+            place = Place(tmp_path, commands, ENVIRON)
+            place.configure(
+                webhooks={"allow_insecure_targets": True, "backoff_s": [0.2] * 5, "timeout_s": 1},
+                upstreams={"egress": "http://127.0.0.1:9", "defaults": {"retries": 0, "timeout_s": 1}},
+                limits={"requests_per_minute": 1_000_000},
+            )
+            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")["id"]
+            key = place.told("key", "create", "--account", account)["key"]
+            for life in range(KILLS):
+                await _killed(place, fleet, receiver, key, rng, is_first=life == 0)
+            await _settled(place, fleet)
+            received = [_verified(request) for request in receiver.requests]
+    with open_outsider(place.store_url) as store:
+        happened = [id_ for (id_,) in store.run("SELECT id FROM events WHERE account_id = ? ORDER BY pos", account)]
+    batches = {batch["id"]: [event["id"] for event in batch["events"]] for batch in received}
+    assert len(happened) >= KILLS * 3, "it was killed while things happened"
+    assert [event for _, events in sorted(batches.items()) for event in events] == happened
+    for batch in received:
+        assert [event["id"] for event in batch["events"]] == batches[batch["id"]], "the same bytes each time"
+
+
+async def _killed(
+    place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random, *, is_first: bool
+) -> None:
+    """One life of a node: Monitors run, and the node is killed at any moment after a few."""
+    node = _start(place, fleet)
+    url = (await node.listening())["url"]
+    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
+        if is_first:
+            body = {"url": f"{receiver.url}/hook", "types": ["*"], "secret": SECRET}
+            made = await client.post("/v1/webhooks", content=orjson.dumps(body))
+            assert made.status_code == 201, made.content
+        for _ in range(rng.randrange(3, 8)):
+            made = await client.post("/v1/monitors", content=orjson.dumps(MONITOR))
+            assert made.status_code == 201, made.content
+            await trio.sleep(rng.random() * 0.15)
+        await trio.sleep(rng.random() * 0.6)
+        fleet.kill(node)
+
+
+async def _settled(place: Place, fleet: Fleet) -> None:
+    """Let a last node run, queue and deliver all that is left."""
+    node = _start(place, fleet)
+    await node.listening()
+    left = (
+        "SELECT (SELECT COUNT(*) FROM runs WHERE finished_at IS NULL) "
+        "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued') "
+        "+ (SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
+        "WHERE feeds.last_pos > account_webhooks.pos)"
+    )
+    with open_outsider(place.store_url) as store:
+        while store.run(left)[0][0]:  # noqa: ASYNC110 - another process sets no event
+            await trio.sleep(0.1)
+    fleet.kill(node)
+
+
+def _start(place: Place, fleet: Fleet) -> Process:
+    place.bury()
+    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
+    return fleet.start(place.config, {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}, pace=pace)
+
+
+def _verified(request: bytes) -> Any:
+    """The body of a delivery, after its signature was found good."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")[1:]
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    stamp = headers["x-sluice-signature"].partition(",")[0].removeprefix("t=")
+    verify(SECRET, headers["x-sluice-signature"], body, now=float(stamp))
+    return orjson.loads(body)
