@@ -71,7 +71,7 @@ class PlannedSearch(msgspec.Struct, frozen=True):
     platform: str
     kind: str
     key: str
-    values: Mapping[str, Value]
+    values: Mapping[str, str | int | bool]  # not by its name: msgspec reads annotations when the program runs
     is_ordered: bool
     """Whether it gives the newest first."""
     takes_days: bool
