@@ -169,7 +169,7 @@ ROWS = {
         WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; PATCH it", {"reason": "unknown_webhook"}
     ),
     "no delivery": Row(
-        DeliveryUnknown("whd_9"), "RESOURCE_NOT_FOUND", "no delivery whd_9; GET", {"reason": "unknown_delivery"}
+        DeliveryUnknown("whd_9"), "RESOURCE_NOT_FOUND", "no delivery whd_9; the list", {"reason": "unknown_delivery"}
     ),
     "a redelivery too many": Row(
         RedeliveryRefused("delivery_pending", "it is under way", "Wait for it."),
