@@ -34,8 +34,9 @@ from upstreams.transport.http import BODY_BYTES_MAX, Exchange
 from upstreams.transport.pooled import open_transport
 from upstreams.transport.revalidating import Revalidating
 from upstreams.web.browser.browser import Browser
-from upstreams.web.browser.page import SOURCE as BROWSER
-from upstreams.web.browser.rendering import RENDER_S, Rendering
+from upstreams.web.browser.rendering import Rendering
+from upstreams.web.browser.wanted import RENDER_S
+from upstreams.web.browser.wanted import SOURCE as BROWSER
 from upstreams.workers.pool import ProcessPool
 
 _VERSION = "0.1"

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from upstreams.web.browser.actions import Action
-from upstreams.web.browser.page import PageIds
+if TYPE_CHECKING:
+    from upstreams.web.browser.actions import Action
+    from upstreams.web.browser.page import PageIds
 
 SessionStatus = Literal["opening", "open", "closed"]
 HOUR_CREDITS: Final = 20

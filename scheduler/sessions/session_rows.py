@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -16,7 +16,9 @@ from scheduler.errors import SessionUnknown
 from scheduler.rows import values_of
 from scheduler.sessions.records import SessionRecord, used_by
 from storage.store import Tx
-from upstreams.web.browser.page import PageIds
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.page import PageIds
 
 # `charges` has the reservations as JSON: one of its opening, and one of each time that it was lengthened.
 WEB_SESSIONS = """

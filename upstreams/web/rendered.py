@@ -13,7 +13,7 @@ from cssselect import SelectorError
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
 from upstreams.model.params import Param, Value
 from upstreams.model.steps import Call, Form, Wanted
-from upstreams.web.browser.rendering import RenderedPage, RenderWanted
+from upstreams.web.browser.wanted import RenderedPage, RenderWanted
 from upstreams.web.visiting import Visited
 
 PICTURE: Final = "screenshot"

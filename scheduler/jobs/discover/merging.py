@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from scheduler.jobs.discover.drafts import RowDraft
 from scheduler.jobs.discover.judging import judge
 from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, Sighting
 from scheduler.jobs.discover.run_rows import packed
+
+if TYPE_CHECKING:
+    from scheduler.jobs.discover.drafts import RowDraft
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from msgspec import Meta
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
 from upstreams.web.addresses import PageParam
 from upstreams.web.browser.devtools import CommandRefused
-from upstreams.web.browser.page import SOURCE, BrowserPage
+from upstreams.web.browser.page import BrowserPage
+from upstreams.web.browser.wanted import SOURCE
 
 ACTIONS_MAX: Final = 20
 APPEAR_S: Final = 5.0

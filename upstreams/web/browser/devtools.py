@@ -7,27 +7,25 @@ of this process.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx
 import orjson
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 
 from upstreams.transport.http import HttpCall, origin_of
 from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import open_transport
 
+if TYPE_CHECKING:
+    from upstreams.web.browser.socket import BrowserSocket
+
 CONNECT_S: Final = 5.0
-MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A browser that sends a longer message loses its connection."""
 _ANSWER_BYTES_MAX: Final = 65_536
-_READ_BYTES: Final = 65_536
 
 Observe = Callable[[str, Mapping[str, Any]], None]
 """Takes the name of an event and its members, without waiting."""
@@ -61,7 +59,7 @@ class _Waiting:
 class DevTools:
     """Speaks to a browser. `observers` take the events of a session, by its id."""
 
-    def __init__(self, socket: WebSocketConnection) -> None:
+    def __init__(self, socket: BrowserSocket) -> None:
         self._socket = socket
         self._numbers = count(1)
         self._waiting: dict[int, _Waiting] = {}
@@ -94,17 +92,14 @@ class DevTools:
         message = {"id": number, "method": method, "params": params}
         if session:
             message["sessionId"] = session
-        try:
-            await self._socket.send_message(orjson.dumps(message).decode())
-        except ConnectionClosed as exc:
-            raise BrowserLost("the browser has ended the connection") from exc
+        await self._socket.send(orjson.dumps(message).decode())
 
     async def keep_reading(self) -> None:
         """Pass on what the browser says, until it says no more."""
         try:
             while True:
-                self._take(orjson.loads(await self._socket.get_message()))
-        except ConnectionClosed:
+                self._take(orjson.loads(await self._socket.receive()))
+        except BrowserLost:
             self.is_lost = True
             for waiting in self._waiting.values():
                 waiting.answered.set()
@@ -153,17 +148,19 @@ async def open_devtools(address: BrowserAddress) -> AsyncIterator[DevTools]:
         httpx.ConnectError, httpx.ConnectTimeout: the browser is not there.
         BrowserLost: it went while the block ran, which was then cancelled.
     """
+    from upstreams.web.browser.socket import connect, open_socket  # noqa: PLC0415 - few nodes have a browser
+
     failure: Exception | None = None
     devtools: DevTools | None = None
     is_done = False
-    async with await _connected(address) as stream, trio.open_nursery() as nursery:
+    async with await connect(address) as stream, trio.open_nursery() as nursery:
 
         async def read(devtools: DevTools) -> None:
             await devtools.keep_reading()
             nursery.cancel_scope.cancel()
 
         try:
-            devtools = DevTools(await _opened(nursery, stream, address))
+            devtools = DevTools(await open_socket(nursery, stream, address))
             nursery.start_soon(read, devtools)
             yield devtools
             is_done = True
@@ -174,36 +171,3 @@ async def open_devtools(address: BrowserAddress) -> AsyncIterator[DevTools]:
         raise failure
     if devtools is not None and devtools.is_lost and not is_done:
         raise BrowserLost("the browser has ended the connection")
-
-
-async def _connected(address: BrowserAddress) -> trio.SocketStream | trio.SSLStream[trio.SocketStream]:
-    with trio.move_on_after(CONNECT_S):
-        try:
-            if not address.is_tls:
-                return await trio.open_tcp_stream(address.host, address.port)
-            context = ssl.create_default_context()
-            return await trio.open_ssl_over_tcp_stream(
-                address.host, address.port, ssl_context=context, https_compatible=True
-            )
-        except OSError as exc:
-            raise httpx.ConnectError(f"the browser cannot be reached: {exc}") from exc
-    raise httpx.ConnectTimeout("the browser cannot be reached in time")
-
-
-async def _opened(
-    nursery: trio.Nursery, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream], address: BrowserAddress
-) -> WebSocketConnection:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    with trio.move_on_after(CONNECT_S):
-        try:
-            return await wrap_client_stream(
-                nursery,
-                stream,
-                f"{host}:{address.port}",
-                address.path,
-                max_message_size=MESSAGE_BYTES_MAX,
-                receive_buffer_size=_READ_BYTES,
-            )
-        except HandshakeError as exc:
-            raise httpx.ConnectError("the browser refuses the connection") from exc
-    raise httpx.ConnectTimeout("the browser does not open its WebSocket in time")

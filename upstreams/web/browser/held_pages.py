@@ -19,8 +19,9 @@ from upstreams.model.steps import Task
 from upstreams.web.browser.actions import Action, formats_of, perform
 from upstreams.web.browser.devtools import CommandRefused
 from upstreams.web.browser.looks import look_of
-from upstreams.web.browser.page import SOURCE, BrowserPage, PageIds
+from upstreams.web.browser.page import BrowserPage, PageIds
 from upstreams.web.browser.rendering import Rendering
+from upstreams.web.browser.wanted import SOURCE
 
 OPEN_S: Final = 30.0
 RUN_S: Final = 50.0

@@ -12,8 +12,8 @@ from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.looks import Look
 from upstreams.web.browser.resources import FetchedPage, Resources
+from upstreams.web.browser.wanted import SOURCE
 
-SOURCE: Final = "browser"
 SETTLE_S: Final = 10.0
 """The longest that a page may take to come to rest; then it is read as it is."""
 QUIET_S: Final = 0.5

@@ -17,41 +17,14 @@ from upstreams.web.addresses import one_spelling
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.devtools import CommandRefused
 from upstreams.web.browser.looks import look_of
-from upstreams.web.browser.page import SOURCE, BrowserPage
+from upstreams.web.browser.page import BrowserPage
 from upstreams.web.browser.resources import FetchedPage
+from upstreams.web.browser.wanted import SOURCE, RenderedPage, RenderWanted
 from upstreams.web.robots import RobotsMemory
 
-RENDER_S: Final = 30.0
 _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
 """The part of the time that is kept for telling of a page that used up the rest."""
-
-
-class RenderWanted(msgspec.Struct, frozen=True):
-    """A document that was fetched, and how it is to be rendered."""
-
-    url: str
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    wait_ms: int = 0
-    selector: str = ""
-    mobile: bool = False
-    picture: str = ""
-    """`window` or `page`, where one is wanted."""
-
-
-class RenderedPage(msgspec.Struct, frozen=True):
-    """A page as it was rendered, or the `problem` with it; `reason` where there is no such thing."""
-
-    url: str = ""
-    status: int = 0
-    html: str = ""
-    picture: str = ""
-    """An address with the picture in it."""
-    problem: str = ""
-    reason: str = ""
-    is_absent: bool = False
 
 
 class Rendering:

@@ -253,7 +253,9 @@ BAD_QUERIES = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param"), BAD_QUERIES, ids=str)
+@pytest.mark.parametrize(
+    ("fields", "param"), BAD_QUERIES, ids=[f"{param} {nth}" for nth, (_, param) in enumerate(BAD_QUERIES)]
+)
 async def test_a_query_that_cannot_be_is_refused_with_its_field_and_costs_nothing(
     node: OpenNode, fields: dict[str, Any], param: str
 ) -> None:

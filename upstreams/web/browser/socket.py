@@ -1,0 +1,80 @@
+"""The WebSocket of a connection to a browser; loaded by the first that speaks to one, since few nodes have one."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+import httpx
+import trio
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
+
+from upstreams.web.browser.devtools import CONNECT_S, BrowserAddress, BrowserLost
+
+MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A browser that sends a longer message loses its connection."""
+_READ_BYTES: Final = 65_536
+Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+
+
+class BrowserSocket:
+    """Sends and receives texts."""
+
+    def __init__(self, connection: WebSocketConnection) -> None:
+        self._connection = connection
+
+    async def send(self, text: str) -> None:
+        """Send a message. Raises BrowserLost when the connection has ended."""
+        try:
+            await self._connection.send_message(text)
+        except ConnectionClosed as exc:
+            raise BrowserLost("the browser has ended the connection") from exc
+
+    async def receive(self) -> str | bytes:
+        """The next message. Raises BrowserLost when the connection has ended."""
+        try:
+            return await self._connection.get_message()
+        except ConnectionClosed as exc:
+            raise BrowserLost("the browser has ended the connection") from exc
+
+
+async def connect(address: BrowserAddress) -> Stream:
+    """A stream to the browser.
+
+    Raises:
+        httpx.ConnectError, httpx.ConnectTimeout: it is not there.
+    """
+    with trio.move_on_after(CONNECT_S):
+        try:
+            if not address.is_tls:
+                return await trio.open_tcp_stream(address.host, address.port)
+            context = ssl.create_default_context()
+            return await trio.open_ssl_over_tcp_stream(
+                address.host, address.port, ssl_context=context, https_compatible=True
+            )
+        except OSError as exc:
+            raise httpx.ConnectError(f"the browser cannot be reached: {exc}") from exc
+    raise httpx.ConnectTimeout("the browser cannot be reached in time")
+
+
+async def open_socket(nursery: trio.Nursery, stream: Stream, address: BrowserAddress) -> BrowserSocket:
+    """The WebSocket over a stream, which reads in the nursery.
+
+    Raises:
+        httpx.ConnectError, httpx.ConnectTimeout: the browser refuses it, or does not answer.
+    """
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    with trio.move_on_after(CONNECT_S):
+        try:
+            connection = await wrap_client_stream(
+                nursery,
+                stream,
+                f"{host}:{address.port}",
+                address.path,
+                max_message_size=MESSAGE_BYTES_MAX,
+                receive_buffer_size=_READ_BYTES,
+            )
+        except HandshakeError as exc:
+            raise httpx.ConnectError("the browser refuses the connection") from exc
+        return BrowserSocket(connection)
+    raise httpx.ConnectTimeout("the browser does not open its WebSocket in time")
