@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 import orjson
-from cssselect import SelectorError
 
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
 from upstreams.model.params import Param, Value
@@ -47,7 +46,7 @@ class WaitParam(Param):
             return str(int(wanted))
         try:
             selector(wanted)
-        except (SelectorError, ValueError) as exc:
+        except ValueError as exc:
             problem = f"must be milliseconds or a CSS selector, which {wanted[:60]} is not: {exc}"
             raise InvalidArgument(self.name, problem) from exc
         return wanted

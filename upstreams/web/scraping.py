@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cssselect import SelectorError
-
 from upstreams.model.archetypes import page
 from upstreams.model.endpoint import PriceRange
 from upstreams.model.errors import InvalidArgument
@@ -230,7 +228,7 @@ def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
     for css in found:
         try:
             selector(css)
-        except (SelectorError, ValueError) as exc:
+        except ValueError as exc:
             raise InvalidArgument(name, f"has {css[:60]}, which is no CSS selector: {exc}") from exc
     return found
 

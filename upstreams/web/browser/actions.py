@@ -111,13 +111,11 @@ def _check(action: Action, at: str) -> None:
 
 
 def _check_selector(css: str, at: str) -> None:
-    from cssselect import SelectorError  # noqa: PLC0415 - few nodes have a browser
-
-    from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - as above
+    from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - few nodes have a browser
 
     try:
         selector(css)
-    except (SelectorError, ValueError) as exc:
+    except ValueError as exc:
         raise InvalidArgument(at, f"is no CSS selector: {exc}") from exc
 
 

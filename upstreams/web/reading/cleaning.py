@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urljoin
 
-from cssselect import HTMLTranslator
+from cssselect import HTMLTranslator, SelectorError
 from lxml import etree, html
 
 from upstreams.content.markup import Element
@@ -110,8 +110,11 @@ def page_tree(text: str) -> Element:
 
 @lru_cache(maxsize=256)
 def selector(css: str) -> etree.XPath:
-    """The search for the elements of a CSS selector. Raises SelectorError: it is none."""
-    return etree.XPath(HTMLTranslator().css_to_xpath(css, prefix="descendant-or-self::"))
+    """The search for the elements of a CSS selector. Raises ValueError: it is none."""
+    try:
+        return etree.XPath(HTMLTranslator().css_to_xpath(css, prefix="descendant-or-self::"))
+    except SelectorError as exc:
+        raise ValueError(str(exc)) from exc
 
 
 def drop(elements: Iterable[Element]) -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from cssselect import SelectorError
-
 from upstreams.content.charset import text_of
 from upstreams.content.markup import Element
 from upstreams.model.errors import NotFound
@@ -71,7 +69,7 @@ def _check_field(name: str, wanted: Any, depth: int) -> int:
 def _compiled(name: str, css: str) -> Any:
     try:
         return cleaning.selector(css)
-    except (SelectorError, ValueError) as exc:
+    except ValueError as exc:
         raise SchemaFlaw(f"has at {name[:60]} {css[:60]!r}, which is no CSS selector: {exc}") from exc
 
 
