@@ -10,6 +10,7 @@ from quart import Response, g, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.doors import SESSION, Door, door_of, has_token, is_own_form
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, here
 from gateway.dashboard.pages.account import AccountPages
@@ -21,7 +22,6 @@ from gateway.dashboard.pages.monitors import MonitorPages
 from gateway.dashboard.pages.playground import PlaygroundPages
 from gateway.dashboard.pages.signing import OPEN_PAGES, SigningPages
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 from gateway.http.request import Reply, Request
 from gateway.server.http1.fields import fields_of
 from storage.errors import StorageError

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.dashboard.site import PREFIX
+from gateway.dashboard.address import PREFIX
 
 SESSION: Final = "sluice-session"
 FORM: Final = "sluice-form"

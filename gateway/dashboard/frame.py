@@ -10,9 +10,9 @@ import trio
 from quart import Response, g, request
 
 from billing.users.sessions import SignedIn, Visitor
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.doors import FORM, SESSION, form_token
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 from gateway.dashboard.templating import load_templates
 
 PIECES: Final = "sluice.pieces"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gateway.dashboard.address import PREFIX
 from gateway.http.conditional import tagged
 from gateway.http.request import Reply, Request
 from gateway.server.errors import BodyTooLong
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gateway.dashboard.app import DashboardApp
     from gateway.dashboard.services import Services
 
-PREFIX: Final = "/dashboard"
 BODY_BYTES_MAX: Final = 262_144
 _HERE: Final = Path(__file__).parent
 _FILES: Final = {

@@ -10,10 +10,10 @@ from quart_trio import QuartTrio
 from billing.errors import SealBroken
 from billing.users.errors import CodeRefused, PasswordRefused, TooManyAttempts
 from billing.users.second_factor import enrolment_url
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import fields, secret_field
 from gateway.dashboard.frame import Frame, ObjectMissing, signed_in
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 
 ACCOUNT: Final = f"{PREFIX}/account"
 

@@ -13,9 +13,9 @@ from events.errors import CursorAhead, CursorExpired
 from events.filters import ALL
 from events.log.pages import EventPage, PageQuery
 from events.positions import LogHead
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.frame import Frame, account_id
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 
 EVENTS: Final = f"{PREFIX}/events"
 PAGE: Final = 50

@@ -9,10 +9,10 @@ import orjson
 from quart import Response, request
 from quart_trio import QuartTrio
 
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 from scheduler.errors import JobOver, JobUnknown
 from scheduler.jobs.records import JobRecord
 

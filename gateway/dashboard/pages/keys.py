@@ -13,10 +13,10 @@ from billing.keys.keys import ACTIVE_KEYS_MAX
 from billing.keys.records import KeyRecord
 from events.instants import iso
 from gateway.admin.operations import OperationRefused
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import FieldRefused, credits_of, fields, instant_of
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 
 KEYS: Final = f"{PREFIX}/keys"
 _NAME_MAX: Final = 200

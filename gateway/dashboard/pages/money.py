@@ -13,11 +13,11 @@ from quart_trio import QuartTrio
 
 from billing.ledger.usage_report import UsageReport, UsageSum
 from events.instants import iso
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.frame import Frame, account_id
 from gateway.dashboard.pages.keys import is_active
 from gateway.dashboard.pictures import bars_svg
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 
 SPANS: Final = (7, 30, 90)
 PAGE: Final = 50

@@ -10,11 +10,11 @@ from typing import Any, Final
 from quart import Response, request
 
 from gateway.admin.operations import ChangeArguments
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.calls import QUERY, callable_operations, fields_of_call, find_operation
 from gateway.dashboard.forms import fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 from gateway.docs.operations import ApiOperation
 from scheduler.errors import MonitorInvalid, MonitorLimitReached
 from scheduler.monitors.changes import Saved, View

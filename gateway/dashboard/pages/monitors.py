@@ -9,11 +9,11 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from gateway.api.monitor_records import run_record
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import fields
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.monitor_making import MonitorMaking
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
 from scheduler.monitors.changes import View
 from scheduler.monitors.history.lists import SlotSpan

@@ -14,6 +14,7 @@ from quart_trio import QuartTrio
 
 from billing.errors import SealBroken
 from billing.keys.records import KeyRecord
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.calls import (
     QUERY,
     callable_operations,
@@ -27,7 +28,6 @@ from gateway.dashboard.forms import FieldRefused, fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.keys import is_active
 from gateway.dashboard.services import ApiAnswer, ApiCall, Services
-from gateway.dashboard.site import PREFIX
 from gateway.docs.operations import ApiOperation
 from gateway.docs.pages.code_blocks import tabs
 from gateway.docs.pages.example_calls import call_blocks

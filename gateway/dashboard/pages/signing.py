@@ -15,11 +15,11 @@ from billing.users.errors import (
     SignInRefused,
     TooManyAttempts,
 )
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.doors import way_on
 from gateway.dashboard.forms import fields, secret_field
 from gateway.dashboard.frame import Frame, signed_in
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 
 OPEN_PAGES: Final = frozenset({"sign_in", "welcome", "code", "sign_out"})
 """The pages for who has not signed in, by the names of their functions."""

@@ -10,7 +10,8 @@ import httpx
 import trio
 
 from upstreams.transport.http import Exchange
-from upstreams.web.browser.devtools import BrowserAddress, CommandRefused, DevTools, find_browser, open_devtools
+from upstreams.web.browser.address import BrowserAddress
+from upstreams.web.browser.devtools import CommandRefused, DevTools, find_browser, open_devtools
 from upstreams.web.browser.looks import Look
 from upstreams.web.browser.page import BrowserPage
 from upstreams.web.browser.resources import MayVisit, Resources

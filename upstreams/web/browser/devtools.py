@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import orjson
@@ -20,32 +20,19 @@ import trio
 from upstreams.transport.http import HttpCall, origin_of
 from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import open_transport
+from upstreams.web.browser.address import CONNECT_S, BrowserAddress, BrowserLost
 
 if TYPE_CHECKING:
     from upstreams.web.browser.socket import BrowserSocket
 
-CONNECT_S: Final = 5.0
 _ANSWER_BYTES_MAX: Final = 65_536
 
 Observe = Callable[[str, Mapping[str, Any]], None]
 """Takes the name of an event and its members, without waiting."""
 
 
-class BrowserLost(httpx.TransportError):
-    """The connection to the browser ended."""
-
-
 class CommandRefused(Exception):
     """The browser refused a command, as where what it is about is gone."""
-
-
-class BrowserAddress(NamedTuple):
-    """The end of a browser's WebSocket. `path` names the browser's process: another one has another."""
-
-    host: str
-    port: int
-    path: str
-    is_tls: bool
 
 
 @dataclass(slots=True)

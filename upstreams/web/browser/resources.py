@@ -27,7 +27,8 @@ from upstreams.fetching.aside import LONG_BYTES
 from upstreams.guard.addresses import OPEN_WEB, check_url
 from upstreams.model.errors import TargetRefused, UpstreamError
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
-from upstreams.web.browser.devtools import BrowserLost, CommandRefused, DevTools
+from upstreams.web.browser.address import BrowserLost
+from upstreams.web.browser.devtools import CommandRefused, DevTools
 
 REQUESTS_MAX: Final = 1_000
 """Requests of one visit."""

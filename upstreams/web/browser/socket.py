@@ -9,7 +9,7 @@ import httpx
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 
-from upstreams.web.browser.devtools import CONNECT_S, BrowserAddress, BrowserLost
+from upstreams.web.browser.address import CONNECT_S, BrowserAddress, BrowserLost
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A browser that sends a longer message loses its connection."""
