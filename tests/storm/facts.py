@@ -9,6 +9,7 @@ from msgspec import Struct
 from events.log.kinds import (
     KINDS,
     AccountChange,
+    AccountWebhookPaused,
     CreditsExhausted,
     CreditsLow,
     DiscoverCounts,
@@ -18,6 +19,8 @@ from events.log.kinds import (
     KeyRevoked,
     MonitorAlert,
     MonitorRun,
+    WebChange,
+    WebCheckFailed,
     WebhookPaused,
 )
 from events.log.log import Fact, Subject
@@ -49,6 +52,19 @@ DATA: Final[dict[type[Struct], Struct]] = {
         ),
         MonitorAlert(monitor_id="mon_1", run_id="run_1", scheduled_for=SLOT, alerts_fired=2),
         WebhookPaused(monitor_id="mon_1", delivery_id=None, failures_in_a_row=10),
+        AccountWebhookPaused(webhook_id="wh_1", delivery_id="del_1", failures_in_a_row=10),
+        WebChange(
+            monitor_id="wm_1",
+            check_id="run_1",
+            scheduled_for=SLOT,
+            similarity_percent=90,
+            lines_added=2,
+            lines_removed=1,
+            credits_spent=1,
+        ),
+        WebCheckFailed(
+            monitor_id="wm_1", check_id="run_1", status="skipped", scheduled_for=SLOT, skip_reason="running"
+        ),
         CreditsLow(balance=19, held=1, pack_credits=100, threshold_credits=20),
         CreditsExhausted(balance=0, pack_credits=100),
         KeyRevoked(key_id="key_1", last4="abcd"),
