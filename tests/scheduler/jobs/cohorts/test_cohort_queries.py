@@ -17,6 +17,7 @@ from scheduler.jobs import job_runs
 from scheduler.jobs.cohorts import removal, spec
 from scheduler.jobs.cohorts.reading import passes
 from scheduler.jobs.cohorts.results import AROUND_BYTES, PAGE_BYTES, PageBuilder, ResultPosition, ResultRow
+from storage.errors import StoreUnavailable
 from tests.scheduler.desk import EPOCH, Desk
 from tests.scheduler.jobs.cohorts.panel import DAY_S, ROUTES, Accounts, CohortDesk
 
@@ -75,14 +76,18 @@ async def test_a_query_goes_on_after_any_number_of_deaths_with_each_row_kept_and
     owner = await panel.owner()
     cohort, deaths = await panel.cohort(owner, *posts), 0
     query = await panel.begin(owner, cohort)
-    while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < 150:
+    most = 150 if desk.is_alone else 2  # a death between a lease and its work is waited out where others may live
+    while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < most:
         async with panel.open():
             await trio.sleep(rng.random() * 0.03)
             deaths += 1
-            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+            # As kill -9 leaves it: running, under a lease that nobody renews. Others wait until it has passed, which
+            # the storm tries; who is alone takes the job over at once.
+            if desk.is_alone and rng.random() < 0.5:
                 panel.runs._store = _Forgetful(desk.store)  # type: ignore[assignment]
         panel.runs._store = desk.store
-    ended = await panel.ended(owner, query)
+    async with panel.open():
+        ended = await panel.ended(owner, query)
     items, coverage = await panel.results(owner, query, limit=37)
     assert len(items) == len(set(told(items, "content_id"))) == 30 * 25
     assert len(coverage) == len(set(told(coverage, "member_id"))) == 30
@@ -98,7 +103,8 @@ class _Forgetful:
         self.read = store.read
 
     async def write(self, _fn: object) -> None:
-        await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        raise StoreUnavailable("it has died")
 
 
 async def test_a_query_that_fails_everywhere_has_failed_and_tells_why(desk: Desk) -> None:
