@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ from gateway.admin.operations import OperationRefused, Operations
 from gateway.admin.proof import CHALLENGE_PATH
 from gateway.config.settings import Config
 from gateway.http.errors import refusal_of
+from gateway.http.forwarded import is_address
 from gateway.observability.logs import Log
 from gateway.server.asgi import HTTPScope, Receive, Scope, Send
 from gateway.server.bounds import Bounds
@@ -118,15 +118,7 @@ class KnownHosts:
         if found is None:
             return False
         name = found["name"] or found["bracketed"] or ""
-        return name.rstrip(".") in self._names or _is_address(name)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return name.rstrip(".") in self._names or is_address(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.dashboard.address import PREFIX
+from gateway.http.forwarded import is_address
 
 SESSION: Final = "sluice-session"
 FORM: Final = "sluice-form"
@@ -50,7 +51,7 @@ def door_of(host: str, base_url: str, public_url: str) -> Door:
     found = _HOST.fullmatch(host.lower())
     name = "" if found is None else (found["bracketed"] or found["name"] or "").rstrip(".")
     ours = {urlsplit(url).hostname for url in (base_url, public_url)}
-    is_known = found is not None and (name in ours or name == "localhost" or _is_address(name))
+    is_known = found is not None and (name in ours or name == "localhost" or is_address(name))
     return Door(base_url, is_known, base_url.startswith("https://"), _is_loopback(name))
 
 
@@ -89,13 +90,5 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_loopback(name: str) -> bool:
-    return name == "localhost" or (_is_address(name) and ip_address(name).is_loopback)
+    return name == "localhost" or (is_address(name) and ip_address(name).is_loopback)

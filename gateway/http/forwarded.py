@@ -34,7 +34,7 @@ class TrustedProxies:
         if not self._networks or not self._trusts(address):
             return address
         for named in reversed(_named(headers)):
-            if not _is_address(named):
+            if not is_address(named):
                 break
             address = named
             if not self._trusts(address):
@@ -96,7 +96,8 @@ def _bare(text: str) -> str:
     return text.partition(":")[0] if text.count(":") == 1 else text
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address."""
     try:
         ip_address(text)
     except ValueError:

@@ -133,9 +133,16 @@ async def _store_fault(store: Store) -> str | None:
 
 
 def admin_of(
-    setting: NodeSetting, operations: Operations, *, readiness: NodeReadiness, metrics: Metrics, runtime: Runtime
+    setting: NodeSetting,
+    operations: Operations,
+    stores: Stores,
+    state: State | None,
+    *,
+    metrics: Metrics,
+    runtime: Runtime,
 ) -> Admin:
     """The app of the admin address."""
+    readiness = NodeReadiness(stores, state, runtime.stopping)
     doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
     own = OwnOperations(operations, log=runtime.log)
     pages = OperatorPages(setting.secrets.admin_token, own.operate)

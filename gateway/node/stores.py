@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,10 @@ def _people(
     )
 
 
+def _ended(tx: Tx, key_ids: Sequence[str], *, now: Callable[[], float]) -> set[str]:
+    return ended_keys(tx, key_ids, now())
+
+
 @asynccontextmanager
 async def open_stores(
     config: Config,
@@ -186,11 +191,7 @@ async def open_stores(
     async with open_store(config.store.url, MIGRATIONS) as store:
         balances = Balances(store, shared)
         begin = config.server.public_url(config.server.port) if base_url is None else base_url
-
-        def ended(tx: Tx, key_ids: Sequence[str]) -> set[str]:
-            return ended_keys(tx, key_ids, now())
-
-        feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=ended)
+        feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=partial(_ended, now=now))
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
         keys = Keys(

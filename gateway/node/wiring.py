@@ -27,7 +27,7 @@ from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
-from gateway.node.admin import Circuits, NodeReadiness, admin_of
+from gateway.node.admin import Circuits, admin_of
 from gateway.node.background.account_webhooks import AccountWebhookRuntime, open_account_webhooks
 from gateway.node.background.jobs import Jobs, open_jobs
 from gateway.node.background.monitors import Monitors, open_monitors
@@ -229,11 +229,10 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)
     _add_operations(operations, parts, reload)
-    readiness = NodeReadiness(stores, parts.state, runtime.stopping)
     node = Node(
         runtime=runtime,
         api=_api(setting, entry, routed, operations),
-        admin=admin_of(setting, operations, readiness=readiness, metrics=metrics, runtime=runtime),
+        admin=admin_of(setting, operations, stores, parts.state, metrics=metrics, runtime=runtime),
         stores=stores,
         state=parts.state,
         membership=parts.membership,

@@ -9,7 +9,7 @@ from upstreams.model.archetypes import page
 from upstreams.model.errors import InvalidArgument, NotFound, TargetRefused, UpstreamError, UpstreamFailed
 from upstreams.model.steps import Task
 from upstreams.web.addresses import one_spelling
-from upstreams.web.scraping import METADATA, READ_PAGE, instant_text, wanted_of
+from upstreams.web.scraping import READ_PAGE, instant_text, read_members, wanted_of
 
 FILE_BYTES_MAX: Final = 10 * 1024 * 1024
 CREDITS: Final = 1
@@ -69,19 +69,7 @@ def _flag(name: str, fields: Mapping[str, str]) -> bool:
 
 def parsed_page(fields: Mapping[str, str], read: Mapping[str, Any], at: float) -> dict[str, Any]:
     """The record of a file that was read."""
-    metadata = read["metadata"]
-    return page(
-        url=address_of(fields),
-        fetched_at=instant_text(at),
-        text=read["text"],
-        markdown=read["markdown"],
-        html=read["html"],
-        raw_html=read["raw_html"],
-        links=read["links"],
-        source_type=read["source_type"],
-        page_count=read["page_count"],
-        **{name: metadata.get(name) for name in METADATA},
-    )
+    return page(url=address_of(fields), fetched_at=instant_text(at), **read_members(read))
 
 
 def refused_file(exc: UpstreamError) -> UpstreamError:

@@ -254,22 +254,21 @@ def _parted(text: str) -> tuple[str, ...]:
 
 def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, picture: str | None = None) -> dict[str, Any]:
     """The record of a page that was read; `picture` is the address of its screenshot."""
-    metadata = read["metadata"]
     return page(
         url=args.text("url"),
         final_url=visited.url,
         status_code=visited.answer.status,
         fetched_at=instant_text(args.now_at),
-        text=read["text"],
-        markdown=read["markdown"],
-        html=read["html"],
-        raw_html=read["raw_html"],
-        links=read["links"],
-        source_type=read["source_type"],
-        page_count=read["page_count"],
         screenshot_url=picture,
-        **{name: metadata.get(name) for name in METADATA},
+        **read_members(read),
     )
+
+
+def read_members(read: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a page that its reading alone gives."""
+    metadata = read["metadata"]
+    names = ("text", "markdown", "html", "raw_html", "links", "source_type", "page_count")
+    return {name: read[name] for name in names} | {name: metadata.get(name) for name in METADATA}
 
 
 METADATA: Final = (

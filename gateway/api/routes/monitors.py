@@ -8,6 +8,7 @@ import orjson
 import trio
 
 from gateway.api.changes import Changes, text_of
+from gateway.api.monitor_changes import MonitorChanges
 from gateway.api.monitor_records import run_record
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
@@ -57,6 +58,7 @@ class MonitorRoutes:
         self._monitors = monitors
         self._replies = replies
         self._changes = changes
+        self._making = MonitorChanges(monitors, changes)
         self._lists = Lists(signer, replies)
 
     @property
@@ -82,17 +84,7 @@ class MonitorRoutes:
             idempotency_key(request.headers.get(b"idempotency-key"))  # refused as it would be
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
-        made = await self._changes.make(
-            request,
-            caller,
-            sent,
-            lambda write: self._monitors.create(draft, account_id, caller.key.id, write=write),
-            keep=lambda view: view.monitor.id,
-        )
-        if isinstance(made, StoredReply):  # the monitor as it is now
-            made_view, secret = await self._monitors.get(account_id, text_of(made)), None
-        else:
-            made_view, secret = made
+        made, made_view, secret = await self._making.make(request, caller, sent, draft)
         monitor = self._monitors.to_json(made_view)
         body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": secret}
         reply = await self._changes.answer(request, caller, orjson.dumps(body)[1:-1], made, status=201)
@@ -104,8 +96,7 @@ class MonitorRoutes:
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
         place = self._lists.place(request, caller, values, status)
-        chosen: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
-        found = await self._monitors.list(caller.key.account_id, chosen, before=place.before, limit=size + 1)
+        found = await self._monitors.list(caller.key.account_id, filter_of(status), before=place.before, limit=size + 1)
         views = found[:size]
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
@@ -141,13 +132,7 @@ class MonitorRoutes:
         """202 with the run that was opened; its own path tells how it ends."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, plain_id_of(request)
-        made = await self._changes.make(
-            request,
-            caller,
-            await read_json(request, NoFields, may_be_empty=True),
-            lambda write: self._monitors.run_now(account_id, monitor_id, write=write),
-            keep=lambda run: run.id,
-        )
+        made = await self._making.open_run(request, caller, monitor_id)
         if isinstance(made, StoredReply):  # the run as it is now
             found = await self._monitors.run(account_id, monitor_id, text_of(made), with_data=False)
             run = run_record(found.run, found.delivery)
@@ -187,6 +172,11 @@ class MonitorRoutes:
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
         return await self._replies.free(request, caller, account_fragment(request.path, data))
+
+
+def filter_of(status: object) -> StatusFilter:
+    """The filter of a list, of which anything else is all."""
+    return "active" if status == "active" else "paused" if status == "paused" else "all"
 
 
 def monitor_id_of(request: Request) -> str:

@@ -8,9 +8,10 @@ import orjson
 
 from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, text_of
+from gateway.api.monitor_changes import MonitorChanges
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies
-from gateway.api.routes.monitors import monitor_id_of
+from gateway.api.routes.monitors import filter_of, monitor_id_of
 from gateway.calls.idempotency import idempotency_key
 from gateway.docs.account import watches as docs
 from gateway.http import envelope
@@ -46,6 +47,7 @@ class WebMonitorRoutes:
         self._monitors = monitors
         self._replies = replies
         self._changes = changes
+        self._making = MonitorChanges(monitors, changes)
         self._lists = Lists(signer, replies, PLATFORM)
 
     @property
@@ -70,17 +72,7 @@ class WebMonitorRoutes:
             idempotency_key(request.headers.get(b"idempotency-key"))  # refused as it would be
             told = _shown(await self._monitors.preview(draft, account_id), draft.web)
             return await self._free(request, caller, {"valid": True, "monitor": {**told, "monitor_id": None}})
-        made = await self._changes.make(
-            request,
-            caller,
-            sent,
-            lambda write: self._monitors.create(draft, account_id, caller.key.id, write=write),
-            keep=lambda view: view.monitor.id,
-        )
-        if isinstance(made, StoredReply):  # the watch as it is now
-            view, secret = await self._monitors.get(account_id, text_of(made)), None
-        else:
-            view, secret = made
+        made, view, secret = await self._making.make(request, caller, sent, draft)
         data = {"monitor": self._view(view), "webhook_secret": secret}
         fragment = envelope.fragment(PLATFORM, request.path, data)
         return await self._changes.answer(request, caller, fragment, made, status=201)
@@ -90,9 +82,8 @@ class WebMonitorRoutes:
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
         place = self._lists.place(request, caller, values, status)
-        chosen: StatusFilter = "active" if status == "active" else "paused" if status == "paused" else "all"
         found = await self._monitors.list(
-            caller.key.account_id, chosen, before=place.before, limit=size + 1, of_web=True
+            caller.key.account_id, filter_of(status), before=place.before, limit=size + 1, of_web=True
         )
         last = found[size - 1].monitor if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
@@ -124,13 +115,7 @@ class WebMonitorRoutes:
         """202 with the check that was opened."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, _id_of(request)
-        made = await self._changes.make(
-            request,
-            caller,
-            await read_json(request, NoFields, may_be_empty=True),
-            lambda write: self._monitors.run_now(account_id, monitor_id, write=write),
-            keep=lambda run: run.id,
-        )
+        made = await self._making.open_run(request, caller, monitor_id)
         run_id = text_of(made) if isinstance(made, StoredReply) else made.id
         entry = await self._monitors.run(account_id, monitor_id, run_id, with_data=True)
         fragment = envelope.fragment(PLATFORM, request.path, {"check": _check(entry)})

@@ -76,16 +76,7 @@ async def open_jobs(
         query_rows.KIND: CohortShards(cohort_setting),
     }
     runs = JobRuns(stores.store, stores.charges, kinds, turns, now=runtime.now)
-    setting = WorkerSetting(
-        store=stores.store,
-        runs=runs,
-        node=stores.charges.node,
-        log=runtime.log,
-        now=runtime.now,
-        is_alone=not is_shared(config.store.url),
-        stopping=runtime.stopping.is_set,
-    )
-    async with open_workers(setting, works=works) as workers:
+    async with open_workers(_worker_setting(config, stores, runs, runtime), works=works) as workers:
         make = partial(
             JobService, stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake
         )
@@ -106,6 +97,18 @@ async def open_jobs(
             workers=workers,
             turns=turns,
         )
+
+
+def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runtime) -> WorkerSetting:
+    return WorkerSetting(
+        store=stores.store,
+        runs=runs,
+        node=stores.charges.node,
+        log=runtime.log,
+        now=runtime.now,
+        is_alone=not is_shared(config.store.url),
+        stopping=runtime.stopping.is_set,
+    )
 
 
 def _cohort_setting(stores: Stores, recipes: PageRecipes, catalog: Catalog, runtime: Runtime) -> CohortSetting:

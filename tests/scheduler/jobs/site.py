@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +17,9 @@ from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobRecord
 from scheduler.jobs.service import JobOwner, JobService
 from scheduler.jobs.turns import Turns
-from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
 from scheduler.recipes import Gathered, GatheringFailed, Recipe
 from tests.scheduler.desk import Desk
+from tests.scheduler.jobs.working import WorkingDesk
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
 from upstreams.model.params import State
@@ -96,45 +95,18 @@ def tree(depth: int, width: int) -> dict[str, list[str]]:
     return pages
 
 
-class JobDesk:
+class JobDesk(WorkingDesk):
     """Jobs on one store, as a node has them."""
 
     def __init__(self, desk: Desk, site: Site) -> None:
-        self.desk = desk
+        super().__init__(desk)
         self.site = site
         self.turns = Turns()
         self.pages = PageSteps(site)
-        self.stopping = False
         self.runs = JobRuns(desk.store, desk.charges, dict.fromkeys(KINDS, self.pages), self.turns, now=desk.now)
         self.service = JobService(
             desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS
         )
-        self.workers: Workers | None = None
-
-    def wake(self) -> None:
-        if self.workers is not None:
-            self.workers.wake()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Workers]:
-        setting = WorkerSetting(
-            store=self.desk.store,
-            runs=self.runs,
-            node=self.desk.node,
-            log=self.desk.log,
-            now=self.desk.now,
-            is_alone=self.desk.is_alone,
-            stopping=lambda: self.stopping,
-        )
-        async with open_workers(setting) as workers:
-            self.workers = workers
-            yield workers
-            self.workers = None
-
-    async def owner(self, credits: int = 10_000) -> JobOwner:  # noqa: A002 - the specification's name
-        account = await self.desk.account(credits)
-        key = await self.desk.keys.create(account)
-        return JobOwner(account, key.id, self.desk.make_id("req_"))
 
     async def crawl(self, owner: JobOwner, **fields: Any) -> JobRecord:
         return await self.service.begin(crawl_of(CrawlBody(HOME, **fields), self.site), owner)

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from events.instants import iso
 from gateway.api.changes import Changes, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
@@ -138,22 +137,10 @@ class WebhookRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """The new secret, told this once: a repetition tells until when the one before signs too."""
+        """The new secret, as its log's `rotated` tells it."""
         read_free(request.query, ())
         sent = await read_json(request, RotateSecretBody, may_be_empty=True)
-        secret, account_id, webhook_id = read_secret(sent.secret), caller.key.account_id, _webhook_id(request)
-        made = await self._changes.make(
-            request,
-            caller,
-            sent,
-            lambda write: self._webhooks.rotate(account_id, webhook_id, secret=secret, write=write),
-            keep=lambda rotated: iso(rotated.previous_until),
-        )
-        if isinstance(made, StoredReply):
-            data = {"secret": None, "previous_secret_valid_until": text_of(made)}
-        else:
-            data = {"secret": made.secret, "previous_secret_valid_until": iso(made.previous_until)}
-        return await self._changes.answer(request, caller, account_fragment(request.path, data), made)
+        return await self._log.rotated(request, caller, sent, read_secret(sent.secret), field="secret")
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
         return await self._replies.free(request, caller, account_fragment(request.path, data))

@@ -104,6 +104,24 @@ class DeliveryLogRoutes:
         fragment = account_fragment(request.path, {"delivery": self._log.shown(found)})
         return await self._replies.free(request, caller, fragment)
 
+    async def rotated(
+        self, request: Request, caller: Caller, sent: msgspec.Struct, secret: str | None, *, field: str
+    ) -> Reply:
+        """The new secret under `field`, told this once: a repetition tells until when the one before signs too."""
+        account_id, owner_id = caller.key.account_id, self._owner(request)
+        made = await self._changes.make(
+            request,
+            caller,
+            sent,
+            lambda write: self._webhooks.rotate(account_id, owner_id, secret=secret, write=write),
+            keep=lambda rotated: iso(rotated.previous_until),
+        )
+        if isinstance(made, StoredReply):
+            data = {field: None, "previous_secret_valid_until": text_of(made)}
+        else:
+            data = {field: made.secret, "previous_secret_valid_until": iso(made.previous_until)}
+        return await self._changes.answer(request, caller, account_fragment(request.path, data), made)
+
     def _owner(self, request: Request) -> str:
         assert request.named is not None, "its route has the name"
         return request.named[self._log.named]
@@ -131,23 +149,10 @@ class DeliveryRoutes(DeliveryLogRoutes):
         )
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """The new secret, told this once: a repetition tells until when the one before signs too."""
+        """The new secret, as `rotated` tells it."""
         read_free(request.query, ())
         sent = await read_json(request, RotateBody, may_be_empty=True)
-        secret = read_secret(sent.webhook_secret, "")
-        account_id, monitor_id = caller.key.account_id, monitor_id_of(request)
-        made = await self._changes.make(
-            request,
-            caller,
-            sent,
-            lambda write: self._webhooks.rotate(account_id, monitor_id, secret=secret, write=write),
-            keep=lambda rotated: iso(rotated.previous_until),
-        )
-        if isinstance(made, StoredReply):
-            data = {"webhook_secret": None, "previous_secret_valid_until": text_of(made)}
-        else:
-            data = {"webhook_secret": made.secret, "previous_secret_valid_until": iso(made.previous_until)}
-        return await self._changes.answer(request, caller, account_fragment(request.path, data), made)
+        return await self.rotated(request, caller, sent, read_secret(sent.webhook_secret, ""), field="webhook_secret")
 
     async def resume(self, request: Request, caller: Caller) -> Reply:
         """The webhook, which takes deliveries again."""

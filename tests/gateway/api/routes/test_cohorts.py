@@ -15,6 +15,7 @@ from scheduler.jobs.cohorts import results, service, spec
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.panel import DAY_S, Panel, iso_at
+from tests.gateway.api.routes.asking import answered
 from tests.spec.refusals import assert_refused
 
 NOW = time.time()
@@ -50,9 +51,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
 
 
 async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
-    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    sent = {} if body is None else {"content": orjson.dumps(body)}
-    answer = await node.client.request(method, node.url + target, headers=named, **sent)
+    answer = await answered(node, method, target, body, **headers)
     if answer.status_code < 300:
         assert answer.headers["cache-control"] == "private, no-store"
     return answer.status_code, answer.json() if answer.content else None

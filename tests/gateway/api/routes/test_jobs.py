@@ -12,6 +12,7 @@ import trio
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
+from tests.gateway.api.routes.asking import ask
 
 HOST = "site.example.com"
 HOME = f"https://{HOST}/"
@@ -35,13 +36,6 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
         opened.upstream.script = site
         yield opened
         await opened.assert_sound()
-
-
-async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
-    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    sent = {} if body is None else {"content": orjson.dumps(body)}
-    answer = await node.client.request(method, node.url + target, headers=named, **sent)
-    return answer.status_code, answer.json()
 
 
 async def ended(node: OpenNode, job_id: str) -> Any:

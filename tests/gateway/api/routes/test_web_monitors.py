@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
+from tests.gateway.api.routes.asking import ask
 
 PAGE = "https://shop.example.com/bread"
 WATCHES = "/v1/web/monitors"
@@ -44,13 +43,6 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
     async with open_test_node(tmp_path, credits=500) as opened:
         yield opened
         await opened.assert_sound()
-
-
-async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
-    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    sent = {} if body is None else {"content": orjson.dumps(body)}
-    answer = await node.client.request(method, node.url + target, headers=named, **sent)
-    return answer.status_code, answer.json() if answer.content else None
 
 
 async def check(node: OpenNode, watch: str, hour: int) -> None:

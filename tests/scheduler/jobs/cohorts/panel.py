@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,9 +23,9 @@ from scheduler.jobs.cohorts.spec import CohortBody, MemberBody, MembersBody, Que
 from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.service import JobOwner, JobService
 from scheduler.jobs.turns import Turns
-from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
 from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipePage
 from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.jobs.working import WorkingDesk
 from upstreams.model.archetypes import POST_LIST, Record
 from upstreams.model.archetypes.posts import post
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
@@ -95,11 +94,11 @@ def _record(handle: str, number: int, text: str, at: float | None) -> Record:
     return post(id=id_, url=f"https://posts.test/{id_}", text=text, author=None, published_at=published_at)
 
 
-class CohortDesk:
+class CohortDesk(WorkingDesk):
     """Cohorts on one store."""
 
     def __init__(self, desk: Desk, accounts: Accounts) -> None:
-        self.desk = desk
+        super().__init__(desk)
         self.accounts = accounts
         self.cipher = Cipher(SECRET)
         self.setting = CohortSetting(
@@ -118,32 +117,6 @@ class CohortDesk:
         self.queries = CohortQueries(self.setting, self.cohorts, self.jobs)
         self.shards = CohortShards(self.setting)
         self.runs = JobRuns(desk.store, desk.charges, {query_rows.KIND: self.shards}, Turns(), now=desk.now)
-        self.workers: Workers | None = None
-
-    def wake(self) -> None:
-        if self.workers is not None:
-            self.workers.wake()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Workers]:
-        setting = WorkerSetting(
-            store=self.desk.store,
-            runs=self.runs,
-            node=self.desk.node,
-            log=self.desk.log,
-            now=self.desk.now,
-            is_alone=self.desk.is_alone,
-            stopping=lambda: False,
-        )
-        async with open_workers(setting) as workers:
-            self.workers = workers
-            yield workers
-            self.workers = None
-
-    async def owner(self, credits: int = 10_000) -> JobOwner:  # noqa: A002 - the specification's name
-        account = await self.desk.account(credits)
-        key = await self.desk.keys.create(account)
-        return JobOwner(account, key.id, self.desk.make_id("req_"))
 
     async def cohort(self, owner: JobOwner, *handles: str, platform: str = "bluesky", days: int = 30) -> str:
         """A cohort with these members."""

@@ -25,10 +25,10 @@ from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobRecord
 from scheduler.jobs.service import JobOwner, JobService
 from scheduler.jobs.turns import Turns
-from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
 from scheduler.monitors.runs.clockwork import Clock
 from scheduler.recipes import Gathered, GatheringFailed, Recipe
 from tests.scheduler.desk import Desk
+from tests.scheduler.jobs.working import WorkingDesk
 from upstreams.model.archetypes import AUTHOR, POST_LIST, Record, author, post
 from upstreams.model.params import State
 
@@ -108,13 +108,12 @@ class Net:
         return Gathered(found, orjson.dumps(found), [], 1.0, True, self.price_credits)
 
 
-class DiscoverDesk:
+class DiscoverDesk(WorkingDesk):
     """Discover runs on one store, as a node has them."""
 
     def __init__(self, desk: Desk, net: Net, searches: Sequence[PlatformSearch], profiles: Sequence[str] = ()) -> None:
-        self.desk = desk
+        super().__init__(desk)
         self.net = net
-        self.workers: Workers | None = None
         self.steps = DiscoverSteps(desk.store, net, desk.feed)
         self.runs = JobRuns(desk.store, desk.charges, {KIND: self.steps}, Turns(), now=desk.now)
         jobs = JobService(desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=(KIND,))
@@ -147,31 +146,6 @@ class DiscoverDesk:
         """Its slots, oldest first."""
         found = await self.schedules.occurrences(schedule.account_id, schedule.id, before=None, limit=1_000)
         return found[::-1]
-
-    def wake(self) -> None:
-        if self.workers is not None:
-            self.workers.wake()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Workers]:
-        setting = WorkerSetting(
-            store=self.desk.store,
-            runs=self.runs,
-            node=self.desk.node,
-            log=self.desk.log,
-            now=self.desk.now,
-            is_alone=self.desk.is_alone,
-            stopping=lambda: False,
-        )
-        async with open_workers(setting) as workers:
-            self.workers = workers
-            yield workers
-            self.workers = None
-
-    async def owner(self, credits: int = 10_000) -> JobOwner:  # noqa: A002 - the specification's name
-        account = await self.desk.account(credits)
-        key = await self.desk.keys.create(account)
-        return JobOwner(account, key.id, self.desk.make_id("req_"))
 
     async def begin(
         self, owner: JobOwner, *, keywords: Sequence[str] = ("trio",), background: bool = True, **fields: Any

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.discover.algolia import Algolia
 
 RUNS = "/v1/prism/discover/runs"
@@ -29,13 +30,6 @@ async def node(tmp_path: Path, algolia: Algolia) -> AsyncIterator[OpenNode]:
         opened.upstream.script = algolia.answer
         yield opened
         await opened.assert_sound()
-
-
-async def ask(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> tuple[int, Any]:
-    named = {"x-api-key": node.key, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    sent = {} if body is None else {"content": orjson.dumps(body)}
-    answer = await node.client.request(method, node.url + target, headers=named, **sent)
-    return answer.status_code, answer.json() if answer.content else None
 
 
 async def lines(node: OpenNode, run_id: str, query: str = "") -> list[dict[str, Any]]:
