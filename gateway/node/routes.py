@@ -69,7 +69,9 @@ def account_routes(
     changes = Changes(calls.claims, replies)
     web: list[Route] = []
     if (site := parts.catalog.sites.get(PLATFORM)) is not None:
-        web += JobRoutes(jobs.service, jobs.recipes, signer=signer, replies=replies, changes=changes).routes
+        web += JobRoutes(
+            jobs.service, jobs.recipes, jobs.hooks, jobs.webhooks, signer=signer, replies=replies, changes=changes
+        ).routes
         web += SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes).routes
         web.append(ParseRoute(calls, site, replies).route)
         web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes

@@ -12,8 +12,8 @@ from events.log.kinds import FAMILIES, KINDS, select
 from scheduler.errors import MonitorInvalid
 from scheduler.json_input import kind_of
 from scheduler.monitors.model.body_fields import DUE
-from scheduler.monitors.model.fields import SECRET_LEAST, SECRET_MAX
 from scheduler.webhooks.errors import WebhookInvalid
+from scheduler.webhooks.targets.fields import SECRET_LEAST, SECRET_MAX
 from upstreams.guard.addresses import check_url
 from upstreams.model.errors import TargetRefused
 

@@ -13,6 +13,7 @@ from scheduler.clock.catch_up import Ready
 from scheduler.errors import JobUnknown
 from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
 from scheduler.rows import values_of
+from scheduler.webhooks.targets import hook_rows
 from storage.store import Row, Tx
 
 LEASE_S: Final = 8.0
@@ -284,6 +285,7 @@ def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
     """Remove some steps of a job, or of its rows, and with the last ones the job; True: it is gone."""
     if any(tx.run(sql, (job_id, job_id, limit)) == limit for sql in (DROP_STEPS, DROP_ROWS)):
         return False
+    hook_rows.forget_delivery(tx, job_id)
     tx.run(DROP_JOB, (job_id,))
     return True
 

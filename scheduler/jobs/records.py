@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
+from events.instants import iso, iso_or_none
 from storage.store import Tx
 
 JobStatus = Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"]
@@ -168,4 +169,23 @@ def progress_of(job: JobRecord) -> dict[str, Any]:
         "failed": job.failed,
         "pending": 0 if job.is_over else job.pending,
         "skipped": job.pending if job.is_over else 0,
+    }
+
+
+def facts_of(job: JobRecord) -> dict[str, Any]:
+    """A job as its owner sees it, without links."""
+    return {
+        "job_id": job.id,
+        "kind": job.kind,
+        "status": job.status,
+        "stopped_because": job.stopped_because,
+        "progress": progress_of(job),
+        "credits": {
+            "reserved": job.held_credits,
+            "used": job.used_credits,
+            "refunded": job.held_credits - job.used_credits if job.is_over else 0,
+        },
+        "created_at": iso(job.created_at),
+        "started_at": iso_or_none(job.started_at),
+        "finished_at": iso_or_none(job.finished_at),
     }

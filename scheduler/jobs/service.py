@@ -14,6 +14,7 @@ from scheduler.errors import JobLimitReached, JobOver
 from scheduler.jobs import job_rows
 from scheduler.jobs.job_runs import settle
 from scheduler.jobs.records import EndedStep, JobRecord, StepStatus, Stop
+from scheduler.webhooks.records import JOB_PREFIX
 from storage.store import Store, Tx, Write
 
 LIVE_MAX: Final = 100
@@ -37,7 +38,7 @@ class JobDraft:
     path: str
     credits_least: int | None = None
     """Where the account has less than the ceiling, as much as it has is held, but never less than this."""
-    prefix: str = "job_"
+    prefix: str = JOB_PREFIX
     """That of its id."""
     also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
     """Keeps what belongs to a new job, in its transaction."""
@@ -65,14 +66,19 @@ class JobService:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
         kinds: Sequence[str],
+        ended: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None,
     ) -> None:
-        """`wake` tells the workers that a job may be ready; jobs of other `kinds` are unknown here."""
+        """`wake` tells the workers that a job may be ready; jobs of other `kinds` are unknown here.
+
+        `ended` keeps what belongs to the end of a job whose owner ends it, in that transaction.
+        """
         self._kinds = kinds
         self._store = store
         self._charges = charges
         self._now = now
         self._make_id = make_id
         self._wake = wake
+        self._ended = ended
 
     async def begin(self, draft: JobDraft, owner: JobOwner, *, write: Write | None = None) -> JobRecord:
         """Reserve the ceiling of a job and queue it, in one transaction.
@@ -172,7 +178,9 @@ class JobService:
         if job.status == "cancelled":
             return job
         refuse_over(job)
-        return settle(tx, self._charges, job_id, self._now(), Stop("cancelled", OWNER))
+        settled = settle(tx, self._charges, job_id, self._now(), Stop("cancelled", OWNER))
+        self._ended(tx, settled)
+        return settled
 
     async def steps(
         self, account_id: str, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int

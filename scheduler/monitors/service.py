@@ -13,7 +13,6 @@ from scheduler.monitors.changes import MonitorSetting, Saved, View, view_of
 from scheduler.monitors.history import lists
 from scheduler.monitors.history.lists import RunEntry, RunsPage, SlotSpan, StatusFilter
 from scheduler.monitors.model.draft import CreateBody, Draft, read_draft
-from scheduler.monitors.model.fields import uncallable
 from scheduler.monitors.model.patch import PatchBody, read_patch
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.model.store import owned
@@ -24,6 +23,7 @@ from scheduler.monitors.web.watch import ID_PREFIX
 from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.signature import new_secret
 from scheduler.webhooks.targets import hook_rows
+from scheduler.webhooks.targets.fields import uncallable
 from scheduler.webhooks.targets.registration import check_target
 from scheduler.webhooks.targets.urls import OpenedWebhook, new_webhook, opened
 from storage.store import Tx, Write

@@ -1,4 +1,4 @@
-"""The owner's operations on a webhook, of a monitor or of the account, and on its deliveries (decisions 12, 22)."""
+"""The owner's operations on a webhook, of a monitor, a job or the account, and on its deliveries (decisions 12, 22)."""
 
 from __future__ import annotations
 
@@ -64,19 +64,22 @@ class CheckOwner(Protocol):
 
 
 class WebhookOwner(NamedTuple):
-    """The kind of thing that webhooks belong to, and the call that resumes one, with the id in place of `{}`."""
+    """The kind of thing that webhooks belong to, and how to go on with one."""
 
     check: CheckOwner
-    resume: str
+    source: str
+    """Whence the owner reads itself what a delivery tells of."""
+    resume: str = ""
+    """The call that resumes a webhook, with the id in place of `{}`; empty where none is ever paused."""
 
 
-OF_MONITORS: Final = WebhookOwner(check_monitor, "POST /v1/monitors/{}/webhook/resume")
+OF_MONITORS: Final = WebhookOwner(check_monitor, "run", "POST /v1/monitors/{}/webhook/resume")
 
 
 class Webhooks:
     """Every method takes the account: what belongs to another one is unknown.
 
-    Where the owner is the account itself, a webhook's own id stands in place of the monitor's.
+    Where the owner is a job or the account itself, the job's id or the webhook's own stands in place of the monitor's.
     """
 
     def __init__(
@@ -204,7 +207,7 @@ class Webhooks:
             raise WebhookUnknown(monitor_id)
         at = self._instant(tx)
         if delivery.lease_until is None or delivery.lease_until <= at:
-            _check_redelivery(delivery, webhook, self._owner.resume)
+            _check_redelivery(delivery, webhook, self._owner)
             rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
             tx.on_commit(self._wake)
         found = rows.read_delivery(tx, delivery_id)
@@ -212,14 +215,15 @@ class Webhooks:
         return _logged(tx, found)
 
 
-def _check_redelivery(delivery: Delivery, webhook: Webhook, resume: str) -> None:
+def _check_redelivery(delivery: Delivery, webhook: Webhook, owner: WebhookOwner) -> None:
     if webhook.status == "paused":
-        how = f"Resume it first: {resume.format(webhook.monitor_id)}."
+        how = f"Resume it first: {owner.resume.format(webhook.monitor_id)}."
         raise RedeliveryRefused("webhook_paused", "the webhook is paused", how)
     if delivery.attempts >= ATTEMPTS_MAX:
         problem = f"{delivery.attempts} attempts have been made of this delivery"
-        source = "feed" if delivery.run_id is None else "run"
-        raise RedeliveryRefused("attempts_limit_reached", problem, f"Read what it tells from the {source} itself.")
+        raise RedeliveryRefused(
+            "attempts_limit_reached", problem, f"Read what it tells from the {owner.source} itself."
+        )
 
 
 def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:

@@ -11,13 +11,15 @@ PAUSED: Final[FailReason] = "webhook_paused"
 REMOVED: Final[FailReason] = "webhook_removed"
 ACCOUNT_PREFIX: Final = "wh_"
 """Begins the ids of webhooks that belong to an account."""
+JOB_PREFIX: Final = "job_"
+"""Begins the ids of jobs, which are those of their webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """A webhook's row; its URL and its secrets are sealed. The previous secret signs too, until `previous_until`.
 
-    `monitor_id` is the monitor that it belongs to; that of an account is its own id there, `wh_...`.
+    `monitor_id` is the monitor that it belongs to, or the job; that of an account is its own id there, `wh_...`.
     `failures` are its failed deliveries in a row. Without a `host` its URL is one that still stands in clear.
     """
 
@@ -31,12 +33,17 @@ class Webhook:
     last_delivery_at: float | None = None
     host: str | None = None
 
+    @property
+    def may_pause(self) -> bool:
+        """Whether failures pause it: that of a job is called once, so that nothing else would wait."""
+        return not self.monitor_id.startswith(JOB_PREFIX)
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A delivery's row without its body. While a node has it to itself, `next_at` is when its lease passes.
 
-    That of an account's webhook has the webhook's id as its `monitor_id`, and no run.
+    That of an account's webhook has the webhook's id as its `monitor_id`, that of a job's the job's, and neither a run.
     `redelivered_after` counts the attempts that had been made when it was last asked for by hand; None: it never was.
     """
 

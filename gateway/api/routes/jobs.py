@@ -1,4 +1,4 @@
-"""Jobs of the web over HTTP: crawls and batches of pages, what they brought, and their end (decisions 17 and 21)."""
+"""Jobs of the web over HTTP: crawls and batches of pages, what they brought, and who is told (decisions 17, 21)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from events.instants import iso, iso_or_none
+from events.instants import iso
 from gateway.api.changes import Changes, claim_of_change, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies
+from gateway.api.routes.webhooks.deliveries import DeliveryLog, DeliveryLogRoutes, delivery_view
 from gateway.calls.planning import above_max_credits
 from gateway.docs.account import jobs as docs
 from gateway.http import envelope
@@ -24,10 +25,13 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from limits.idempotency import StoredReply
 from scheduler.jobs.crawl.spec import PLATFORM, BatchBody, CrawlBody, batch_of, crawl_of
-from scheduler.jobs.records import EndedStep, JobRecord, progress_of
+from scheduler.jobs.crawl.webhooks import JobWebhooks, links_of
+from scheduler.jobs.records import EndedStep, JobRecord, facts_of
 from scheduler.jobs.service import JobDraft, JobOwner, JobService
 from scheduler.json_input import nearest
+from scheduler.monitors.webhooks import Webhooks
 from scheduler.recipes import Recipes
+from storage.store import Write
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import limit
 
@@ -49,13 +53,25 @@ class JobRoutes:
     """Answers about the jobs of the caller's account."""
 
     def __init__(
-        self, jobs: JobService, recipes: Recipes, *, signer: CursorSigner, replies: Replies, changes: Changes
+        self,
+        jobs: JobService,
+        recipes: Recipes,
+        hooks: JobWebhooks,
+        webhooks: Webhooks,
+        *,
+        signer: CursorSigner,
+        replies: Replies,
+        changes: Changes,
     ) -> None:
+        """`hooks` registers their webhooks, and `webhooks` has what was delivered to those."""
         self._jobs = jobs
+        self._hooks = hooks
         self._recipes = recipes
         self._replies = replies
         self._changes = changes
         self._lists = Lists(signer, replies, PLATFORM)
+        log = DeliveryLog(JOB, "job_id", docs.LOG, partial(delivery_view, cause={}), PLATFORM)
+        self._log = DeliveryLogRoutes(webhooks, log, signer=signer, replies=replies, changes=changes)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -71,31 +87,42 @@ class JobRoutes:
             Route(f"{JOB}/results", self.results, doc=docs.RESULTS, params=_STEPS),
             Route(f"{JOB}/results.jsonl", self.lines, doc=docs.LINES),
             Route(f"{JOB}/errors", self.errors, doc=docs.ERRORS, params=_STEPS),
+            *self._log.routes,
         )
 
     async def begin(
-        self, kind: type[msgspec.Struct], draft_of: Callable[[Any, Recipes], JobDraft], request: Request, caller: Caller
+        self,
+        kind: type[CrawlBody | BatchBody],
+        draft_of: Callable[[Any, Recipes], JobDraft],
+        request: Request,
+        caller: Caller,
     ) -> Reply:
-        """202 with the job, whose ceiling is reserved."""
+        """202 with the job, whose ceiling is reserved, and its webhook's secret this once."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
         draft = draft_of(sent, self._recipes)
+        target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
         if values.get("dry_run"):
+            await self._hooks.check(target)
             data = {"estimated_credits": draft.held_credits, "would_hit_cache": False}
             return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
         if "max_credits" in values and draft.held_credits > int(values["max_credits"]):
             raise above_max_credits(draft.held_credits)
         owner = JobOwner(caller.key.account_id, caller.key.id, request.id)
-        made = await self._changes.make(
-            request,
-            caller,
-            sent,
-            lambda write: self._jobs.begin(draft, owner, write=write),
-            keep=lambda job: job.id,
-        )
-        job = await self._jobs.get(owner.account_id, text_of(made)) if isinstance(made, StoredReply) else made
-        return await self._changes.answer(request, caller, self._fragment(request, job), made, status=202)
+
+        async def begin(write: Write | None) -> JobRecord:
+            await self._hooks.check(target)
+            return await self._jobs.begin(self._hooks.beside(draft, target), owner, write=write)
+
+        made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
+        if isinstance(made, StoredReply):  # the job as it is now
+            job, secret = await self._jobs.get(owner.account_id, text_of(made)), None
+        else:
+            job, secret = made, None if target is None else target.secret
+        data = {**self._shown(request, job), "webhook_secret": secret}
+        fragment = envelope.fragment(PLATFORM, request.path, data)
+        return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
         """A page of them, newest first."""
@@ -170,23 +197,7 @@ class JobRoutes:
         return envelope.fragment(PLATFORM, request.path, self._shown(request, job))
 
     def _shown(self, request: Request, job: JobRecord) -> dict[str, Any]:
-        base = f"{self._replies.base_url_for(request)}{JOBS}/{job.id}"
-        return {
-            "job_id": job.id,
-            "kind": job.kind,
-            "status": job.status,
-            "stopped_because": job.stopped_because,
-            "progress": progress_of(job),
-            "credits": {
-                "reserved": job.held_credits,
-                "used": job.used_credits,
-                "refunded": job.held_credits - job.used_credits if job.is_over else 0,
-            },
-            "created_at": iso(job.created_at),
-            "started_at": iso_or_none(job.started_at),
-            "finished_at": iso_or_none(job.finished_at),
-            "links": {"job": base, "results": f"{base}/results", "errors": f"{base}/errors"},
-        }
+        return {**facts_of(job), "links": links_of(job, self._replies.base_url_for(request))}
 
 
 def _job_id(request: Request) -> str:

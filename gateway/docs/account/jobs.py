@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from gateway.docs.account.fields import Instant, meaning
+from gateway.docs.account.webhooks.deliveries import DeliveryDocs, LoggedView
 from gateway.http.routing import RouteDoc
 
 JobId = Annotated[str, meaning("The job.", "job_01a1fd7328fd7bba92988ba98f5dc154")]
 _UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_job"
+_UNKNOWN_DELIVERY: Final = "RESOURCE_NOT_FOUND/unknown_delivery"
 _OVER: Final = "INVALID_REQUEST/job_over"
 
 
@@ -37,6 +39,9 @@ class JobLinks(TypedDict):
     job: Annotated[str, meaning("The job.", "https://api.example.com/v1/web/jobs/job_01a1")]
     results: Annotated[str, meaning("Its results.", "https://api.example.com/v1/web/jobs/job_01a1/results")]
     errors: Annotated[str, meaning("What did not come.", "https://api.example.com/v1/web/jobs/job_01a1/errors")]
+    deliveries: Annotated[
+        str, meaning("What was delivered to its webhook.", "https://api.example.com/v1/web/jobs/job_01a1/deliveries")
+    ]
 
 
 class JobData(TypedDict):
@@ -52,6 +57,26 @@ class JobData(TypedDict):
     started_at: Instant | None
     finished_at: Instant | None
     links: JobLinks
+
+
+class JobBegun(JobData):
+    """A job that was begun."""
+
+    webhook_secret: Annotated[
+        str | None, meaning("The secret of its webhook, shown this once; null where it has none.", "whsec_...")
+    ]
+
+
+class JobDeliveriesData(TypedDict):
+    """A page of deliveries: one, once the job has ended."""
+
+    items: list[LoggedView]
+
+
+class JobDeliveryData(TypedDict):
+    """One delivery."""
+
+    delivery: LoggedView
 
 
 class JobsData(TypedDict):
@@ -117,7 +142,7 @@ def _begins(name: str, summary: str, label: str) -> RouteDoc:
     return RouteDoc(
         name,
         summary,
-        JobData,
+        JobBegun,
         status=202,
         platform="web",
         reasons=_REASONS,
@@ -164,6 +189,31 @@ LINES: Final = RouteDoc(
 )
 ERRORS: Final = RouteDoc(
     "job_errors", "The pages that did not come, and why.", JobErrorsData, platform="web", reasons=(_UNKNOWN,)
+)
+LOG: Final = DeliveryDocs(
+    RouteDoc(
+        "list_job_deliveries",
+        "The delivery of a job's end with its attempts.",
+        JobDeliveriesData,
+        platform="web",
+        reasons=(_UNKNOWN,),
+    ),
+    RouteDoc(
+        "get_job_delivery",
+        "One delivery of a job with its attempts.",
+        JobDeliveryData,
+        platform="web",
+        reasons=(_UNKNOWN, _UNKNOWN_DELIVERY),
+    ),
+    RouteDoc(
+        "redeliver_job",
+        "Deliver the end of a job again.",
+        JobDeliveryData,
+        status=202,
+        platform="web",
+        once=True,
+        reasons=(_UNKNOWN, _UNKNOWN_DELIVERY, "INVALID_REQUEST/attempts_limit_reached"),
+    ),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.docs.account.jobs import JobData
 from gateway.docs.account.webhooks.account import EventBatch
 from gateway.docs.account.webhooks.deliveries import FullDelivery, RowsDelivery
 from gateway.docs.errors import reasons_of
@@ -157,7 +158,7 @@ def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, di
 
 
 def _webhooks(answers: Answers) -> Schema:
-    """The deliveries that are made to the webhooks of monitors and of accounts."""
+    """The deliveries that are made to the webhooks of monitors, jobs and accounts."""
     forms = [answers.take(FullDelivery), answers.take(RowsDelivery)]
     parameters = [
         {"name": name, "in": "header", "description": told, "required": True, "schema": {"type": "string"}}
@@ -166,8 +167,10 @@ def _webhooks(answers: Answers) -> Schema:
     told_by = "delivered to its webhook; again until it is answered with 2xx."
     run = _received("receive_monitor_run", f"A monitor's run, {told_by}", {"anyOf": forms}, parameters)
     batch = f"Events of the account's feed, {told_by}"
+    job = f"The end of a job of the web, {told_by}"
     return {
         "monitorRun": run,
+        "jobEnd": _received("receive_job_end", job, answers.take(JobData), parameters),
         "eventBatch": _received("receive_event_batch", batch, answers.take(EventBatch), parameters),
     }
 

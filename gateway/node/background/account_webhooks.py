@@ -50,7 +50,7 @@ async def open_account_webhooks(
         wake=feeder.wake,
         allow_insecure=setting.config.webhooks.allow_insecure_targets,
     )
-    owner = WebhookOwner(check_owner, RESUME)
+    owner = WebhookOwner(check_owner, "feed", RESUME)
     webhooks = Webhooks(store, cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner)
     async with AsyncExitStack() as stack:
         if setting.keeps_time:

@@ -19,6 +19,7 @@ from scheduler.jobs.cohorts.setting import CohortSetting, PageRecipes
 from scheduler.jobs.cohorts.shards import CohortShards
 from scheduler.jobs.crawl.pages import PageSteps
 from scheduler.jobs.crawl.spec import KINDS
+from scheduler.jobs.crawl.webhooks import JobWebhooks, check_job
 from scheduler.jobs.discover.schedules.service import ScheduleService
 from scheduler.jobs.discover.schedules.slots import ScheduleSlots
 from scheduler.jobs.discover.searches import searches_of
@@ -30,6 +31,7 @@ from scheduler.jobs.records import JobKind
 from scheduler.jobs.service import JobService
 from scheduler.jobs.turns import Turns
 from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
+from scheduler.monitors.webhooks import WebhookOwner, Webhooks
 from scheduler.recipes import Recipes
 from storage.opening import is_shared
 from upstreams.catalog import Catalog
@@ -41,9 +43,11 @@ class Jobs:
 
     recipes: Recipes
     service: JobService
+    """Those of the web."""
+    hooks: JobWebhooks
+    webhooks: Webhooks
     cohorts: CohortService
     cohort_queries: CohortQueries
-    """Those of the web."""
     discover: DiscoverService
     schedules: ScheduleService
     workers: Workers
@@ -68,7 +72,10 @@ async def open_jobs(
         StorageError: the store is away.
     """
     recipes, turns = monitors.recipes, Turns()
-    pages, steps = PageSteps(recipes), DiscoverSteps(stores.store, recipes, stores.feed)
+    sending = monitors.webhook_runtime
+    insecure = config.webhooks.allow_insecure_targets
+    hooks = JobWebhooks(stores.cipher, sending.outbox, monitors.resolve, allow_insecure=insecure)
+    pages, steps = PageSteps(recipes, hooks.ended), DiscoverSteps(stores.store, recipes, stores.feed)
     cohort_setting = _cohort_setting(stores, recipes, catalog, runtime)
     kinds: dict[str, JobKind] = {
         **dict.fromkeys(KINDS, pages),
@@ -87,7 +94,16 @@ async def open_jobs(
         monitors.clock.others = (slots,)
         yield Jobs(
             recipes=recipes,
-            service=make(kinds=KINDS),
+            service=make(kinds=KINDS, ended=hooks.ended),
+            hooks=hooks,
+            webhooks=Webhooks(
+                stores.store,
+                stores.cipher,
+                now=now,
+                instant=sending.instant,
+                wake=sending.wake,
+                owner=WebhookOwner(check_job, "job"),
+            ),
             discover=DiscoverService(
                 stores.store, stores.charges, runs_of, steps, searches, now=now, wake=workers.wake
             ),

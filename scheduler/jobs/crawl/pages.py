@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from scheduler.jobs.crawl.links import next_pages
 from scheduler.jobs.crawl.spec import RECIPE, spec_of
 from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, StepStatus
 from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid, Recipes
+from storage.store import Tx
 from upstreams.model.errors import UpstreamThrottled
 
 PAGE_S: Final = 60.0
@@ -35,8 +36,10 @@ class PageSteps(JobKind):
 
     at_once = 4
 
-    def __init__(self, recipes: Recipes) -> None:
+    def __init__(self, recipes: Recipes, tell: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None) -> None:
+        """`tell` queues the delivery of a job's end, in the transaction that ends it."""
         self._recipes = recipes
+        self._tell = tell
         self._hosts = HostTurns()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
@@ -76,6 +79,10 @@ class PageSteps(JobKind):
             return []
         room = min(bounds.pages_max - job.done, ATTEMPTS_A_PAGE * bounds.pages_max - job.planned)
         return next_pages(bounds, names, [one.found for one in findings], room=room)
+
+    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - for kinds that keep it
+        """Tell of the end."""
+        self._tell(tx, job)
 
 
 def _missing(failure: GatheringFailed) -> Outcome:

@@ -13,6 +13,7 @@ from scheduler.errors import JobInvalid
 from scheduler.jobs.crawl.links import CrawlBounds, canonical
 from scheduler.jobs.service import JobDraft
 from scheduler.recipes import Recipe, RecipeInvalid, Recipes
+from scheduler.webhooks.targets.fields import SECRET_LEAST, SECRET_MAX
 
 RECIPE: Final = "web/scrape"
 CRAWL: Final = "crawl"
@@ -26,6 +27,14 @@ PATTERNS_MAX: Final = 50
 _PATTERN_MAX: Final = 200
 
 _FORMATS: Final = Meta(description="The forms of each page, as of `web/scrape`.", examples=[["markdown"]])
+_HOOK: Final = Meta(
+    description="The https address of a public host that the end of the job is delivered to.",
+    extra_json_schema={"format": "uri", "maxLength": 2048},
+)
+_SECRET: Final = Meta(
+    description="A signing secret of one's own; one is made where it is left out.",
+    extra_json_schema={"minLength": SECRET_LEAST, "maxLength": SECRET_MAX},
+)
 _MAIN: Final = Meta(description="Whether only the main content counts, as of `web/scrape`.")
 
 
@@ -45,6 +54,8 @@ class CrawlBody(msgspec.Struct, frozen=True):
     ] = None
     formats: Annotated[list[str] | None, _FORMATS] = None
     only_main_content: Annotated[bool | None, _MAIN] = None
+    webhook_url: Annotated[str | None, _HOOK] = None
+    webhook_secret: Annotated[str | None, _SECRET] = None
 
 
 class BatchBody(msgspec.Struct, frozen=True):
@@ -54,6 +65,8 @@ class BatchBody(msgspec.Struct, frozen=True):
     ignore_invalid_urls: Annotated[bool, Meta(description="Leave out what is no address of a page.")] = False
     formats: Annotated[list[str] | None, _FORMATS] = None
     only_main_content: Annotated[bool | None, _MAIN] = None
+    webhook_url: Annotated[str | None, _HOOK] = None
+    webhook_secret: Annotated[str | None, _SECRET] = None
 
 
 class PagesSpec(msgspec.Struct, frozen=True):

@@ -14,17 +14,14 @@ from scheduler.monitors.metrics.rules import AlertRule, read_rules
 from scheduler.monitors.metrics.tracking import Track, read_track
 from scheduler.monitors.model import body_fields
 from scheduler.monitors.model.fields import (
-    URL_HOW,
     Format,
     read_flag,
     read_format,
     read_name,
-    read_secret,
-    read_text,
-    read_url,
 )
 from scheduler.monitors.model.records import Monitor
 from scheduler.recipes import Recipe, Recipes
+from scheduler.webhooks.targets.fields import URL_HOW, read_secret, read_text, read_url
 
 _RECIPE_HOW = "Send the path of a data endpoint without /v1/, such as github/profile."
 _CADENCE_HOW = 'Send hourly, daily, weekly, or a cron such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'

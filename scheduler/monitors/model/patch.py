@@ -15,17 +15,15 @@ from scheduler.monitors.metrics.rules import read_rules
 from scheduler.monitors.metrics.tracking import Track, read_track, stored_track
 from scheduler.monitors.model import body_fields
 from scheduler.monitors.model.fields import (
-    URL_HOW,
     Status,
     read_flag,
     read_format,
     read_name,
-    read_secret,
     read_status,
-    read_url,
 )
 from scheduler.monitors.model.records import Monitor
 from scheduler.recipes import Recipes
+from scheduler.webhooks.targets.fields import URL_HOW, read_secret, read_url
 
 
 class PatchBody(msgspec.Struct, frozen=True):

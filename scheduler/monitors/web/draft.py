@@ -11,11 +11,12 @@ from msgspec import UNSET, Meta
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.metrics.rules import read_rules
 from scheduler.monitors.model.draft import Draft
-from scheduler.monitors.model.fields import read_choice, read_name, read_secret, read_url
+from scheduler.monitors.model.fields import read_choice, read_name
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.web.schedule import due_schedule, read_schedule
 from scheduler.monitors.web.watch import KEPT_DAYS, Mode, WebWatch
 from scheduler.recipes import Recipe, RecipeInvalid, Recipes
+from scheduler.webhooks.targets.fields import read_secret, read_url
 
 IGNORE_MAX: Final = 50
 SELECTOR_MAX: Final = 200

@@ -64,7 +64,7 @@ def conclude(
     if webhook is None or has_moved:
         return Conclusion(after, _attempt(after, ended), None, is_paused=False)
     counted = count(webhook.failures, verdict, is_redelivery=delivery.redelivered_after is not None)
-    is_paused = counted.pause is not None and webhook.status == "active"
+    is_paused = counted.pause is not None and webhook.status == "active" and webhook.may_pause
     changed = replace(
         webhook,
         failures=counted.failures,

@@ -31,7 +31,7 @@ MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
 
 
 class Outbox:
-    """Takes the deliveries of runs into the queue."""
+    """Takes deliveries into the queue."""
 
     def __init__(self, instant: Instant, make_id: Callable[[str], str], publish: Callable[[DueDelivery], None]) -> None:
         """`publish` is called with each delivery after the commit that queued it."""
@@ -39,8 +39,8 @@ class Outbox:
         self._make_id = make_id
         self._publish = publish
 
-    def queue(self, tx: Tx, *, run_id: str, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
-        """Queue a run's delivery, due at once, in the transaction that ends the run; its id.
+    def queue(self, tx: Tx, *, run_id: str | None, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
+        """Queue the delivery of a run, or without one of a job, due at once, in the transaction that ends it; its id.
 
         Every attempt sends these very bytes, to the URL that the webhook has then; `host` is the one that it has now.
         """

@@ -28,6 +28,7 @@ FROM changed WHERE webhooks.monitor_id = changed.monitor_id
 """
 _values = values_of(Webhook)
 REMOVE = "DELETE FROM webhooks WHERE monitor_id = ?"
+DROP = "DELETE FROM deliveries WHERE monitor_id = ?"
 # What is under way ends by itself.
 DROP_QUEUED = """
 UPDATE deliveries SET status = 'failed', next_at = NULL, failed_at = ?, fail_reason = ?
@@ -77,6 +78,12 @@ def remove_webhook(tx: Tx, monitor_id: str, *, at: float) -> None:
 def forget_webhook(tx: Tx, monitor_id: str) -> None:
     """Remove it beside its deliveries, which go too."""
     tx.run(REMOVE, (monitor_id,))
+
+
+def forget_delivery(tx: Tx, job_id: str) -> None:
+    """Remove the webhook of a job, and its one delivery; harmless where there is none."""
+    tx.run(REMOVE, (job_id,))
+    tx.run(DROP, (job_id,))
 
 
 def drop_queued(tx: Tx, monitor_ids: Sequence[str], reason: FailReason, *, at: float) -> None:

@@ -46,7 +46,7 @@ class Hooked:
                 wake=self.feeder.wake,
             )
         )
-        owner = WebhookOwner(check_owner, RESUME)
+        owner = WebhookOwner(check_owner, "feed", RESUME)
         self.webhooks = Webhooks(
             self.store, office.cipher, now=office.now, instant=office.instant, wake=office.wake, owner=owner
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from scheduler.jobs.records import JobRecord
 from scheduler.jobs.service import JobOwner, JobService
 from scheduler.jobs.turns import Turns
 from scheduler.recipes import Gathered, GatheringFailed, Recipe
+from storage.store import Tx
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.working import WorkingDesk
 from upstreams.model.archetypes import POST_LIST
@@ -98,14 +99,14 @@ def tree(depth: int, width: int) -> dict[str, list[str]]:
 class JobDesk(WorkingDesk):
     """Jobs on one store, as a node has them."""
 
-    def __init__(self, desk: Desk, site: Site) -> None:
+    def __init__(self, desk: Desk, site: Site, tell: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None) -> None:
         super().__init__(desk)
         self.site = site
         self.turns = Turns()
-        self.pages = PageSteps(site)
+        self.pages = PageSteps(site, tell)
         self.runs = JobRuns(desk.store, desk.charges, dict.fromkeys(KINDS, self.pages), self.turns, now=desk.now)
         self.service = JobService(
-            desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS
+            desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS, ended=tell
         )
 
     async def crawl(self, owner: JobOwner, **fields: Any) -> JobRecord:

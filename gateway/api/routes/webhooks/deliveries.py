@@ -14,15 +14,16 @@ from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
 from gateway.docs.account.webhooks import deliveries as docs
 from gateway.docs.account.webhooks.deliveries import DeliveryDocs
+from gateway.http import envelope
 from gateway.http.bodies import NoFields, read_json
 from gateway.http.params import CURSOR, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from limits.idempotency import StoredReply
 from scheduler.monitors.model.body_fields import SECRET
-from scheduler.monitors.model.fields import read_secret
 from scheduler.monitors.webhooks import Logged, Webhooks
 from scheduler.webhooks.records import AttemptRow
+from scheduler.webhooks.targets.fields import read_secret
 from scheduler.webhooks.targets.urls import OpenedWebhook
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import limit
@@ -45,6 +46,7 @@ class DeliveryLog(NamedTuple):
     named: str
     docs: DeliveryDocs
     shown: Callable[[Logged], dict[str, Any]]
+    platform: str = "account"
 
 
 class DeliveryLogRoutes:
@@ -57,7 +59,7 @@ class DeliveryLogRoutes:
         self._log = log
         self._replies = replies
         self._changes = changes
-        self._lists = Lists(signer, replies)
+        self._lists = Lists(signer, replies, log.platform)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -94,15 +96,16 @@ class DeliveryLogRoutes:
             keep=lambda _: "",
         )
         found = await self._webhooks.delivery(*place) if isinstance(made, StoredReply) else made
-        fragment = account_fragment(request.path, {"delivery": self._log.shown(found)})
-        return await self._changes.answer(request, caller, fragment, made, status=202)
+        return await self._changes.answer(request, caller, self._fragment(request, found), made, status=202)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
         """One delivery with its attempts."""
         read_free(request.query, ())
         found = await self._webhooks.delivery(*self._place(request, caller))
-        fragment = account_fragment(request.path, {"delivery": self._log.shown(found)})
-        return await self._replies.free(request, caller, fragment)
+        return await self._replies.free(request, caller, self._fragment(request, found))
+
+    def _fragment(self, request: Request, found: Logged) -> bytes:
+        return envelope.fragment(self._log.platform, request.path, {"delivery": self._log.shown(found)})
 
     async def rotated(
         self, request: Request, caller: Caller, sent: msgspec.Struct, secret: str | None, *, field: str

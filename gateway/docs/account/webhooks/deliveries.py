@@ -24,8 +24,8 @@ class AttemptView(TypedDict):
     answer: Annotated[str | None, meaning("The first 20,000 characters of the answer.", "ok")]
 
 
-class _Logged(TypedDict):
-    """The fields of every delivery in a log."""
+class LoggedView(TypedDict):
+    """A delivery in a log, with its attempts."""
 
     id: Annotated[str, meaning("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
     status: Literal["queued", "delivered", "failed"]
@@ -40,13 +40,13 @@ class _Logged(TypedDict):
     attempts: list[AttemptView]
 
 
-class DeliveryView(_Logged):
+class DeliveryView(LoggedView):
     """One delivery of a run, with its attempts."""
 
     run_id: RunId
 
 
-class EventBatchView(_Logged):
+class EventBatchView(LoggedView):
     """One delivery of a batch of events, with its attempts."""
 
     batch_id: Annotated[str, meaning("The id of its body.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]

@@ -16,11 +16,9 @@ from scheduler.monitors.model.fields import (
     read_flag,
     read_format,
     read_name,
-    read_secret,
     read_status,
-    read_text,
-    read_url,
 )
+from scheduler.webhooks.targets.fields import read_secret, read_text, read_url
 
 TRACK = Track(("total",))
 HOOK = "https://example.com/hook"

@@ -1,0 +1,122 @@
+"""A node with jobs that have webhooks under SIGKILL, again and again: each end is delivered, as one delivery."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import httpx
+import orjson
+import trio
+
+from gateway.node.membership import MembershipPace
+from scheduler.webhooks.signature import verify
+from tests.fakes.outsider import open_outsider
+from tests.fakes.quick_node import BEAT_S
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.stores import engine
+from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
+from tests.processes.place import Place
+from tests.processes.process import Process
+
+KILLS: Final = 8
+SECRET: Final = "a secret of my own"
+ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+HTML: Final = {"content-type": "text/html"}
+BODY: Final = b"<html><title>A page</title><body><main><p>It has a text that is long enough.</p></main></body></html>"
+
+
+def page(asked: str) -> Told:
+    """A page at each address; none has a robots file."""
+    return Told(404, b"", HTML) if asked.endswith("robots.txt") else Told(200, BODY, HTML)
+
+
+async def test_the_end_of_each_job_of_a_node_that_is_killed_is_delivered_by_one_delivery(
+    tmp_path: Path, commands: Commands
+) -> None:
+    """Goal: whatever SIGKILL meets, a job that ended has one delivery, which comes; one that did not has none."""
+    rng, begun = Random(7), list[str]()
+    upstream = Upstream()
+    upstream.script = page
+    with trio.fail_after(240), open_fleet(commands) as fleet:
+        async with open_upstream(upstream) as egress, open_upstream_server(always(reply(b"taken"))) as receiver:
+            place = Place(tmp_path, commands, ENVIRON)
+            place.configure(
+                webhooks={"allow_insecure_targets": True, "backoff_s": [0.2] * 5, "timeout_s": 1},
+                upstreams={"egress": egress},
+                limits={"requests_per_minute": 1_000_000},
+            )
+            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")["id"]
+            key = place.told("key", "create", "--account", account)["key"]
+            for _ in range(KILLS):
+                begun += await _killed(place, fleet, receiver, key, rng)
+                _check(place)
+            await _settled(place, fleet)
+            told = {job["job_id"]: job for job in map(_verified, receiver.requests)}
+    assert set(begun) <= set(told), "each job whose beginning was answered has told of its end"
+    assert {job["status"] for job in told.values()} == {"completed"}
+    _check(place)
+
+
+async def _killed(place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random) -> list[str]:
+    """The jobs that were begun in one life of a node, which is killed at any moment after a few."""
+    node = _start(place, fleet)
+    url = (await node.listening())["url"]
+    begun = list[str]()
+    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
+        for number in range(rng.randrange(2, 5)):
+            made = await client.post("/v1/web/batch-scrape", content=orjson.dumps(_batch(receiver, number)))
+            assert made.status_code == 202, made.content
+            begun.append(made.json()["data"]["job_id"])
+            await trio.sleep(rng.random() * 0.3)
+        await trio.sleep(rng.random() * 0.8)
+        fleet.kill(node)
+    return begun
+
+
+def _batch(receiver: UpstreamServer, number: int) -> dict[str, Any]:
+    urls = [f"https://h{number}.example.com/{place}" for place in range(2)]
+    return {"urls": urls, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
+
+
+def _check(place: Place) -> None:
+    """The end of a job and the delivery of it were one transaction: no job has one without the other, or two."""
+    sql = """
+        SELECT jobs.id, jobs.finished_at IS NOT NULL,
+               (SELECT COUNT(*) FROM deliveries WHERE deliveries.monitor_id = jobs.id) FROM jobs
+    """
+    with open_outsider(place.store_url) as store:
+        assert [row for row in store.run(sql) if int(row[1]) != row[2]] == []
+
+
+async def _settled(place: Place, fleet: Fleet) -> None:
+    """Let a last node end and deliver all that is left."""
+    node = _start(place, fleet)
+    await node.listening()
+    left = (
+        "SELECT (SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL) "
+        "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued')"
+    )
+    with open_outsider(place.store_url) as store:
+        while store.run(left)[0][0]:  # noqa: ASYNC110 - another process sets no event
+            await trio.sleep(0.1)
+    fleet.kill(node)
+
+
+def _start(place: Place, fleet: Fleet) -> Process:
+    place.bury()
+    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
+    return fleet.start(place.config, {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}, pace=pace)
+
+
+def _verified(request: bytes) -> Any:
+    """The body of a delivery, after its signature was found good."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")[1:]
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    stamp = headers["x-sluice-signature"].partition(",")[0].removeprefix("t=")
+    verify(SECRET, headers["x-sluice-signature"], body, now=float(stamp))
+    return orjson.loads(body)

@@ -1,0 +1,164 @@
+"""Webhooks of jobs over HTTP, on a whole node with a receiver on loopback (decisions 21)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from scheduler.webhooks.signature import verify
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
+from tests.gateway.api.routes.test_jobs import HOME, ask, ended, site
+
+SECRET = "a secret of my own"
+ALLOWED: Mapping[str, object] = {"allow_insecure_targets": True, "backoff_s": [0.05] * 5, "timeout_s": 2}
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[UpstreamServer]:
+    async with open_upstream_server(always(reply(b"taken"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
+    async with open_test_node(tmp_path, credits=500, webhooks=ALLOWED) as opened:
+        opened.upstream.script = site
+        yield opened
+        await opened.assert_sound()
+
+
+async def delivered(node: OpenNode, job_id: str, *, status: str = "delivered") -> Any:
+    """The one delivery of a job, once it stands so."""
+    while True:
+        _, answer = await ask(node, "GET", f"/v1/web/jobs/{job_id}/deliveries")
+        if [one["status"] for one in answer["data"]["items"]] == [status]:
+            return answer["data"]["items"][0]
+        await trio.sleep(0.05)
+
+
+def received(request: bytes, secret: str) -> Any:
+    """The body of a delivery, after its signature was found good."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    lines = (line.partition(":") for line in head.decode().split("\r\n")[1:])
+    signed = {name.lower(): value.strip() for name, _, value in lines}["x-sluice-signature"]
+    verify(secret, signed, body, now=float(signed.partition(",")[0].removeprefix("t=")))
+    return orjson.loads(body)
+
+
+async def test_the_end_of_a_crawl_is_delivered_once_signed_with_the_secret_that_was_shown_once(
+    node: OpenNode, receiver: UpstreamServer
+) -> None:
+    body = {"url": HOME, "limit": 20, "webhook_url": f"{receiver.url}/hook/a-token-of-the-receivers-own"}
+    status, begun = await ask(node, "POST", "/v1/web/crawl", body, idempotency_key="crawl-1")
+    job_id, secret = begun["data"]["job_id"], begun["data"]["webhook_secret"]
+    assert (status, secret[:6]) == (202, "whsec_")
+    _, again = await ask(node, "POST", "/v1/web/crawl", body, idempotency_key="crawl-1")
+    assert (again["data"]["job_id"], again["data"]["webhook_secret"]) == (job_id, None)
+    delivery = await delivered(node, job_id)
+    done = await ended(node, job_id)
+    (request,) = receiver.requests
+    told = received(request, secret)
+    links = {name: link.removeprefix(node.url) for name, link in done["links"].items()}
+    assert told == {**done, "links": links}
+    assert (told["status"], told["credits"]["used"]) == ("completed", 5)
+    assert ([one["status"] for one in delivery["attempts"]], delivery["attempts"][0]["answer"]) == ([200], "taken")
+    assert b"/hook/a-token-of-the-receivers-own" in request
+    kept = await node.node.stores.store.read(lambda tx: tx.all("SELECT url, secret, host FROM webhooks"))
+    assert [row[2] for row in kept] == ["127.0.0.1"]
+    assert not any(text in f"{kept}" for text in (secret, "a-token-of-the-receivers-own"))
+    assert "webhook_secret" not in done
+
+
+async def test_a_batch_with_a_secret_of_ones_own_and_a_job_that_is_cancelled_are_told_too(
+    node: OpenNode, receiver: UpstreamServer
+) -> None:
+    hook = {"webhook_url": receiver.url, "webhook_secret": SECRET}
+    _, begun = await ask(node, "POST", "/v1/web/batch-scrape", {"urls": [HOME], **hook})
+    assert begun["data"]["webhook_secret"] == SECRET
+    await delivered(node, begun["data"]["job_id"])
+    with node.upstream.holding():
+        _, begun = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, **hook})
+        place = f"/v1/web/jobs/{begun['data']['job_id']}"
+        await ask(node, "PATCH", place, {"status": "paused"})
+        assert (await ask(node, "GET", f"{place}/deliveries"))[1]["data"]["items"] == []
+        await ask(node, "DELETE", place)
+        await ask(node, "DELETE", place)
+        await delivered(node, begun["data"]["job_id"])
+    assert [received(one, SECRET)["status"] for one in receiver.requests] == ["completed", "cancelled"]
+
+
+async def test_a_receiver_that_is_gone_can_be_told_again_by_hand_and_others_see_nothing(tmp_path: Path) -> None:
+    answers = [reply(b"no", status="410 Gone")]
+
+    async def serve(peer: Any) -> None:
+        while True:
+            await peer.request()
+            await peer.send(answers[-1])
+
+    async with (
+        open_upstream_server(serve) as receiver,
+        open_test_node(tmp_path, credits=50, webhooks=ALLOWED) as node,
+    ):
+        node.upstream.script = site
+        body = {"urls": [HOME], "webhook_url": receiver.url, "webhook_secret": SECRET}
+        _, begun = await ask(node, "POST", "/v1/web/batch-scrape", body)
+        log = f"/v1/web/jobs/{begun['data']['job_id']}/deliveries"
+        failed = await delivered(node, begun["data"]["job_id"], status="failed")
+        assert (failed["fail_reason"], failed["last_status"]) == ("gone", 410)
+        _, feed = await ask(node, "GET", "/v1/events?limit=100")
+        assert [one for one in feed["data"]["items"] if "webhook" in one["type"]] == []
+        answers.append(reply(b"back"))
+        status, again = await ask(node, "POST", f"{log}/{failed['id']}/redeliver")
+        assert (status, again["data"]["delivery"]["redelivered"]) == (202, True)
+        done = await delivered(node, begun["data"]["job_id"])
+        shown = await ask(node, "GET", f"{log}/{failed['id']}")
+        assert (shown[0], shown[1]["platform"], shown[1]["data"]["delivery"]) == (200, "web", done)
+        stranger, _ = await node.new_key(await node.new_account())
+        for method, path in (
+            ("GET", log),
+            ("GET", f"{log}/{failed['id']}"),
+            ("POST", f"{log}/{failed['id']}/redeliver"),
+        ):
+            status, answer = await ask(node, method, path, x_api_key=stranger)
+            assert (status, answer["error"]["details"]["reason"]) == (404, "unknown_job")
+        status, answer = await ask(node, "GET", f"{log}/whd_none")
+        assert (status, answer["error"]["details"]["reason"]) == (404, "unknown_delivery")
+
+
+UNUSABLE: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"webhook_url": ""}, "webhook_url"),
+    ({"webhook_url": "http://example.com/hook"}, "webhook_url"),
+    ({"webhook_url": "https://127.0.0.1/hook"}, "webhook_url"),
+    ({"webhook_url": "https://inside.example.com/hook"}, "webhook_url"),
+    ({"webhook_url": 5}, "webhook_url"),
+    ({"webhook_secret": SECRET}, "webhook_secret"),
+    ({"webhook_url": "https://example.com/hook", "webhook_secret": "short"}, "webhook_secret"),
+)
+
+
+async def test_a_webhook_that_cannot_be_used_is_refused_by_name_and_nothing_is_begun(private: OpenNode) -> None:
+    for fields, param in UNUSABLE:
+        for path, body in (("crawl", {"url": HOME}), ("batch-scrape", {"urls": [HOME]})):
+            for query in ("", "?dry_run=1"):
+                status, refused = await ask(private, "POST", f"/v1/web/{path}{query}", {**body, **fields})
+                assert (status, refused["error"]["details"]["param"]) == (400, param), fields
+    assert (await ask(private, "GET", "/v1/web/jobs"))[1]["data"]["items"] == []
+
+
+@pytest.fixture
+async def private(tmp_path: Path) -> AsyncIterator[OpenNode]:
+    """A node on which every name leads into a private network."""
+
+    async def inside(_host: str, _port: int) -> list[str]:
+        await trio.lowlevel.checkpoint()
+        return ["10.0.0.1"]
+
+    async with open_test_node(tmp_path, credits=50, resolve=inside) as opened:
+        yield opened
+        await opened.assert_sound()
