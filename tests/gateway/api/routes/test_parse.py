@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import trio
 
@@ -214,9 +216,15 @@ async def test_a_dry_run_and_a_price_above_the_callers_read_nothing(node: OpenNo
 
 
 async def test_clients_that_hang_up_at_any_moment_leave_nothing_charged_that_they_did_not_have(node: OpenNode) -> None:
+    """Method: the bytes go over a socket of the test's own, since httpx leaves the form that it is cut short at to
+    the garbage collector, which Trio warns of."""
+    form = httpx.Request("POST", node.url + PARSE, headers={"x-api-key": node.key}, files={"file": ("p.html", ARTICLE)})
+    content, parts = form.read(), urlsplit(node.url)
+    fields = b"".join(b"%b: %b\r\n" % field for field in form.headers.raw)
     for wait_s in (0.0, 0.01, 0.03, 0.1, 0.2, 0.4):
-        with trio.move_on_after(wait_s):
-            await send(node, ARTICLE)
+        async with await trio.open_tcp_stream(str(parts.hostname), parts.port or 80) as stream:
+            await stream.send_all(b"POST %b HTTP/1.1\r\n%b\r\n%b" % (PARSE.encode(), fields, content))
+            await trio.sleep(wait_s)
     with trio.fail_after(10):
         while (await node.money())[1]:  # noqa: ASYNC110 - the store's
             await trio.sleep(0.05)
