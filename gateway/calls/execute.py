@@ -151,6 +151,7 @@ class BilledCalls:
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used; nothing was charged.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
+            WorkersBusy: too much waits to be read already; nothing was charged.
             CallFailed: the upstream failed; what was charged is refunded as far as the store could.
         """
         if not request.refresh and (stored := self.cache.get(request.cache_key)) is not None:
@@ -207,6 +208,8 @@ class BilledCalls:
         self, request: CallRequest, planned: Planned, arrived: float, turn: CacheTurn | None = None
     ) -> CallResult:
         """Reserve, call, shape, store the answer, close the charge."""
+        if request.listing.endpoint.by_workers:
+            request.listing.site.workers.check_room()
         quoted = quote(planned.reach, request.cost_credits, request.credits_max)
         charge = await self.reservations.reserve(charge_request(request, quoted), request.claim)
         if isinstance(charge, StoredReply):

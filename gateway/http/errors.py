@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
 from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits, KeyBudgetReached, KeyUnusable
@@ -48,6 +49,7 @@ from upstreams.model.errors import (
     StaleCursor,
     UpstreamFailed,
     UpstreamThrottled,
+    WorkersBusy,
 )
 
 THROTTLED_RETRY_AFTER_S = 30
@@ -247,6 +249,7 @@ _OF_COHORTS = {
     "query_over": "COHORT_QUERY_NOT_CANCELLABLE",
     "query_not_ready": "COHORT_QUERY_NOT_READY",
 }
+_BUSY = "The node has more pages to read than it can in time; nothing was charged."
 _FRESH_KEY = "send a key of its own with each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
@@ -264,6 +267,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
     StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,
+    WorkersBusy: lambda exc: _waiting(_BUSY, ceil(exc.retry_after_s)),
     Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
     ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),
     ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", CLAIM_RETRY_AFTER_S),

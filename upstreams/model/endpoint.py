@@ -128,6 +128,8 @@ class Endpoint:
     """The upstream's own way to give many of its records with one call."""
     preview: Callable[[Mapping[str, Value]], Record] | None = None
     """Makes what a dry run tells beside the price, of the values alone. Raises InvalidArgument."""
+    by_workers: bool = False
+    """Whether worker processes read its answers, which may have too much to do; such a call is not charged."""
     cache_ttl_s: int = 0
     """That of its kind, where it is not given."""
 
@@ -146,9 +148,7 @@ class Endpoint:
     @property
     def named_by(self) -> tuple[str, ...]:
         """The parameters of which one names what it is about."""
-        if self.one_of:
-            return self.one_of[0]
-        return next(((param.name,) for param in self.params if param.required), ())
+        return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
     def placed(self, args: Args) -> Args:
         """The arguments for its reads: with what an address among them names, on the host that it says.

@@ -10,6 +10,8 @@ HELD_MAX_S = 86_400.0
 THROTTLED_S = 30.0
 """The seconds that a throttling source is left alone when it names none itself (spec 7.2)."""
 
+BUSY_MAX_S = 60.0
+"""The most seconds after which who was refused by `WorkersBusy` is to ask again."""
 
 _TEXT_MAX = 500
 
@@ -75,6 +77,13 @@ class UpstreamThrottled(UpstreamError):
         super().__init__(f"{source}: throttled")
         self.source = source
         self.retry_after_s = min(retry_after_s, HELD_MAX_S) if retry_after_s else None
+
+
+class WorkersBusy(UpstreamThrottled):
+    """This node has more to read already than can be read in time; `retry_after_s` is when there may be room."""
+
+    def __init__(self, ahead_s: float) -> None:
+        super().__init__("node", min(max(ahead_s, 1.0), BUSY_MAX_S))
 
 
 class InvalidArgument(UpstreamError):

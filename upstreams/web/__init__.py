@@ -74,6 +74,7 @@ def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
             description=_SCRAPE,
             price=PRICE,
             cache_ttl_s=CACHED_S,
+            by_workers=True,
             never=("content.summary", "extraction"),
         ),
         Endpoint(
@@ -86,6 +87,7 @@ def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
             price=extracting.PRICE,
             description=_EXTRACT,
             cache_ttl_s=CACHED_S,
+            by_workers=True,
             never=_OF_TEXTS,
         ),
     )
@@ -101,6 +103,7 @@ def _of_sites(robots: RobotsMemory) -> tuple[Endpoint, ...]:
             mapping.PARAMS,
             description=_MAP,
             cache_ttl_s=CACHED_S,
+            by_workers=True,
             never=("total", *_OF_PAGES_THAT_ARE_READ),
         ),
         Endpoint(

@@ -19,6 +19,7 @@ import trio
 
 from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamFailed, unreadable
 from upstreams.model.steps import Answer, Task
+from upstreams.workers.line import TaskLine
 from upstreams.workers.process import LENGTH
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ class _Worker:
 
 
 class ProcessPool:
-    """The worker processes of a node, at most so many at a time; the others wait in order."""
+    """The worker processes of a node, at most so many at a time; other tasks wait in line."""
 
     def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
-        self._turn = trio.CapacityLimiter(max(1, min(processes_max, os.cpu_count() or 1)))
+        self._line = TaskLine(max(1, min(processes_max, os.cpu_count() or 1)))
+        self.check_room = self._line.check_room
         self._idle: list[_Worker] = []
         self.started_total = 0
 
@@ -60,10 +62,12 @@ class ProcessPool:
 
         Raises:
             NotFound: the task found nothing.
+            WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
+        size_bytes = sum(len(one) for one in task.args if isinstance(one, bytes))
         with trio.move_on_at(deadline_at):
-            async with self._turn:
+            async with self._line.turn(size_bytes, deadline_at):
                 return Answer(200, {}, await self._run(task, source), source)
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 

@@ -102,6 +102,7 @@ class ParseRoute:
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))
             if int(values.get("max_credits", CREDITS)) < CREDITS:
                 raise above_max_credits(CREDITS)
+            self._site.workers.check_room()
             wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, CREDITS, "web", PARSE)
             result = await run_charged(self._calls, wanted, claim, partial(self._read, task, fields))
             return self._replies.data(request, result)

@@ -44,6 +44,7 @@ from upstreams.model.errors import (
     StaleCursor,
     UpstreamFailed,
     UpstreamThrottled,
+    WorkersBusy,
 )
 
 LEASES: Fields = ((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"50", b"0"))
@@ -112,6 +113,9 @@ ROWS = {
     ),
     "a throttle that says next to nothing": Row(
         UpstreamThrottled("api", 0.1), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=1
+    ),
+    "more to read than there is time for": Row(
+        WorkersBusy(22.3), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=23
     ),
     "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=9),
     "a source that is held no longer": Row(Throttled(0), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=1),

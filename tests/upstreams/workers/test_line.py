@@ -1,0 +1,121 @@
+"""The line before the worker processes: who comes when, who is told to come back, and that no turn is lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from upstreams.model.errors import WorkersBusy
+from upstreams.workers.line import BYTE_S, TASK_S, TaskLine
+
+MB = 1_000_000
+LONG_S = 1_000.0
+
+
+async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S) -> float:
+    """The instant at which a task of so many bytes was begun."""
+    async with line.turn(size, trio.current_time() + within_s):
+        began = trio.current_time()
+        await trio.sleep(takes_s)
+    return began
+
+
+async def test_a_short_task_passes_long_ones_and_no_long_one_is_passed_for_ever(autojump_clock: MockClock) -> None:
+    line, begun = TaskLine(1), list[str]()
+
+    async def run(name: str, size: int, takes_s: float) -> None:
+        async with line.turn(size, trio.current_time() + LONG_S):
+            begun.append(name)
+            await trio.sleep(takes_s)
+
+    async with trio.open_nursery() as nursery:
+        for name in ("first", "long", "longer"):
+            nursery.start_soon(run, name, 2 * MB, 2.0)
+            await trio.sleep(0.01)
+        for number in range(40):  # one after the other, each before the line is empty
+            nursery.start_soon(run, f"short {number}", 10_000, 0.5)
+            await trio.sleep(0.5)
+    assert begun[:2] == ["first", "short 0"]
+    assert begun.index("long") < begun.index("longer") < begun.index("short 39")
+
+
+async def test_who_cannot_be_in_time_is_told_at_once_when_to_come_back(autojump_clock: MockClock) -> None:
+    line = TaskLine(2)
+    cost_s = 2 * MB * BYTE_S + TASK_S
+    refused, waited = list[float](), list[float]()
+
+    async def run() -> None:
+        began = trio.current_time()
+        try:
+            await work(line, 2 * MB, cost_s, within_s=30)
+        except WorkersBusy as busy:
+            refused.append(busy.retry_after_s or 0.0)
+            waited.append(trio.current_time() - began)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(100):
+            nursery.start_soon(run)
+    assert 100 - len(refused) == pytest.approx(2 * 30 / cost_s, abs=2), "as many as there is time for"
+    assert refused
+    assert set(waited) == {0.0}
+    assert all(20 < one <= 60 for one in refused)
+    assert trio.current_time() <= 31
+
+
+async def test_a_task_that_waited_too_long_is_not_begun_and_a_lone_one_always_is(autojump_clock: MockClock) -> None:
+    line = TaskLine(1)
+    assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "nobody is before it: it has its chance"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work, line, 1_000, 60.0)  # takes longer than anybody could know
+        await trio.sleep(0.01)
+        began = trio.current_time()
+        with pytest.raises(WorkersBusy):
+            await work(line, 1_000, 1.0, within_s=5)
+        assert trio.current_time() - began == pytest.approx(5, abs=0.1)
+
+
+async def test_the_line_learns_what_a_byte_costs_and_closes_while_it_is_full(autojump_clock: MockClock) -> None:
+    line = TaskLine(1)
+    line.check_room()
+    for _ in range(20):
+        await work(line, MB, 10.0)
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(work, line, MB, 10.0)
+        await trio.sleep(1)
+        with pytest.raises(WorkersBusy) as busy:
+            line.check_room()
+        assert busy.value.retry_after_s == pytest.approx(39, rel=0.05)
+        await trio.sleep(29)
+        line.check_room()
+
+
+async def test_no_turn_is_lost_or_given_twice_whoever_leaves_when(autojump_clock: MockClock) -> None:
+    """Method: 400 tasks of which two thirds are cut short at any moment, in line or at work."""
+    line, rng, most, under_way = TaskLine(2), Random(3), 0, 0
+
+    async def run(wait_s: float, takes_s: float, leaves_s: float) -> None:
+        nonlocal most, under_way
+        await trio.sleep(wait_s)
+        with trio.move_on_after(leaves_s):
+            async with line.turn(rng.randrange(200_000), trio.current_time() + LONG_S):
+                under_way += 1
+                most = max(most, under_way)
+                try:
+                    await trio.sleep(takes_s)
+                finally:
+                    under_way -= 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(400):
+            leaves_s = rng.choice((rng.random(), rng.random() * 10, LONG_S))
+            nursery.start_soon(run, rng.random() * 20, rng.random() * 0.2, leaves_s)
+    assert (most, under_way) == (2, 0)
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(work, line, 1, 1.0)
+    assert trio.current_time() - began == pytest.approx(1.0)
