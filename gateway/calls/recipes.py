@@ -75,7 +75,7 @@ class CatalogRecipes:
         try:
             planned = plan_call(listing, self._args(listing, values))
         except InvalidArgument as exc:
-            raise _invalid(exc.param, exc.problem) from exc
+            raise _invalid(exc.param, exc.problem, reason=exc.reason) from exc
         planned.dismiss()
         least, most = quote(planned.reach, _cost(listing))
         endpoint, platform = listing.endpoint, listing.site.platform

@@ -12,7 +12,7 @@ from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Single, Steps, Task
 from upstreams.web.robots import RobotsMemory
-from upstreams.web.scraping import MAX_AGE, METADATA, TIMEOUT, URL, instant_text
+from upstreams.web.scraping import MAX_AGE, METADATA, PROXY, TIMEOUT, URL, check_proxy, instant_text
 from upstreams.web.visiting import visit
 
 PRICE: Final[PriceRange] = fixed(5)
@@ -26,8 +26,16 @@ PARAMS: Final = (
         length_max=8_192,
     ),
     Param("prompt", "A wish in words; needs a language model, which no node has.", "the price", length_max=4_096),
+    Param(
+        "only_main_content",
+        "Whether menus, banners, comments and footers are taken out before the selectors look.",
+        "true",
+        type="boolean",
+        default=False,
+    ),
     MAX_AGE,
     TIMEOUT,
+    PROXY,
 )
 _SAMPLE: Final = {
     "extraction": {"title": "Example Domain", "links": ["https://www.iana.org/domains/example"]},
@@ -38,9 +46,11 @@ _SAMPLE: Final = {
 def extract(robots: RobotsMemory, args: Args) -> Steps:
     """The values of a page."""
     schema = _schema(args)
+    check_proxy(args.values)
     url = args.text("url")
     visited = yield from visit(url, args, robots)
-    arguments = (visited.answer.raw, visited.content_type, url, visited.url, schema)
+    wanted = {"schema": schema, "only_main_content": bool(args.values["only_main_content"])}
+    arguments = (visited.answer.raw, visited.content_type, url, visited.url, wanted)
     done = yield Task("upstreams.web.reading.extraction:read_extraction", arguments, _SAMPLE)
     metadata = done.body["metadata"]
     record = page(

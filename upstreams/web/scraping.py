@@ -26,6 +26,8 @@ PRICE: Final = PriceRange(
 )
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
 FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
+_NEED: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
+"""The formats that no node has the means for."""
 _SELECTORS_MAX: Final = 50
 
 SAMPLE: Final[Mapping[str, Any]] = {
@@ -70,6 +72,13 @@ ONLY_MAIN: Final = Param(
     "true",
     type="boolean",
     default=True,
+)
+PROXY: Final = Param(
+    "proxy",
+    "How it is read: basic and auto are this node's own address; enhanced needs a paid proxy.",
+    "basic",
+    default="basic",
+    choices=("basic", "auto", "enhanced"),
 )
 PARAMS: Final = (
     URL,
@@ -130,13 +139,7 @@ PARAMS: Final = (
         pattern="[a-z]{2}",
         problem="must be the two letters of a country, such as de",
     ),
-    Param(
-        "proxy",
-        "How it is read: basic and auto are this node's own address; enhanced needs a paid proxy.",
-        "basic",
-        default="basic",
-        choices=("basic", "auto", "enhanced"),
-    ),
+    PROXY,
 )
 
 
@@ -197,6 +200,15 @@ def _check_means(values: Mapping[str, Value], formats: tuple[str, ...], *, has_b
             raise _lacks("formats", f"cannot have {PICTURE}: it needs a browser, which this node does not have")
     if "location_country" in values:
         raise _lacks("location_country", "needs a proxy in that country, which this node does not have")
+    check_proxy(values)
+
+
+def check_proxy(values: Mapping[str, Value]) -> None:
+    """Refuse a way of reading that this node does not have.
+
+    Raises:
+        InvalidArgument: it does not.
+    """
     if values.get("proxy") == "enhanced":
         raise _lacks("proxy", "can be basic or auto: this node has no enhanced proxy")
 
@@ -208,8 +220,8 @@ def _lacks(param: str, problem: str) -> InvalidArgument:
 def _formats(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in names:
-        if name == "summary":
-            raise _lacks("formats", "cannot have summary: it needs a language model, which this node does not have")
+        if name in _NEED:
+            raise _lacks("formats", f"cannot have {name}: it needs {_NEED[name]}, which this node does not have")
         if name not in FORMATS:
             raise InvalidArgument("formats", f"must be of {', '.join(FORMATS)}; {name[:40]} is none of them")
     return names

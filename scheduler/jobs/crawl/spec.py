@@ -65,6 +65,7 @@ class BatchBody(msgspec.Struct, frozen=True):
     ignore_invalid_urls: Annotated[bool, Meta(description="Leave out what is no address of a page.")] = False
     formats: Annotated[list[str] | None, _FORMATS] = None
     only_main_content: Annotated[bool | None, _MAIN] = None
+    proxy: Annotated[str | None, Meta(description="How they are read, as of `web/scrape`.", examples=["basic"])] = None
     webhook_url: Annotated[str | None, _HOOK] = None
     webhook_secret: Annotated[str | None, _SECRET] = None
 
@@ -76,6 +77,7 @@ class PagesSpec(msgspec.Struct, frozen=True):
     only_main_content: bool | None = None
     bounds: CrawlBounds | None = None
     """None: no links are followed."""
+    proxy: str | None = None
 
     def params(self, url: str) -> dict[str, Any]:
         """The parameters of the recipe for a page; a crawl needs its links."""
@@ -85,6 +87,8 @@ class PagesSpec(msgspec.Struct, frozen=True):
         params: dict[str, Any] = {"url": url, "formats": ",".join(wanted)}
         if self.only_main_content is not None:
             params["only_main_content"] = self.only_main_content
+        if self.proxy is not None:
+            params["proxy"] = self.proxy
         return params
 
 
@@ -134,7 +138,7 @@ def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
             raise JobInvalid(f"urls[{place}]", "is no address of a page", how)
     if not pages:
         raise JobInvalid("urls", "holds no address of a page", "Send some that begin with https://.")
-    spec = PagesSpec(tuple(sent.formats or ()), sent.only_main_content)
+    spec = PagesSpec(tuple(sent.formats or ()), sent.only_main_content, proxy=sent.proxy)
     return _draft(BATCH, spec, list(pages), len(pages), recipes)
 
 

@@ -16,6 +16,7 @@ from upstreams.content.charset import text_of
 from upstreams.content.markup import Element
 from upstreams.model.errors import NotFound
 from upstreams.web.reading import cleaning
+from upstreams.web.reading.main_content import without_boxes
 from upstreams.web.reading.metadata import metadata_of
 from upstreams.web.reading.walls import wall_of_page
 
@@ -73,8 +74,10 @@ def _compiled(name: str, css: str) -> Any:
         raise SchemaFlaw(f"has at {name[:60]} {css[:60]!r}, which is no CSS selector: {exc}") from exc
 
 
-def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The values of a schema in a page, and what the page says of itself.
+def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The values of a page by `wanted["schema"]`, and what the page says of itself.
+
+    With `wanted["only_main_content"]` they are those of the page without what stands around its text.
 
     Raises:
         NotFound: the page is a wall, or has none of the values.
@@ -86,7 +89,8 @@ def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, schem
     if wall is not None:
         raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
     base = urljoin(sent_to, next(iter(root.xpath("//base/@href")), ""))
-    found = _object(root, schema, base)
+    tree = without_boxes(root) if wanted.get("only_main_content") else root
+    found = _object(tree, wanted["schema"], base)
     if not any(found.values()):
         raise NotFound("The page has nothing that the schema's selectors find.", reason="empty")
     return {"extraction": found, "metadata": metadata}

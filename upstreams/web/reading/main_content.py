@@ -122,6 +122,14 @@ def main_text(root: Element) -> str:
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
 
 
+def without_boxes(root: Element) -> Element:
+    """A page as it is written, without what stands around its text; the page itself stays as it is."""
+    tree = deepcopy(root)
+    drop(tree.xpath("//nav|//aside|//body/header|//body/footer"))
+    _drop_boxes(tree)
+    return tree
+
+
 def _titles(root: Element) -> set[tuple[str, ...]]:
     """The words of each title that a page has: its first heading, and what it says of itself."""
     said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content|//title/text()")

@@ -19,7 +19,7 @@ PAGE = (
 
 def read(schema: dict[str, Any], page: str = PAGE) -> Any:
     check_schema(schema)
-    return read_extraction(page.encode(), "text/html", URL, URL, schema)["extraction"]
+    return read_extraction(page.encode(), "text/html", URL, URL, {"schema": schema})["extraction"]
 
 
 def test_values_come_as_texts_attributes_lists_and_objects() -> None:

@@ -1,0 +1,65 @@
+"""Every parameter of the pages of the web, one by one: it works, or is refused by name (reference, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import trio
+
+from tests.fakes.node import OpenNode, open_test_node
+from tests.spec.web_parameters import DUE, REFERENCE, ROWS, Row, site
+
+
+def test_the_table_has_every_parameter_of_the_reference_and_no_other() -> None:
+    assert {name: {row.param for row in ROWS if row.resource == name} for name in REFERENCE} == {
+        name: set(params.split()) for name, params in REFERENCE.items()
+    }
+
+
+async def test_each_parameter_works_or_is_refused_by_name_for_free(tmp_path: Path) -> None:
+    """The node has a SearXNG, and no browser, proxy or language model."""
+    flaws = []
+    async with open_test_node(tmp_path, web={"search": {"searxng_url": "http://search.test:8888/"}}) as node:
+        node.upstream.script = site
+        for row in ROWS:
+            status, answer = await answered(node, row)
+            flaws += [f"{row.resource} {row.param}={row.value}: {flaw}" for flaw in flaws_of(row, status, answer)]
+        await node.assert_sound()
+    assert flaws == []
+
+
+async def answered(node: OpenNode, row: Row) -> tuple[int, Any]:
+    """The answer to a row's request; of a job that was begun, its results."""
+    values = {**dict(DUE[row.resource]), **dict(row.beside), row.param: row.value}
+    headers = {"x-api-key": node.key, "cache-control": "no-cache"}
+    target = f"{node.url}/v1/web/{row.resource}"
+    if row.resource not in ("crawl", "batch-scrape"):
+        query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in values.items())
+        answer = await node.client.get(f"{target}?{query}", headers=headers)
+        return answer.status_code, answer.json()
+    begun = await node.client.post(target, headers=headers, content=orjson.dumps(values))
+    if begun.status_code != 202:
+        return begun.status_code, begun.json()
+    place = f"/v1/web/jobs/{begun.json()['data']['job_id']}"
+    while (await node.get(place)).json["data"]["finished_at"] is None:  # noqa: ASYNC110 - the node's
+        await trio.sleep(0.02)
+    return 200, {"data": (await node.get(f"{place}/results?limit=100")).json["data"]["items"]}
+
+
+def flaws_of(row: Row, status: int, answer: Any) -> Iterator[str]:
+    """What is wrong with an answer."""
+    if row.works is not None:
+        if status != row.status:
+            yield f"status {status}: {str(answer)[:300]}"
+        elif not row.works(answer.get("data")):
+            yield f"does nothing: {str(answer)[:600]}"
+        return
+    details = answer.get("error", {}).get("details", {})
+    if (status, details.get("param"), details.get("reason")) != (400, row.param, "capability_missing"):
+        yield f"status {status}: {str(answer)[:300]}"
+    elif answer["credits_used"] != 0:
+        yield "it was charged"
