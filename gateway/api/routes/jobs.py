@@ -117,11 +117,11 @@ class JobRoutes:
 
         made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
         if isinstance(made, StoredReply):  # the job as it is now
-            job, secret = await self._jobs.get(owner.account_id, text_of(made)), None
+            job, target = await self._jobs.get(owner.account_id, text_of(made)), None
         else:
-            job, secret = made, None if target is None else target.secret
-        data = {**self._shown(request, job), "webhook_secret": secret}
-        fragment = envelope.fragment(PLATFORM, request.path, data)
+            job = made
+        shown = {**self._shown(request, job), "webhook_secret": None if target is None else target.secret}
+        fragment = envelope.fragment(PLATFORM, request.path, shown)
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def page(self, request: Request, caller: Caller) -> Reply:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import trio
+
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
@@ -221,4 +223,19 @@ async def test_values_are_extracted_by_a_schema_for_five_credits(tmp_path: Path)
             refused = await node.get(query)
             details = refused.json["error"]["details"]
             assert (refused.status, details["param"], details["reason"]) == (400, param, reason)
+        await node.assert_sound()
+
+
+async def test_a_page_that_nobody_has_time_to_read_is_refused_before_it_is_charged(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        serve(node, {"/a": page()})
+        line = node.node.catalog.sites["web"].workers._line
+        async with line.turn(10**9, trio.current_time() + 60):
+            full = await scrape(node)
+            assert (full.status, full.headers["retry-after"], full.json["credits_used"]) == (503, "60", 0)
+            assert "nothing was charged" in full.json["error"]["message"]
+            assert await node.entries(full.json["request_id"]) == []
+            assert node.upstream.requests == []
+            assert (await scrape(node, dry_run=1)).status == 200
+        assert (await scrape(node)).status == 200
         await node.assert_sound()

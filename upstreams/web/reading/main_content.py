@@ -2,7 +2,8 @@
 
 Trafilatura finds it. It is given a page that was cleaned of what names itself a box beside the text, since its own
 precision is where it loses most; and threads and products, whose text stands in several places, are found by the marks
-that their software writes.
+that their software writes. A page as long as a book is taken whole but for its menus and boxes: Trafilatura's time goes
+with the square of the paragraphs, and there is little beside so much text.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ _NESTED: Final = etree.XPath(
     "descendant::*[self::li or self::ul or self::ol]/*[self::ul or self::ol][not(descendant::ul or descendant::ol)]"
 )
 _LIST_DEPTH_MAX: Final = 12
+_BOOK_LETTERS_MIN: Final = 500_000
+"""The letters from which on a page is as long as a book."""
 _WORD = re.compile(r"\w+")
 _HEAD_LINES: Final = 6
 """Lines of a text among which its title, its author and its date may stand."""
@@ -109,6 +112,8 @@ def main_tree(root: Element) -> Element:
             kept.tail = None
             body.append(kept)
         return body
+    if _is_book(root):
+        return _body(without_boxes(root))
     written = _extracted(root, output_format="html", include_links=True, include_images=True, include_formatting=True)
     found = page_tree(written).find("body") if written else None
     return _body(_cleaned(root)) if found is None else found
@@ -118,6 +123,8 @@ def main_text(root: Element) -> str:
     """The text of the main content."""
     if _parts(root):
         return as_text(main_tree(root))
+    if _is_book(root):
+        return _without_head(as_text(_body(without_boxes(root))), _titles(root))
     found = _extracted(root, output_format="txt")
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
 
@@ -128,6 +135,10 @@ def without_boxes(root: Element) -> Element:
     drop(tree.xpath("//nav|//aside|//body/header|//body/footer"))
     _drop_boxes(tree)
     return tree
+
+
+def _is_book(root: Element) -> bool:
+    return letters_in(_body(root)) >= _BOOK_LETTERS_MIN
 
 
 def _titles(root: Element) -> set[tuple[str, ...]]:

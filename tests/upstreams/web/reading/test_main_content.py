@@ -8,7 +8,7 @@ from collections.abc import Callable
 from trafilatura import extract
 
 from tests.upstreams.web.labelled import LAYOUTS, SCRIPTS, Labelled, Score, labelled_pages
-from upstreams.web.reading.cleaning import as_text, page_tree
+from upstreams.web.reading.cleaning import as_html, as_text, page_tree
 from upstreams.web.reading.document import read_document
 from upstreams.web.reading.main_content import main_text, main_tree
 
@@ -140,3 +140,17 @@ def test_questions_below_an_article_and_the_box_of_a_product_in_it_are_not_taken
     head = "<head><meta property='og:type' content='article'></head>"
     found = main_text(page_tree(f"{head}<body><article><p>{text}</p>{box}<p>{text}</p></article></body>"))
     assert "A sentence that is long enough" in found
+
+
+def test_a_page_as_long_as_a_book_is_read_whole_without_its_menus_and_boxes() -> None:
+    lines = "".join(f"<p>{'A sentence of a book that goes on for very long. ' * 20}Line {n}.</p>" for n in range(800))
+    around = '<nav><a href="/">The menu</a></nav><div class="related">Other books</div><footer>Imprint</footer>'
+    page = page_tree(f"<title>A book</title><body>{around}<div><h1>A book</h1>{lines}</div></body>")
+    found = main_text(page)
+    assert found.startswith("A sentence of a book")
+    assert [f"Line {n}." in found for n in range(800)] == [True] * 800
+    written = as_html(main_tree(page))
+    assert written.count("<p>") == 800
+    for text in ("The menu", "Other books", "Imprint"):
+        assert text not in found
+        assert text not in written
