@@ -66,7 +66,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "upstreams.content.captions": "one module a form of body",
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.fetching.redirects": "a walk of its own, beside the source that begins it",
-        "upstreams.web.extracting": "one module an endpoint",
         "upstreams.web.reading.pdf": "one module a form of body",
         "upstreams.workers.process": "the program of another process",
         "upstreams.transport.revalidating": "an exchange of its own, around another",

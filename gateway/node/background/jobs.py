@@ -72,9 +72,8 @@ async def open_jobs(
         StorageError: the store is away.
     """
     recipes, turns = monitors.recipes, Turns()
-    sending = monitors.webhook_runtime
-    insecure = config.webhooks.allow_insecure_targets
-    hooks = JobWebhooks(stores.cipher, sending.outbox, monitors.resolve, allow_insecure=insecure)
+    insecure, outbox = config.webhooks.allow_insecure_targets, monitors.webhook_runtime.outbox
+    hooks = JobWebhooks(stores.cipher, outbox, monitors.resolve, allow_insecure=insecure)
     pages, steps = PageSteps(recipes, hooks.ended), DiscoverSteps(stores.store, recipes, stores.feed)
     cohort_setting = _cohort_setting(stores, recipes, catalog, runtime)
     kinds: dict[str, JobKind] = {
@@ -96,14 +95,7 @@ async def open_jobs(
             recipes=recipes,
             service=make(kinds=KINDS, ended=hooks.ended),
             hooks=hooks,
-            webhooks=Webhooks(
-                stores.store,
-                stores.cipher,
-                now=now,
-                instant=sending.instant,
-                wake=sending.wake,
-                owner=WebhookOwner(check_job, "job"),
-            ),
+            webhooks=_webhooks(stores, monitors, runtime),
             discover=DiscoverService(
                 stores.store, stores.charges, runs_of, steps, searches, now=now, wake=workers.wake
             ),
@@ -124,6 +116,14 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
         stopping=runtime.stopping.is_set,
+    )
+
+
+def _webhooks(stores: Stores, monitors: Monitors, runtime: Runtime) -> Webhooks:
+    """The deliveries of jobs, by the queue of all deliveries."""
+    sending, owner = monitors.webhook_runtime, WebhookOwner(check_job, "job")
+    return Webhooks(
+        stores.store, stores.cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner
     )
 
 

@@ -36,10 +36,10 @@ class PageSteps(JobKind):
 
     at_once = 4
 
-    def __init__(self, recipes: Recipes, tell: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None) -> None:
-        """`tell` queues the delivery of a job's end, in the transaction that ends it."""
+    def __init__(self, recipes: Recipes, on_end: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None) -> None:
+        """`on_end` queues the delivery of a job's end, in the transaction that ends it."""
         self._recipes = recipes
-        self._tell = tell
+        self._on_end = on_end
         self._hosts = HostTurns()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
@@ -82,7 +82,7 @@ class PageSteps(JobKind):
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - for kinds that keep it
         """Tell of the end."""
-        self._tell(tx, job)
+        self._on_end(tx, job)
 
 
 def _missing(failure: GatheringFailed) -> Outcome:

@@ -99,14 +99,16 @@ def tree(depth: int, width: int) -> dict[str, list[str]]:
 class JobDesk(WorkingDesk):
     """Jobs on one store, as a node has them."""
 
-    def __init__(self, desk: Desk, site: Site, tell: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None) -> None:
+    def __init__(
+        self, desk: Desk, site: Site, on_end: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
+    ) -> None:
         super().__init__(desk)
         self.site = site
         self.turns = Turns()
-        self.pages = PageSteps(site, tell)
+        self.pages = PageSteps(site, on_end)
         self.runs = JobRuns(desk.store, desk.charges, dict.fromkeys(KINDS, self.pages), self.turns, now=desk.now)
         self.service = JobService(
-            desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS, ended=tell
+            desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS, ended=on_end
         )
 
     async def crawl(self, owner: JobOwner, **fields: Any) -> JobRecord:
