@@ -5,6 +5,7 @@ from typing import Final, Protocol
 
 from billing.charges.low_balance import LowBalance
 from billing.keys.records import KeyRecord
+from billing.packs.records import Purchase, Reversal
 from storage.store import Tx
 
 
@@ -30,6 +31,14 @@ class BillingEvents(Protocol):
         """The credits of one account or more have just become low or exhausted."""
         ...
 
+    def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
+        """A pack has just been granted or paid; the balance after it."""
+        ...
+
+    def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:
+        """The payment of a pack has just been taken back, in part or as a whole, or came back."""
+        ...
+
 
 class Silence:
     """Publishes nothing."""
@@ -44,6 +53,12 @@ class Silence:
         """Do nothing."""
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
+        """Do nothing."""
+
+    def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
+        """Do nothing."""
+
+    def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:
         """Do nothing."""
 
 

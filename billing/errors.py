@@ -98,3 +98,14 @@ class ChargeUnknown(BillingError):
 
 class SealBroken(BillingError):
     """A sealed key does not open: another master secret sealed it, or it was altered."""
+
+
+class PackUnknown(BillingError):
+    """No pack of this name is on sale."""
+
+    def __init__(self, name: str, on_sale: tuple[str, ...], nearest: str | None) -> None:
+        known = f"the packs are {', '.join(on_sale)}" if on_sale else "no [[packs]] are in the config"
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        super().__init__(f"there is no pack {name[:100]}: {known}{hint}")
+        self.on_sale = on_sale
+        self.nearest = nearest

@@ -7,15 +7,17 @@ from functools import partial
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from billing.accounts.balances import Balances
+from billing.accounts.plans import Plan
 from billing.errors import AccountDeleted, AccountUnknown, TermsInvalid
 from billing.journal import BONUS, PURCHASE, add_rows, issue, micros
 from billing.names import Names
 from limits.gate import BalanceUpdate
 from storage.store import Row, Store, Tx, Write
 
-Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
 LifeState: TypeAlias = Literal["active", "suspended", "deleting", "deleted"]
 """The state of an account; one that is `deleting` is gone for everybody, and its data is being removed."""
+Mark: TypeAlias = Literal["refund", "dispute"]
+"""The reason why the payment of one of an account's packs was taken back, the graver one of several."""
 
 WELCOME_CREDITS = 100
 PAGE_MAX = 1_000
@@ -24,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 MADE = "id, name, plan, unlimited, balance, held, created_at"
-COLUMNS = f"{MADE}, state"
+COLUMNS = f"{MADE}, state, mark"
 ADD = f"""
 INSERT INTO accounts ({MADE}, pack, number, place) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)
 """  # noqa: S608 - constants
@@ -38,8 +40,9 @@ ORDER BY created_at, id LIMIT ?
 """  # noqa: S608 - constants
 CHANGE_PLAN = "UPDATE accounts SET plan = ? WHERE id = ?"
 GRANT = """
-UPDATE accounts SET balance = balance + ?, pack = ?, place = place + 1, version = version + 1 WHERE id = ?
+UPDATE accounts SET balance = balance + ?, place = place + 1, version = version + 1 WHERE id = ?
 """
+SET_PACK = "UPDATE accounts SET pack = ? WHERE id = ?"
 READ_GRANTED = "SELECT number, place, version, balance FROM accounts WHERE id = ?"
 GONE: tuple[LifeState, ...] = ("deleting", "deleted")
 
@@ -56,6 +59,7 @@ class Account:
     held: int
     created_at: float
     state: LifeState = "active"
+    mark: Mark | None = None
 
 
 def check_name(name: str) -> None:
@@ -119,6 +123,14 @@ class Accounts:
             raise TermsInvalid(f"an amount is from 1 to {GRANT_MAX} credits")
         return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
 
+    def enter_purchase(self, tx: Tx, account_id: str, amount: int, description: str) -> int:
+        """As `grant`, inside the transaction of what is paid."""
+        return self._grant(account_id, amount, description, tx)
+
+    def enter_return(self, tx: Tx, account_id: str, amount: int, description: str) -> int:
+        """Give credits back that were taken with `Charges.take_back`; the last pack stays what it was."""
+        return self._grant(account_id, amount, description, tx, is_pack=False)
+
     async def change_plan(self, account_id: str, plan: Plan, *, write: Write | None = None) -> Account:
         """The account with another plan, which counts from its next request. Raises AccountUnknown, AccountDeleted."""
         return await (write or self._store.write)(partial(_change_plan, account_id, plan))
@@ -138,9 +150,11 @@ class Accounts:
             self._enter(tx, account.id, welcome, BalanceUpdate(0, credits_))
         return account
 
-    def _grant(self, account_id: str, amount: int, description: str, tx: Tx) -> int:
+    def _grant(self, account_id: str, amount: int, description: str, tx: Tx, *, is_pack: bool = True) -> int:
         read_kept_account(tx, account_id)
-        tx.run(GRANT, (amount, amount, account_id))
+        if is_pack:
+            tx.run(SET_PACK, (amount, account_id))
+        tx.run(GRANT, (amount, account_id))
         row = tx.one(READ_GRANTED, (account_id,))
         assert row is not None, "it is locked"
         number, place, version, balance = row
@@ -203,5 +217,5 @@ def _list(after: str | None, limit: int, tx: Tx) -> list[Account]:
 
 
 def _account(row: Row) -> Account:
-    id_, name, plan, unlimited, balance, held, created_at, state = row
-    return Account(id_, name, plan, bool(unlimited), balance, held, created_at, state)
+    id_, name, plan, unlimited, balance, held, created_at, state, mark = row
+    return Account(id_, name, plan, bool(unlimited), balance, held, created_at, state, mark)

@@ -13,6 +13,7 @@ from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseReque
 from billing.charges.charge_rows import RESERVED, judge_charges
 from billing.charges.low_balance import judge_low_balances
 from billing.charges.refunds import NOTHING_USED
+from billing.charges.taking_back import take_back
 from billing.errors import BillingError, ChargeUnknown
 from billing.names import Names
 from storage.errors import StorageError
@@ -152,15 +153,28 @@ class Charges:
         assert isinstance(outcome, Closed), "it was asked to be closed"
         return outcome
 
+    def take_back(self, tx: Tx, account_id: str, most: int, request_id: str) -> int:
+        """Take credits that are paid for no more, as many of `most` as the account has; how many they were.
+
+        `request_id` is one that was never used; the account is there, whatever its state.
+        """
+        decision = take_back(tx, account_id, most, request_id=request_id, now=self._now())
+        self._publish(tx, decision)
+        return decision.taken
+
     def _judge(self, tx: Tx, requests: Sequence[Request], node: str) -> Sequence[Outcome]:
         decision = judge_charges(tx, requests, now=self._now(), node=node, names=self._names)
+        self._publish(tx, decision)
+        if decision.opened:
+            tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
+        return decision.outcomes
+
+    def _publish(self, tx: Tx, decision: Decision) -> None:
+        """Tell of the balances that a decision leaves."""
         if low_balances := judge_low_balances(decision.accounts):
             self._billing_events.credits_fell(tx, low_balances)
         self._balances.change(tx, decision.balance_updates())
         tx.on_commit(partial(self._count, decision))
-        if decision.opened:
-            tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
-        return decision.outcomes
 
     def _give_back_later(self, doubtful: Sequence[Charge]) -> None:
         """Their callers were told that nothing was taken: whatever was is refunded."""

@@ -125,6 +125,24 @@ class CreditsLow(Struct, frozen=True, kw_only=True):
     held: int
     pack_credits: int
     threshold_credits: int
+    credits_per_day: int | None
+    """As many as are spent in a day by the usage of the last hours; null where there was none."""
+    exhausted_at: str | None
+    """When nothing will be left at that rate."""
+
+
+class PackPurchase(Struct, frozen=True, kw_only=True):
+    """The purchase of a pack as the event leaves it, the reason of a change, and the account's balance."""
+
+    purchase_id: str
+    status: Literal["paid", "partly_reversed", "reversed"]
+    reason: Literal["refund", "dispute", "dispute_won"] | None
+    source: Literal["operator", "stripe"]
+    plan: Literal["free", "starter", "growth", "pro", "enterprise"]
+    credits: int
+    credits_reversed: int
+    credits_taken_back: int
+    balance: int
 
 
 class CreditsExhausted(Struct, frozen=True, kw_only=True):
@@ -200,6 +218,13 @@ _ALL_KINDS = (
         "webhook.paused",
         "Ten failed deliveries in a row, or a 410, paused a webhook of the account.",
         AccountWebhookPaused,
+        account_wide=True,
+    ),
+    Kind("billing.pack_purchased", "A pack of credits was granted or paid.", PackPurchase, account_wide=True),
+    Kind(
+        "billing.pack_reversed",
+        "The payment of a pack was refunded or disputed, or a dispute of it was won.",
+        PackPurchase,
         account_wide=True,
     ),
 )

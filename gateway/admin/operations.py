@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts, Plan
+from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts
+from billing.accounts.plans import Plan
 from billing.archive.statement import is_sum
 from billing.errors import BillingError, TermsInvalid
 from billing.keys.keys import UNCHANGED, Keys, Unchanged

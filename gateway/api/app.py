@@ -59,7 +59,7 @@ class Api:
         self._parts = parts
         # Bound here, since each is used for every request.
         self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
-        self.dashboard: PagesBeside | None = None  # set by the composition root, since it calls this API
+        self.beside: tuple[PagesBeside, ...] = ()  # set by the composition root, since the dashboard calls this API
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
@@ -104,16 +104,9 @@ class Api:
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
-        request = Request(
-            self._make_id("req_"),
-            "GET",
-            scope["path"],
-            scope["query_string"],
-            joined_headers(scope["headers"]),
-            self._clock(),
-            receive=receive,
-            client=scope.get("client"),
-        )
+        began = (self._make_id("req_"), "GET", scope["path"], scope["query_string"])
+        headers, client = joined_headers(scope["headers"]), scope.get("client")
+        request = Request(*began, headers, self._clock(), receive=receive, client=client)
         socket = request.socket = SocketStream(receive, send, partial(_socket_headers, request))
         try:
             reply = await self._reply_unless_repeated(request, scope["headers"])
@@ -161,9 +154,10 @@ class Api:
 
     async def _outside(self, request: Request) -> Reply:
         """Return a page that stands beside the API; every other path is pointed to the catalog."""
-        pages, dashboard = self._parts.description.pages, self.dashboard
-        if dashboard is not None and dashboard.covers(request.path):
-            return await dashboard.answer(request)
+        pages = self._parts.description.pages
+        for beside in self.beside:
+            if beside.covers(request.path):
+                return await beside.answer(request)
         if not await pages.knows(request.path):
             absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
             if request.method in _READS and prefers(request.headers.get(b"accept"), b"text/html", b"application/json"):

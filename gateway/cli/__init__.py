@@ -29,12 +29,13 @@ _COMMANDS = {
     "ledger": ("ledger", "ledger", "Prove the ledger, archive its old days, and read it back."),
     "monitor": ("monitor", "monitor", "Run a Monitor's slot."),
     "openapi": ("platforms", "openapi", "Print the OpenAPI document."),
+    "pack": ("owners.pack", "pack", "Grant packs of credits, and list them and their purchases."),
     "platforms": ("platforms", "platforms", "List, try, isolate and reset platforms."),
     "reload": ("operate", "reload", "Make the running node read its config again."),
     "sandbox": ("serve", "sandbox", "Run the upstream sandbox alone."),
     "serve": ("serve", "serve", "Run a node."),
     "store": ("store", "store", "Look at the store."),
-    "user": ("user", "user", "Invite, list, reset, sign out and delete users."),
+    "user": ("owners.user", "user", "Invite, list, reset, sign out and delete users."),
     "webhook": ("webhook", "webhook", "Receive and verify webhooks."),
 }
 """The module and the name of each command, and the first sentence of its help: a command is loaded by its first use."""

@@ -21,6 +21,7 @@ def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Col
         yield from _doubts_of_folder(path, folder)
     for slug, settings in config.upstreams.platforms.items():
         yield from _doubts_of_credentials(slug, settings, environ, uses.get(slug, ()))
+    yield from _doubts_of_payments(config, environ)
 
 
 def _doubts_of_addresses(config: Config) -> Iterator[str]:
@@ -60,3 +61,16 @@ def _doubts_of_credentials(
             yield f"{path} is of no use: {slug} takes {wanted or 'no credentials'}"
         elif not environ.get(variable):
             yield f"{path}: the environment variable {variable} is not set"
+
+
+def _doubts_of_payments(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
+    stripe = config.billing.stripe
+    named = {"secret_key_env": stripe.secret_key_env, "webhook_secret_env": stripe.webhook_secret_env}
+    for key, variable in named.items():
+        path = f"billing.stripe.{key}"
+        if variable and _SECRET_SHAPE.fullmatch(variable):
+            yield f"{path} looks like the secret itself: name the environment variable that holds it"
+        elif variable and not environ.get(variable):
+            yield f"{path}: the environment variable {variable} is not set, so no pack can be paid by card"
+    if any(named.values()) and not config.packs:
+        yield "billing.stripe is of no use without [[packs]]"

@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import fields
 
 from gateway.config.errors import Problem
-from gateway.config.settings import Config, PlatformSettings, UpstreamDefaults, VariableName
+from gateway.config.settings import Config, PlatformSettings, UpstreamDefaults
+from gateway.config.value_types import VariableName
 
 S = TypeVar("S", bound=msgspec.Struct)
 _VARIABLE = "_env"
@@ -72,12 +73,25 @@ class TableReader:
     def _read_value(self, current: object, kind: object, *, value: object, path: str) -> object:
         if isinstance(current, msgspec.Struct):
             return self.read(current, value, path)
+        if (each := _tables_of(kind)) is not None:
+            return self._read_tables(each, value, path)
         try:
             return msgspec.convert(value, type=kind)
         except msgspec.ValidationError:
             nearest = _closest(str(value), get_args(kind)) if get_origin(kind) is Literal else ""
             self.problems.append(Problem(path, f"must be {_wanted(kind)}{_not(value, kind)}", nearest))
             return current
+
+    def _read_tables(self, kind: type[msgspec.Struct], tables: object, path: str) -> tuple[msgspec.Struct, ...]:
+        """An array of tables, each of whose required keys must stand in it."""
+        if not isinstance(tables, list):
+            self.problems.append(Problem(path, f"must be tables that each begin with [[{path}]], not {_kind(tables)}"))
+            return ()
+        required: tuple[str, ...] = getattr(kind, "required", ())
+        for place, table in enumerate(tables):
+            missing = [key for key in required if isinstance(table, dict) and key not in table]
+            self.problems += [Problem(f"{path}[{place}].{key}", "must be set") for key in missing]
+        return tuple(self.read(kind(), table, f"{path}[{place}]") for place, table in enumerate(tables))
 
     def _nearest(self, key: str, siblings: Iterable[str], path: str) -> str:
         """The key that was probably meant: one here that looks alike, the same name elsewhere, or the closest here."""
@@ -109,6 +123,12 @@ def _settable(settings: msgspec.Struct) -> dict[str, object]:
         for field in fields(settings)
         if not isinstance(getattr(settings, field.name), Mapping)
     }
+
+
+def _tables_of(kind: object) -> type[msgspec.Struct] | None:
+    """The type of the tables of an array of them; None for any other type."""
+    each = get_args(kind)[0] if get_origin(kind) is tuple else None
+    return each if isinstance(each, type) and issubclass(each, msgspec.Struct) else None
 
 
 def _attribute(key: str) -> str:

@@ -34,6 +34,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
         yield from _broken_by_workers(config)
     if config.mail.smtp_url and not config.mail.from_:
         yield Problem("mail.from", "must be set with mail.smtp_url: the address that mail is sent from")
+    yield from _broken_by_packs(config)
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
         yield Problem("admin.port", "the admin address must differ from the server's host and port")
 
@@ -45,6 +46,21 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
     if config.state.url == MEMORY:
         yield Problem("state.url", f"{workers} needs Redis; set it to redis://host:6379")
+
+
+def _broken_by_packs(config: Config) -> Iterator[Problem]:
+    """Packs have names of their own; Stripe needs both of its secrets, which go nowhere in the clear."""
+    names = [pack.name for pack in config.packs]
+    for place, name in enumerate(names):
+        if name and name in names[:place]:
+            yield Problem(f"packs[{place}].name", f"must differ from that of packs[{names.index(name)}], {name}")
+    stripe = config.billing.stripe
+    if bool(stripe.secret_key_env) != bool(stripe.webhook_secret_env):
+        missing, there = ("webhook_secret", "secret_key") if stripe.secret_key_env else ("secret_key", "webhook_secret")
+        yield Problem(f"billing.stripe.{missing}_env", f"must be set with billing.stripe.{there}_env")
+    parts = urlsplit(stripe.api_url)
+    if not stripe.api_url or (parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1")):
+        yield Problem("billing.stripe.api_url", "must begin with https://, but for a stand-in on this machine")
 
 
 def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:

@@ -1,77 +1,47 @@
-"""Every setting of config.toml: its name, its type and range, and its default.
-
-The description of a type completes the sentence "must be ...". Empty text means "not set".
-"""
+"""Every setting of config.toml: its name, its type and range, and its default. Empty text means "not set"."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
+from billing.accounts.plans import Plan
+from gateway.config.value_types import (
+    Access,
+    BaseAddress,
+    Bytes,
+    Count,
+    CountOrNone,
+    Currency,
+    Days,
+    DetailDays,
+    HeaderName,
+    HeaderText,
+    Host,
+    KeyPrefix,
+    MailAddress,
+    Networks,
+    PackCredits,
+    PackName,
+    PerMinute,
+    Port,
+    PriceCents,
+    Retries,
+    Seconds,
+    SecondsOrNone,
+    SmtpAddress,
+    Steps,
+    VariableName,
+    Workers,
+)
 from storage.opening import SQLITE
 
 MEMORY = "memory:"
+STRIPE_API = "https://api.stripe.com"
 _DATA = Path("data")
-
-Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+\Z", description="a host name or an address")]
-Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
-Count = Annotated[int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")]
-PerMinute = Annotated[int, Meta(ge=1, le=10_000_000, description="a whole number from 1 to 10000000")]
-CountOrNone = Annotated[int, Meta(ge=0, le=100_000, description="a whole number from 0 to 100000")]
-Access = Annotated[
-    bool | Literal["errors"] | Annotated[float, Meta(ge=0, le=1)],
-    Meta(description='true, false, "errors" or a share of the requests from 0 to 1'),
-]
-Networks = Annotated[tuple[str, ...], Meta(description='an array of addresses and networks, such as "10.0.0.0/8"')]
-Workers = Annotated[int, Meta(ge=1, le=256, description="a whole number from 1 to 256")]
-Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
-Days = Annotated[int, Meta(ge=1, le=3650, description="a whole number from 1 to 3650")]
-DetailDays = Annotated[int, Meta(ge=7, le=3650, description="a whole number from 7 to 3650")]
-Bytes = Annotated[int, Meta(ge=0, le=2**40, description="a whole number of bytes from 0 to 1099511627776")]
-Seconds = Annotated[float, Meta(gt=0, le=86_400, description="a number of seconds above 0, at most 86400")]
-SecondsOrNone = Annotated[float, Meta(ge=0, le=86_400, description="a number of seconds from 0 to 86400")]
-Steps = Annotated[
-    tuple[Seconds, ...],
-    Meta(
-        min_length=1, max_length=20, description="an array of 1 to 20 numbers of seconds, each above 0, at most 86400"
-    ),
-]
-HeaderText = Annotated[str, Meta(pattern=r"^[ -~]*\Z", description="text of printable ASCII characters")]
-HeaderName = Annotated[
-    str, Meta(pattern=r"^x-[a-z0-9-]*[a-z0-9]-signature\Z", description="a header name like x-<service>-signature")
-]
-KeyPrefix = Annotated[
-    str, Meta(pattern=r"^[A-Za-z0-9_-]{3}\Z", description="exactly 3 characters of A-Z, a-z, 0-9, _ and -")
-]
-VariableName = Annotated[
-    str,
-    Meta(
-        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z",
-        description="the name of an environment variable (never the secret itself)",
-    ),
-]
-
-BaseAddress = Annotated[
-    str,
-    Meta(
-        pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+(/[!-~]*)?)?\Z",
-        description="an address that begins with http:// or https://",
-    ),
-]
-
-SmtpAddress = Annotated[
-    str,
-    Meta(
-        pattern=r"^(smtps?://([!-9;=?A-~]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?)?\Z",
-        description="an address like smtp://user@host:587, without a password",
-    ),
-]
-MailAddress = Annotated[
-    str, Meta(pattern=r"^([^@\s<>]+@[^@\s<>]+|[^<>\r\n]* <[^@\s<>]+@[^@\s<>]+>)?\Z", description="an address of mail")
-]
 
 WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
 
@@ -261,6 +231,35 @@ class DashboardSettings(Struct, frozen=True):
     enabled: bool = True
 
 
+class PackSettings(Struct, frozen=True):
+    """[[packs]]: one pack of credits on sale; name, credits and price must be set."""
+
+    name: PackName = ""
+    credits: PackCredits = 1
+    price_cents: PriceCents = 0
+    currency: Currency = "usd"
+    plan: Plan = "free"
+
+    required: ClassVar[tuple[str, ...]] = ("name", "credits", "price_cents")
+
+
+class StripeSettings(Struct, frozen=True):
+    """[billing.stripe]: the variables that hold the secret key and the signing secret of the webhook."""
+
+    secret_key_env: VariableName = ""
+    webhook_secret_env: VariableName = ""
+    api_url: BaseAddress = STRIPE_API
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "api_url", self.api_url.rstrip("/"))
+
+
+class BillingSettings(Struct, frozen=True):
+    """[billing]: how packs are paid."""
+
+    stripe: StripeSettings = StripeSettings()
+
+
 class Config(Struct, frozen=True):
     """The whole file. A Config never changes; a reload makes another one."""
 
@@ -279,6 +278,8 @@ class Config(Struct, frozen=True):
     web: WebSettings = WebSettings()
     mail: MailSettings = MailSettings()
     dashboard: DashboardSettings = DashboardSettings()
+    packs: tuple[PackSettings, ...] = ()
+    billing: BillingSettings = BillingSettings()
     log: LogSettings = LogSettings()
     keys: KeySettings = KeySettings()
 

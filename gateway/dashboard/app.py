@@ -14,6 +14,7 @@ from gateway.dashboard.address import PREFIX
 from gateway.dashboard.doors import SESSION, Door, door_of, has_token, is_own_form
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, here
 from gateway.dashboard.pages.account import AccountPages
+from gateway.dashboard.pages.billing import BillingPages
 from gateway.dashboard.pages.events import EventPages
 from gateway.dashboard.pages.jobs import JobPages
 from gateway.dashboard.pages.keys import KeyPages
@@ -70,6 +71,7 @@ class DashboardApp:
             AccountPages,
             KeyPages,
             MoneyPages,
+            BillingPages,
             MonitorPages,
             PlaygroundPages,
             EventPages,

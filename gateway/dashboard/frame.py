@@ -25,6 +25,7 @@ MENU: Final = (
     ("/jobs", "Jobs"),
     ("/usage", "Usage"),
     ("/transactions", "Transactions"),
+    ("/billing", "Billing"),
     ("/events", "Events"),
     ("/account", "Account"),
 )

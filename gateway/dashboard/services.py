@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from billing.accounts.accounts import Accounts
 from billing.keys.keys import Keys
 from billing.ledger.transactions import Ledger
 from billing.ledger.usage_report import UsageReports
+from billing.packs.packs import Packs
 from billing.users.second_factor import SecondFactor
 from billing.users.sessions import UserSessions
 from billing.users.users import Users
@@ -22,6 +24,9 @@ from scheduler.jobs.service import JobService
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from gateway.payments.checkout import Checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Services:
     keys: Keys
     ledger: Ledger
     usage: UsageReports
+    packs: Packs
+    checkout: Checkout | None
     users: Users
     sessions: UserSessions
     second_factor: SecondFactor

@@ -13,6 +13,11 @@ from events.instants import iso
 _HERE: Final = Path(__file__).parent
 _FOLDERS: Final = (_HERE / "templates", _HERE.parent / "docs" / "pages" / "templates")
 
+WITHOUT_CENTS: Final = frozenset(
+    ("bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf")
+)
+"""Currencies whose smallest unit is the whole one, as Stripe takes them."""
+
 
 def load_templates() -> Environment:
     """The templates: all text in them is escaped, and a name that nobody set is an error."""
@@ -23,12 +28,17 @@ def load_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"number": _number, "ago": iso, "clock": _clock}
+    templates.filters |= {"number": _number, "price": price, "ago": iso, "clock": _clock}
     return templates
 
 
 def _number(value: float) -> str:
     return f"{value:,}"
+
+
+def price(amount: int, currency: str) -> str:
+    """An amount of a currency's smallest unit as a price."""
+    return f"{amount:,} {currency.upper()}" if currency in WITHOUT_CENTS else f"{amount / 100:,.2f} {currency.upper()}"
 
 
 def _clock(at: float) -> str:

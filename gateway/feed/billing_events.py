@@ -1,14 +1,23 @@
-"""Writes billing's events as events of the account's feed: keys that are revoked, credits that run low or out."""
+"""Writes billing's events as events of the account's feed: keys revoked, credits low or out, packs bought."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from billing.charges.low_balance import LowBalance
 from billing.keys.records import KeyRecord
-from events.log.kinds import AccountChange, CreditsExhausted, CreditsLow, KeyRevoked
+from billing.ledger.forecast import forecast
+from billing.packs.records import Purchase, Reason, Reversal
+from events.instants import iso
+from events.log.kinds import (
+    AccountChange,
+    CreditsExhausted,
+    CreditsLow,
+    KeyRevoked,
+    PackPurchase,
+)
 from events.log.log import EventLog, Fact, Subject
 from storage.store import Tx
 
@@ -20,9 +29,10 @@ CREDITS: Final[Mapping[str, str]] = MappingProxyType(
 class FeedOfBilling:
     """Writes the events of billing to the feed (see `BillingEvents`); all keys of the account see them."""
 
-    def __init__(self, feed: EventLog) -> None:
-        """All events go to `feed`."""
+    def __init__(self, feed: EventLog, *, now: Callable[[], float]) -> None:
+        """All events go to `feed`; `now` gives Unix seconds, from which forecasts begin."""
         self._feed = feed
+        self._now = now
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         """Append `key.revoked`."""
@@ -39,22 +49,50 @@ class FeedOfBilling:
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         """Append `credits.low` and `credits.exhausted`, at once for all accounts: their feeds are locked in order."""
-        self._feed.append(tx, [_fact(low_balance) for low_balance in low_balances])
+        self._feed.append(tx, [self._low_balance(tx, low_balance) for low_balance in low_balances])
+
+    def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
+        """Append `billing.pack_purchased`."""
+        self._feed.append(tx, [_purchase_fact("billing.pack_purchased", purchase, None, balance)])
+
+    def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:
+        """Append `billing.pack_reversed`."""
+        purchase, reason, balance = reversal
+        self._feed.append(tx, [_purchase_fact("billing.pack_reversed", purchase, reason, balance)])
+
+    def _low_balance(self, tx: Tx, low_balance: LowBalance) -> Fact:
+        subject = Subject("account", low_balance.account_id)
+        if low_balance.to == "exhausted":
+            gone = CreditsExhausted(balance=low_balance.balance, pack_credits=low_balance.pack)
+            return Fact(low_balance.account_id, "credits.exhausted", subject, gone, links=CREDITS)
+        ahead = forecast(tx, low_balance.account_id, low_balance.balance + low_balance.held, self._now())
+        low = CreditsLow(
+            balance=low_balance.balance,
+            held=low_balance.held,
+            pack_credits=low_balance.pack,
+            threshold_credits=low_balance.threshold,
+            credits_per_day=None if ahead is None else round(ahead.credits_per_day),
+            exhausted_at=None if ahead is None else iso(ahead.exhausted_at),
+        )
+        return Fact(low_balance.account_id, "credits.low", subject, low, links=CREDITS)
 
 
 def _change(account_id: str, type_: str) -> Fact:
     return Fact(account_id, type_, Subject("account", account_id), AccountChange(account_id=account_id))
 
 
-def _fact(low_balance: LowBalance) -> Fact:
-    subject = Subject("account", low_balance.account_id)
-    if low_balance.to == "exhausted":
-        gone = CreditsExhausted(balance=low_balance.balance, pack_credits=low_balance.pack)
-        return Fact(low_balance.account_id, "credits.exhausted", subject, gone, links=CREDITS)
-    low = CreditsLow(
-        balance=low_balance.balance,
-        held=low_balance.held,
-        pack_credits=low_balance.pack,
-        threshold_credits=low_balance.threshold,
+def _purchase_fact(type_: str, purchase: Purchase, reason: Reason | None, balance: int) -> Fact:
+    status = purchase.status
+    assert status != "open", "nothing is told before it is paid"
+    data = PackPurchase(
+        purchase_id=purchase.id,
+        status=status,
+        reason=reason,
+        source=purchase.source,
+        plan=purchase.plan,
+        credits=purchase.credits,
+        credits_reversed=purchase.reversed,
+        credits_taken_back=purchase.taken_back,
+        balance=balance,
     )
-    return Fact(low_balance.account_id, "credits.low", subject, low, links=CREDITS)
+    return Fact(purchase.account_id, type_, Subject("purchase", purchase.id, purchase.pack), data, links=CREDITS)

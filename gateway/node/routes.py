@@ -24,6 +24,7 @@ from gateway.api.routes.events import Events
 from gateway.api.routes.jobs import JobRoutes
 from gateway.api.routes.monitor_past import MonitorPastRoutes
 from gateway.api.routes.monitors import MonitorRoutes
+from gateway.api.routes.packs import PackRoutes
 from gateway.api.routes.parse import ParseRoute
 from gateway.api.routes.web.sessions import SessionRoutes
 from gateway.api.routes.web_monitors import WebMonitorRoutes
@@ -37,6 +38,7 @@ from gateway.http.routing import Route
 from gateway.node.background.account_webhooks import AccountWebhookRuntime
 from gateway.node.background.jobs import Jobs
 from gateway.node.background.monitors import Monitors
+from gateway.node.background.payments import PaymentRuntime
 from gateway.node.stores import Stores
 from scheduler.jobs.crawl.spec import PLATFORM
 from scheduler.jobs.discover.run_drafts import PLATFORM as DISCOVER
@@ -57,6 +59,7 @@ class RouteParts(NamedTuple):
     jobs: Jobs
     sessions: SessionService
     account_webhooks: AccountWebhookRuntime
+    payments: PaymentRuntime
     catalog: Catalog
     stopping: Callable[[], bool]
 
@@ -81,6 +84,9 @@ def account_routes(
     schedules = ScheduleRoutes(jobs.schedules, signer=signer, replies=replies, changes=changes)
     return [
         *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
+        *PackRoutes(
+            parts.stores.packs, parts.payments.checkout, signer=signer, replies=replies, changes=changes
+        ).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
         *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
@@ -129,6 +135,8 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         keys=stores.keys,
         ledger=stores.ledger,
         usage=UsageReports(stores.store, now=stores.now),
+        packs=stores.packs,
+        checkout=parts.payments.checkout,
         users=people.users,
         sessions=people.sessions,
         second_factor=people.second_factor,

@@ -26,6 +26,9 @@ from billing.keys.keys import Keys, ended_keys
 from billing.keys.sealing import Cipher
 from billing.ledger.free_usage import FreeUsage
 from billing.ledger.transactions import Ledger
+from billing.packs.packs import Packs
+from billing.packs.payments import Payments
+from billing.packs.records import Pack
 from billing.users.passwords import Passwords
 from billing.users.second_factor import SecondFactor
 from billing.users.sessions import UserSessions
@@ -38,6 +41,7 @@ from gateway.admin.erasure import RemoveSome
 from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.mail import Mailer
 from gateway.admin.operations import Nothing, Operation, Operations
+from gateway.admin.pack_operations import PackOperations
 from gateway.admin.user_operations import UserOperations
 from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
@@ -95,6 +99,8 @@ class Stores:
     people: UserServices
     lifecycle: Lifecycle
     charges: Charges
+    packs: Packs
+    payments: Payments
     ledger: Ledger
     usage: FreeUsage
     archiver: Archiver | None
@@ -112,6 +118,7 @@ class Stores:
         AccountOperations(self.store, self.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
         people = self.people
         UserOperations(people.users, base_url=people.base_url, mailer=people.mailer).add_to(operations)
+        PackOperations(self.packs).add_to(operations)
         LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
         DiscoverOperations(self.store).add_to(operations)
         return operations
@@ -193,18 +200,24 @@ async def open_stores(
         begin = config.server.public_url(config.server.port) if base_url is None else base_url
         feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=partial(_ended, now=now))
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
-        cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed), config.keys.prefix
+        cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed, now=now), config.keys.prefix
         keys = Keys(
             store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events
         )
+        accounts = Accounts(store, balances, now=now, make_id=make_id)
+        charges = Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events)
+        on_sale = [Pack(one.name, one.credits, one.price_cents, one.currency, one.plan) for one in config.packs]
+        packs = Packs(store, accounts, on_sale, now=now, make_id=make_id, billing_events=billing_events)
         stores = Stores(
             store=store,
             balances=balances,
-            accounts=Accounts(store, balances, now=now, make_id=make_id),
+            accounts=accounts,
             keys=keys,
             people=_people(config, secrets, store, cipher, now=now, make_id=make_id, base_url=begin),
             lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
-            charges=Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events),
+            charges=charges,
+            packs=packs,
+            payments=Payments(store, packs, accounts, charges, now=now, billing_events=billing_events),
             ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),
             usage=FreeUsage(store, now=now),
             archiver=_archiver(store, config),

@@ -31,6 +31,7 @@ from gateway.node.admin import Circuits, admin_of
 from gateway.node.background.account_webhooks import AccountWebhookRuntime, open_account_webhooks
 from gateway.node.background.jobs import Jobs, open_jobs
 from gateway.node.background.monitors import Monitors, open_monitors
+from gateway.node.background.payments import PaymentRuntime, open_payments
 from gateway.node.background.sessions import open_sessions
 from gateway.node.gauges import calls_charged, gather
 from gateway.node.maintenance import run_maintenance
@@ -113,6 +114,7 @@ class _Parts:
     jobs: Jobs
     sessions: SessionService
     account_webhooks: AccountWebhookRuntime
+    payments: PaymentRuntime
 
 
 @asynccontextmanager
@@ -147,6 +149,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
         open_account_webhooks(setting, stores, monitors, hub=hub, runtime=runtime) as account_webhooks,
         open_jobs(config, stores, monitors, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
         open_sessions(config, stores, catalog.sites, rendering, runtime=runtime) as sessions,
+        open_payments(setting, stores, runtime) as payments,
     ):
         yield _Parts(
             state=state,
@@ -162,6 +165,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             jobs=jobs,
             sessions=sessions,
             account_webhooks=account_webhooks,
+            payments=payments,
         )
 
 
@@ -189,13 +193,12 @@ def _open_monitors(
 def _open_feed(
     setting: NodeSetting, stores: Stores, hub: Hub, *, gate: Gate, runtime: Runtime
 ) -> AbstractAsyncContextManager[Feed]:
-    config = setting.config
     feed_setting = FeedSetting(
         stores.store,
         hub,
         gate,
-        is_alone=not is_shared(config.store.url),
-        long_polls=config.limits.long_polls,
+        is_alone=not is_shared(setting.config.store.url),
+        long_polls=setting.config.limits.long_polls,
         runtime=runtime,
     )
     return open_feed(feed_setting)
@@ -254,15 +257,15 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
 
 
 def _routed(parts: _Parts, runtime: Runtime) -> RouteParts:
-    monitors, webhooks, sessions = parts.monitors, parts.account_webhooks, parts.sessions
+    monitors, webhooks, sessions, payments = parts.monitors, parts.account_webhooks, parts.sessions, parts.payments
     stores, feed, jobs, catalog = parts.stores, parts.feed, parts.jobs, parts.catalog
-    return RouteParts(stores, feed, monitors, jobs, sessions, webhooks, catalog, runtime.stopping.is_set)
+    return RouteParts(stores, feed, monitors, jobs, sessions, webhooks, payments, catalog, runtime.stopping.is_set)
 
 
 def _api(setting: NodeSetting, entry: Parts, routed: RouteParts, operations: Operations) -> Api:
     api = Api(entry)
-    if setting.config.dashboard.enabled:
-        api.dashboard = dashboard_of(api, entry, routed, operations)
+    dashboard = (dashboard_of(api, entry, routed, operations),) if setting.config.dashboard.enabled else ()
+    api.beside = (*dashboard, *routed.payments.pages)
     return api
 
 

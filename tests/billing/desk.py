@@ -19,6 +19,7 @@ from billing.keys.sealing import Cipher
 from billing.ledger.transactions import Ledger
 from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
+from billing.packs.records import Purchase, Reversal
 from limits.gate import Gate
 from storage.opening import open_store
 from storage.store import Store, Tx
@@ -33,6 +34,8 @@ class PublishedEvents:
         self.keys: list[KeyRecord] = []
         self.low_balances: list[LowBalance] = []
         self.accounts: list[tuple[str, str]] = []
+        self.purchases: list[tuple[Purchase, int]] = []
+        self.reversals: list[Reversal] = []
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         tx.on_commit(partial(self.keys.append, key))
@@ -45,6 +48,12 @@ class PublishedEvents:
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
         tx.on_commit(partial(self.low_balances.extend, low_balances))
+
+    def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
+        tx.on_commit(partial(self.purchases.append, (purchase, balance)))
+
+    def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:
+        tx.on_commit(partial(self.reversals.append, reversal))
 
     def steps(self, account_id: str) -> list[str]:
         """The levels that the account's credits have fallen to, in order."""

@@ -72,7 +72,9 @@ def alert(
 
 
 def low(account_id: str = ACCOUNT) -> Fact:
-    data = CreditsLow(balance=20, held=1, pack_credits=100, threshold_credits=20)
+    data = CreditsLow(
+        balance=20, held=1, pack_credits=100, threshold_credits=20, credits_per_day=None, exhausted_at=None
+    )
     return Fact(account_id, "credits.low", Subject("account", account_id), data)
 
 

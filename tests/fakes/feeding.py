@@ -50,7 +50,9 @@ def revoked(account: str, number: int = 0) -> Fact:
 
 def low(account: str) -> Fact:
     """Another of those, of another type."""
-    data = CreditsLow(balance=20, held=1, pack_credits=100, threshold_credits=20)
+    data = CreditsLow(
+        balance=20, held=1, pack_credits=100, threshold_credits=20, credits_per_day=None, exhausted_at=None
+    )
     return Fact(account, "credits.low", Subject("account", account), data)
 
 

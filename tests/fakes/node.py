@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import orjson
@@ -33,6 +33,7 @@ EXPIRED_AT = 1_580_472_000.0
 CREDITS = 100_000
 PATIENCE_S = 90.0
 SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
+Table: TypeAlias = Mapping[str, object] | Sequence[Mapping[str, object]]
 REFUSED = {
     "deduction": ("charges", "1 = 1"),
     "settlement": ("journal", "NEW.kind <= 2 AND (NEW.refunded < NEW.taken OR NEW.taken = 0)"),
@@ -143,12 +144,13 @@ async def open_test_node(
     only: tuple[Platform, ...] = (),
     patience_s: float = PATIENCE_S,
     sandbox: str = "",
-    **tables: Mapping[str, object],
+    **tables: Table,
 ) -> AsyncIterator[OpenNode]:
     """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
 
     Without an `egress` of the test's own, or a `sandbox` at this address, its upstream is `OpenNode.upstream`;
-    `platforms` come beside the real ones, `only` in their place. The block ends within `patience_s`.
+    a list among `tables` is an array of tables; `platforms` come beside the real ones, `only` in their place.
+    The block ends within `patience_s`.
     Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
     What the block raises comes out as it is.
     """
@@ -184,7 +186,7 @@ def _start(
     egress: str,
     environ: Mapping[str, str],
     platforms: tuple[Platform, ...],
-    tables: Mapping[str, Mapping[str, object]],
+    tables: Mapping[str, Table],
     log: io.BytesIO,
 ) -> Start:
     folder.mkdir(exist_ok=True)
@@ -195,8 +197,10 @@ def _start(
         "upstreams": {"egress": egress},
     }
     file = folder / "config.toml"
-    merged = {name: {**settled.get(name, {}), **tables.get(name, {})} for name in settled | tables}
-    lines = (f"[{name}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items()) for name, table in merged.items())
+    single = {name: table for name, table in tables.items() if isinstance(table, Mapping)}
+    several = [(f"[[{name}]]", table) for name, each in tables.items() if name not in single for table in each]
+    merged = [(f"[{name}]", {**settled.get(name, {}), **single.get(name, {})}) for name in settled | single]
+    lines = (f"{head}\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in table.items()) for head, table in merged + several)
     file.write_text("".join(lines))
     known = {platform.slug for platform in platforms}
 

@@ -84,12 +84,20 @@ class Desk:
             ended=lambda tx, key_ids: ended_keys(tx, key_ids, self.now()),
         )
         self.keys = Keys(
-            kept, Cipher(b"s" * 32), now=self.now, make_id=self.make_id, billing_events=FeedOfBilling(self.feed)
+            kept,
+            Cipher(b"s" * 32),
+            now=self.now,
+            make_id=self.make_id,
+            billing_events=FeedOfBilling(self.feed, now=self.now),
         )
         self.balances = Balances(kept)
         self.accounts = Accounts(kept, self.balances, now=self.now, make_id=self.make_id)
-        self.lifecycle = Lifecycle(kept, self.keys.changes, now=self.now, billing_events=FeedOfBilling(self.feed))
-        self.charges = Charges(kept, self.balances, now=self.now, node=node, billing_events=FeedOfBilling(self.feed))
+        self.lifecycle = Lifecycle(
+            kept, self.keys.changes, now=self.now, billing_events=FeedOfBilling(self.feed, now=self.now)
+        )
+        self.charges = Charges(
+            kept, self.balances, now=self.now, node=node, billing_events=FeedOfBilling(self.feed, now=self.now)
+        )
         self.ledger = Ledger(kept, now=self.now)
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)

@@ -19,6 +19,7 @@ from events.log.kinds import (
     KeyRevoked,
     MonitorAlert,
     MonitorRun,
+    PackPurchase,
     WebChange,
     WebCheckFailed,
     WebhookPaused,
@@ -65,8 +66,19 @@ DATA: Final[dict[type[Struct], Struct]] = {
         WebCheckFailed(
             monitor_id="wm_1", check_id="run_1", status="skipped", scheduled_for=SLOT, skip_reason="running"
         ),
-        CreditsLow(balance=19, held=1, pack_credits=100, threshold_credits=20),
+        CreditsLow(balance=19, held=1, pack_credits=100, threshold_credits=20, credits_per_day=None, exhausted_at=None),
         CreditsExhausted(balance=0, pack_credits=100),
+        PackPurchase(
+            purchase_id="pur_1",
+            status="paid",
+            reason=None,
+            source="stripe",
+            plan="starter",
+            credits=1_000,
+            credits_reversed=0,
+            credits_taken_back=0,
+            balance=1_000,
+        ),
         KeyRevoked(key_id="key_1", last4="abcd"),
         AccountChange(account_id="acc_1"),
     )

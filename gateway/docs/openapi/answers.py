@@ -145,7 +145,7 @@ class Answers:
         doc = operation.route.doc
         assert doc is not None, "a data endpoint's answer is shared"
         names = _PUBLIC if doc.is_public else _OF_KEYS
-        response: Schema = {"description": _said(doc.status, operation.summary), "headers": headers_of(names)}
+        response: Schema = {"description": _said(doc.status), "headers": headers_of(names)}
         if doc.status == 101:
             response["x-websocket"] = {
                 "sends": [self.take(one) for one in doc.sends],
@@ -204,10 +204,10 @@ class Answers:
         return {"$ref": REF.format(name=answer)}
 
 
-def _said(status: int, summary: str) -> str:
-    return {204: "It is done; there is no body.", 101: "The connection is a WebSocket from here on."}.get(
-        status, summary
-    )
+def _said(status: int) -> str:
+    """Words for a status; the summary of the operation stands beside them."""
+    said = {204: "It is done; there is no body.", 101: "The connection is a WebSocket from here on."}
+    return said.get(status, "Success.")
 
 
 def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:

@@ -45,7 +45,7 @@ SPECIFIED = [
     "credits.exhausted",
     "key.revoked",
 ]
-OWN = ["account.suspended", "account.resumed", "webhook.paused"]
+OWN = ["account.suspended", "account.resumed", "webhook.paused", "billing.pack_purchased", "billing.pack_reversed"]
 TYPES = [*SPECIFIED, *OWN]
 
 
@@ -99,7 +99,7 @@ def test_a_discover_runs_data_is_that_of_the_specification() -> None:
         ("credits.*", {"credits.low", "credits.exhausted"}),
         ("discover.*", set(TYPES[:11])),
         ("credits.low,credits.*, key.*", {"credits.low", "credits.exhausted", "key.revoked"}),
-        ("discover.*,monitor.*,web.*,credits.*,key.*,account.*,webhook.*", set(TYPES)),
+        ("discover.*,monitor.*,web.*,credits.*,key.*,account.*,webhook.*,billing.*", set(TYPES)),
     ],
 )
 def test_a_filter_selects_types_families_or_all(text: str, chosen: set[str] | None) -> None:
@@ -154,6 +154,7 @@ def _check_leaf(field: str, shape: dict[str, Any]) -> None:
                 "skip_reason",
                 "scheduled_for",
                 "last4",
+                "exhausted_at",
             )
         elif "type" not in option:
             assert "$ref" in option or all(isinstance(value, str) for value in option["enum"])

@@ -156,7 +156,7 @@ async def test_what_is_told_matches_what_a_filter_reads(desk: Desk) -> None:
 
 async def test_a_fact_with_the_wrong_data_key_or_link_is_a_bug(quick: Desk) -> None:
     subject = Subject("account", ACCOUNT)
-    data = CreditsLow(balance=1, held=0, pack_credits=9, threshold_credits=2)
+    data = CreditsLow(balance=1, held=0, pack_credits=9, threshold_credits=2, credits_per_day=None, exhausted_at=None)
     for fact in (
         Fact(ACCOUNT, "credits.exhausted", subject, data),
         Fact(ACCOUNT, "credits.low", subject, data, key_id=KEY),

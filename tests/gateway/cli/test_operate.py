@@ -38,7 +38,7 @@ def test_an_account_is_made_credited_and_listed(shared: Place) -> None:
     assert shared.told("credits", "grant", made["id"], "250") == {"account": made["id"], "balance": 750}
     (listed,) = [each for each in shared.told("account", "list") if each["id"] == made["id"]]
     assert INSTANT.fullmatch(listed.pop("created_at"))
-    assert listed == {**made, "balance": 750, "held": 0, "unlimited": False, "state": "active"}
+    assert listed == {**made, "balance": 750, "held": 0, "unlimited": False, "state": "active", "mark": None}
 
 
 def test_an_account_without_words_on_its_credits_gets_the_welcome_100(shared: Place) -> None:

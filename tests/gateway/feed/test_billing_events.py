@@ -18,6 +18,7 @@ from billing.charges.charges import Charges
 from billing.charges.recovery import recover
 from billing.errors import BillingError
 from events.filters import Filters, Moved
+from events.instants import iso
 from events.log.log import EventLog
 from events.log.pages import PageQuery, read_page
 from gateway.config.ids import id_maker
@@ -108,7 +109,14 @@ async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_l
     await spend(node_stores, account, 17)
     low, exhausted = await events(node_stores, account)
     assert (low["type"], exhausted["type"]) == ("credits.low", "credits.exhausted")
-    assert low["data"] == {"balance": 17, "held": 3, "pack_credits": 100, "threshold_credits": 20}
+    assert low["data"] == {
+        "balance": 17,
+        "held": 3,
+        "pack_credits": 100,
+        "threshold_credits": 20,
+        "credits_per_day": 24 * 80,
+        "exhausted_at": iso(NOW + 20 / 80 * 3600),
+    }
     assert exhausted["data"] == {"balance": 0, "pack_credits": 100}
     for event in (low, exhausted):
         assert event["subject"] == {"kind": "account", "id": account}
@@ -209,7 +217,8 @@ class Inline:
         self.told: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
         billing_events = FeedOfBilling(
-            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.told.extend)
+            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.told.extend),
+            now=lambda: NOW,
         )
         self.charges = Charges(
             self.store, self.desk.balances, now=lambda: NOW, node="node-1", billing_events=billing_events

@@ -9,9 +9,11 @@ import orjson
 import pytest
 import trio
 
+from billing.packs.payments import Paid, PaymentChange
+from billing.packs.records import Pack, Payment
 from events.log.kinds import KINDS
 from tests.fakes.feeding import FEED, ack, append, append_some, checked, discovered, drop_before, hook_paused, page
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.upstream_server import Peer, open_upstream_server, reply, until
 from tests.gateway.api.test_walks_streamed import events_of
 from tests.gateway.docs.openapi.judging import document_of, flaws
@@ -46,6 +48,15 @@ async def live(life: Life) -> None:
             assert (await send(life.node, "PATCH", life.path, {"webhook_format": "rows"})).status == 200
 
 
+async def buy_and_refund(node: OpenNode) -> None:
+    """A pack is paid, and its payment taken back."""
+    packs, payments = node.node.stores.packs, node.node.stores.payments
+    packs.on_sale["starter"] = Pack("starter", 10, 900, "usd", "starter")
+    purchase = await packs.begin(node.account, "starter")
+    for id_, event in (("evt_1", Paid(purchase.id, 900, "pi_1")), ("evt_2", PaymentChange("pi_1", Payment(900)))):
+        await payments.count(id_, "of.a.test", event)
+
+
 async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_path: Path) -> None:
     """Goal: no drift of what is written from what is described. Method: a life in which everything happens."""
     async with open_upstream_server(take_some) as receiver:
@@ -61,6 +72,7 @@ async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_
             await node.operate("key.revoke", key=(await node.new_key(node.account))[1])
             for change in ("account.suspend", "account.resume"):
                 await node.operate(change, account=node.account)
+            await buy_and_refund(node)
             found: dict[str, Any] = {}
             while found.keys() != KINDS.keys():
                 items = (await page(node, "limit=500"))["data"]["items"]

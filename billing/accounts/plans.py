@@ -1,0 +1,6 @@
+"""The plans of accounts."""
+
+from typing import Literal, TypeAlias
+
+Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
+"""From the smallest to the largest."""

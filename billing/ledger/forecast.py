@@ -1,0 +1,35 @@
+"""A forecast of an account's credits, from its usage by the hour."""
+
+from typing import Final, NamedTuple
+
+from billing.charges.taking_back import PLATFORM
+from storage.store import Tx
+
+HOURS: Final = 24
+"""It looks back so far: what was spent before says little of tonight."""
+_HOUR_S: Final = 3_600.0
+READ: Final = """
+SELECT MIN(usage.hour), SUM(usage.credits) FROM usage
+JOIN accounts ON accounts.number = usage.account JOIN endpoints ON endpoints.id = usage.endpoint
+WHERE accounts.id = ? AND usage.hour > ? AND usage.credits > 0 AND endpoints.platform <> ?
+"""
+
+
+class Forecast(NamedTuple):
+    """The credits that an account spends in a day, and when nothing will be left at that rate."""
+
+    credits_per_day: float
+    exhausted_at: float
+
+
+def forecast(tx: Tx, account_id: str, balance: int, now: float) -> Forecast | None:
+    """The forecast of a balance; None where nothing was spent in the last day.
+
+    An account that began to spend within the day is judged from its first hour on, and from an hour at least.
+    """
+    row = tx.one(READ, (account_id, int(now // _HOUR_S) - HOURS, PLATFORM))
+    if row is None or not row[1]:
+        return None
+    first, spent = row
+    rate = int(spent) / max(1.0, now / _HOUR_S - first)
+    return Forecast(HOURS * rate, now + balance / rate * _HOUR_S)

@@ -1,0 +1,1 @@
+"""Packs of credits: sold, granted, and taken back."""

@@ -1,0 +1,142 @@
+"""Packs of credits: granted by an operator, begun by an account, and read (decisions 22)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Final, Literal, NamedTuple, get_args
+
+from billing.accounts.accounts import CHANGE_PLAN, Accounts, read_kept_account
+from billing.accounts.plans import Plan
+from billing.billing_events import BillingEvents
+from billing.errors import PackUnknown
+from billing.packs.records import COLUMNS, Pack, Purchase
+from storage.store import Store, Tx, Write
+
+ADD: Final = """
+INSERT INTO pack_purchases (id, account_id, pack, credits, price_cents, currency, plan, source, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+PAY: Final = "UPDATE pack_purchases SET paid_at = ?, paid_cents = ?, payment = ? WHERE id = ?"
+DROP_OPEN: Final = "DELETE FROM pack_purchases WHERE id = ? AND paid_at IS NULL"
+LIST: Final = f"""
+SELECT {COLUMNS} FROM pack_purchases WHERE account_id = ? ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - constants
+LIST_BEFORE: Final = f"""
+SELECT {COLUMNS} FROM pack_purchases WHERE account_id = ? AND (created_at, id) < (?, ?)
+ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - constants
+_PLANS: Final = get_args(Plan)
+
+
+class PackGranted(NamedTuple):
+    """The balance that a granted pack leaves."""
+
+    account_id: str
+    balance: int
+    pack: str
+
+
+class Packs:
+    """The packs on sale, and the purchases of all accounts."""
+
+    def __init__(
+        self,
+        store: Store,
+        accounts: Accounts,
+        on_sale: Iterable[Pack],
+        *,
+        now: Callable[[], float],
+        make_id: Callable[[str], str],
+        billing_events: BillingEvents,
+    ) -> None:
+        self.on_sale = {pack.name: pack for pack in on_sale}
+        self._store = store
+        self._accounts = accounts
+        self._now = now
+        self._make_id = make_id
+        self._billing_events = billing_events
+
+    def get(self, name: str) -> Pack:
+        """The pack of this name. Raises PackUnknown, with the nearest that is on sale."""
+        pack = self.on_sale.get(name)
+        if pack is None:
+            near = get_close_matches(name.lower()[:100], self.on_sale, n=1, cutoff=0.6)
+            raise PackUnknown(name, tuple(self.on_sale), near[0] if near else None)
+        return pack
+
+    async def grant(self, account_id: str, name: str, *, write: Write | None = None) -> PackGranted:
+        """Enter a pack that was paid for elsewhere. `write` stands in for the store's own.
+
+        Raises:
+            PackUnknown, AccountUnknown, AccountDeleted: there is no such pack or account.
+        """
+        purchase = self._new(account_id, self.get(name), "operator")
+        return await (write or self._store.write)(partial(self._grant, purchase))
+
+    async def begin(self, account_id: str, name: str) -> Purchase:
+        """A purchase that is yet to be paid, at the terms of now.
+
+        Raises:
+            PackUnknown, AccountUnknown, AccountDeleted: there is no such pack or account.
+        """
+        purchase = self._new(account_id, self.get(name), "stripe")
+        await self._store.write(partial(self._begin, purchase))
+        return purchase
+
+    async def forget(self, purchase_id: str) -> None:
+        """Remove a purchase that nobody can pay any more; one that was paid stays."""
+        await self._store.write(partial(drop_open, purchase_id=purchase_id))
+
+    async def list(self, account_id: str, *, before: tuple[float, str] | None = None, limit: int) -> Sequence[Purchase]:
+        """The purchases of an account, newest first; those behind the instant and the id `before`."""
+        return await self._store.read(partial(_list, account_id, before, limit))
+
+    def pay(self, tx: Tx, purchase: Purchase, *, paid_cents: int, payment: str | None) -> Purchase:
+        """Enter the credits of a purchase and its plan, in the transaction of the event that tells of its payment.
+
+        Raises:
+            AccountUnknown, AccountDeleted: nobody can have them any more.
+        """
+        balance = self._accounts.enter_purchase(
+            tx, purchase.account_id, purchase.credits, f"Credit pack {purchase.pack}"
+        )
+        self._raise_plan(tx, purchase)
+        paid = replace(purchase, paid_at=self._now(), paid_cents=paid_cents, payment=payment)
+        tx.run(PAY, (paid.paid_at, paid_cents, payment, purchase.id))
+        self._billing_events.pack_purchased(tx, paid, balance)
+        return paid
+
+    def _new(self, account_id: str, pack: Pack, source: Literal["operator", "stripe"]) -> Purchase:
+        terms = (pack.name, pack.credits, pack.price_cents, pack.currency, pack.plan)
+        return Purchase(self._make_id("pur_"), account_id, *terms, source, self._now())
+
+    def _begin(self, purchase: Purchase, tx: Tx) -> None:
+        read_kept_account(tx, purchase.account_id)
+        _add(tx, purchase)
+
+    def _grant(self, purchase: Purchase, tx: Tx) -> PackGranted:
+        self._begin(purchase, tx)
+        self.pay(tx, purchase, paid_cents=purchase.price_cents, payment=None)
+        return PackGranted(purchase.account_id, read_kept_account(tx, purchase.account_id).balance, purchase.pack)
+
+    def _raise_plan(self, tx: Tx, purchase: Purchase) -> None:
+        """A plan is that of the largest pack ever bought: a smaller one takes nothing away (spec 8)."""
+        account = read_kept_account(tx, purchase.account_id)
+        if _PLANS.index(purchase.plan) > _PLANS.index(account.plan):
+            tx.run(CHANGE_PLAN, (purchase.plan, purchase.account_id))
+
+
+def drop_open(tx: Tx, purchase_id: str) -> int:
+    """Remove a purchase unless it was paid; how many were removed."""
+    return tx.run(DROP_OPEN, (purchase_id,))
+
+
+def _add(tx: Tx, one: Purchase) -> None:
+    terms = (one.pack, one.credits, one.price_cents, one.currency, one.plan)
+    tx.run(ADD, (one.id, one.account_id, *terms, one.source, one.created_at))
+
+
+def _list(account_id: str, before: tuple[float, str] | None, limit: int, tx: Tx) -> list[Purchase]:
+    rows = tx.all(LIST, (account_id, limit)) if before is None else tx.all(LIST_BEFORE, (account_id, *before, limit))
+    return [Purchase(*row) for row in rows]

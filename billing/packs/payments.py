@@ -1,0 +1,150 @@
+"""Events of payments, each of which counts once: purchases paid, refunds, disputes (decisions 22).
+
+Nothing depends on the order of the events. Those of refunds and disputes are joined into what is known of the payment,
+whether or not its purchase is; the credits that are due follow from that and from the purchase, and a difference to
+those that were taken back so far is settled in the transaction that brought it about.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from billing.accounts.accounts import GONE, Accounts, read_account
+from billing.billing_events import BillingEvents
+from billing.charges.charges import Charges
+from billing.errors import AccountDeleted
+from billing.packs.packs import Packs, drop_open
+from billing.packs.records import Payment, Purchase, Reversal, credits_reversed, read_paid_by, read_purchase
+from storage.store import Store, Tx
+
+FIND_EVENT: Final = "SELECT 1 FROM payment_events WHERE id = ?"
+ADD_EVENT: Final = "INSERT INTO payment_events (id, type, received_at) VALUES (?, ?, ?)"
+READ_PAYMENT: Final = "SELECT refunded_cents, disputed_cents, dispute FROM payments WHERE id = ?"
+SAVE_PAYMENT: Final = """
+INSERT INTO payments (id, refunded_cents, disputed_cents, dispute) VALUES (?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET refunded_cents = excluded.refunded_cents, disputed_cents = excluded.disputed_cents,
+    dispute = excluded.dispute
+"""
+SAVE_REVERSAL: Final = "UPDATE pack_purchases SET reversed = ?, taken_back = ?, reversals = ? WHERE id = ?"
+MARK: Final = "UPDATE accounts SET mark = ? WHERE id = ? AND (mark IS NULL OR mark = 'refund')"
+
+
+class Paid(NamedTuple):
+    """A purchase was paid, under the id of its payment; there is none where nothing was due."""
+
+    purchase_id: str
+    paid_cents: int
+    payment: str | None
+
+
+class Abandoned(NamedTuple):
+    """A purchase can be paid no more."""
+
+    purchase_id: str
+
+
+class PaymentChange(NamedTuple):
+    """All that an event tells of a payment's refunds or its dispute."""
+
+    payment: str
+    state: Payment
+
+
+PaymentEvent: TypeAlias = Paid | Abandoned | PaymentChange
+Counted: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted"]
+"""The outcome of an event; `unknown_purchase` is one that was begun elsewhere, or forgotten."""
+
+
+class Payments:
+    """Counts the events of payments."""
+
+    def __init__(
+        self,
+        store: Store,
+        packs: Packs,
+        accounts: Accounts,
+        charges: Charges,
+        *,
+        now: Callable[[], float],
+        billing_events: BillingEvents,
+    ) -> None:
+        self._store = store
+        self._packs = packs
+        self._accounts = accounts
+        self._charges = charges
+        self._now = now
+        self._billing_events = billing_events
+
+    async def count(self, event_id: str, type_: str, event: PaymentEvent) -> Counted:
+        """Do what an event says, once: its id and all that comes of it are one transaction."""
+        return await self._store.write(partial(self._count, event_id, type_, event))
+
+    def _count(self, event_id: str, type_: str, event: PaymentEvent, tx: Tx) -> Counted:
+        payment = None if isinstance(event, Abandoned) else event.payment
+        tx.lock(sorted({f"payment event {event_id}", f"payment {payment}"}))
+        if tx.one(FIND_EVENT, (event_id,)) is not None:
+            return "repeated"
+        tx.run(ADD_EVENT, (event_id, type_, self._now()))
+        if isinstance(event, Paid):
+            return self._pay(tx, event)
+        if isinstance(event, Abandoned):
+            drop_open(tx, event.purchase_id)
+            return "counted"
+        state = _payment(tx, event.payment).joined(event.state)
+        tx.run(SAVE_PAYMENT, (event.payment, *state))
+        purchase = read_paid_by(tx, event.payment)
+        return "unknown_purchase" if purchase is None else self._settle(tx, purchase.account_id, event.payment)
+
+    def _pay(self, tx: Tx, event: Paid) -> Counted:
+        purchase = read_purchase(tx, event.purchase_id)
+        if purchase is None:
+            return "unknown_purchase"
+        if purchase.paid_at is not None:  # another event of the same Checkout was before this
+            return "repeated"
+        try:
+            self._packs.pay(tx, purchase, paid_cents=event.paid_cents, payment=event.payment)
+        except AccountDeleted:  # raised before anything is written
+            return "account_deleted"
+        return "counted" if event.payment is None else self._settle(tx, purchase.account_id, event.payment)
+
+    def _settle(self, tx: Tx, account_id: str, payment: str) -> Counted:
+        """Bring the credits that were taken back to those that are due; a deleted account has none to spend."""
+        if read_account(tx, account_id).state in GONE:
+            return "account_deleted"
+        purchase, state = read_paid_by(tx, payment), _payment(tx, payment)
+        assert purchase is not None, "it was found, and is kept"
+        due = credits_reversed(purchase, state)
+        if due > purchase.reversed:
+            self._take(tx, purchase, state, due)
+        elif due < purchase.reversed:
+            self._return(tx, purchase, due)
+        return "counted"
+
+    def _take(self, tx: Tx, purchase: Purchase, state: Payment, due: int) -> None:
+        times = purchase.reversals + 1
+        request_id = f"reversal_{purchase.id}.{times}"
+        taken = self._charges.take_back(tx, purchase.account_id, due - purchase.reversed, request_id)
+        saved = replace(purchase, reversed=due, taken_back=purchase.taken_back + taken, reversals=times)
+        reason = "refund" if state.reason == "dispute_won" else state.reason
+        tx.run(MARK, (reason, purchase.account_id))
+        self._save(tx, Reversal(saved, reason, read_account(tx, purchase.account_id).balance))
+
+    def _return(self, tx: Tx, purchase: Purchase, due: int) -> None:
+        """A dispute was won: give back all that was taken beyond what is due; the account keeps its mark."""
+        back = max(0, purchase.taken_back - due)
+        if back:
+            words = f"Dispute won: credit pack {purchase.pack}"
+            self._accounts.enter_return(tx, purchase.account_id, back, words)
+        saved = replace(purchase, reversed=due, taken_back=purchase.taken_back - back)
+        self._save(tx, Reversal(saved, "dispute_won", read_account(tx, purchase.account_id).balance))
+
+    def _save(self, tx: Tx, reversal: Reversal) -> None:
+        one = reversal.purchase
+        tx.run(SAVE_REVERSAL, (one.reversed, one.taken_back, one.reversals, one.id))
+        self._billing_events.pack_reversed(tx, reversal)
+
+
+def _payment(tx: Tx, payment: str) -> Payment:
+    row = tx.one(READ_PAYMENT, (payment,))
+    return Payment() if row is None else Payment(*row)

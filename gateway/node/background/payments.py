@@ -1,0 +1,47 @@
+"""The payments of a node, where it takes any."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.http.request import PagesBeside
+from gateway.node.node import NodeSetting
+from gateway.node.stores import Stores
+from gateway.runtime import Runtime
+
+if TYPE_CHECKING:
+    from gateway.payments.checkout import Checkout
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentRuntime:
+    """The ways to pay: None where `[billing.stripe]` names no variables that are set."""
+
+    checkout: Checkout | None = None
+
+    @property
+    def pages(self) -> tuple[PagesBeside, ...]:
+        """The way in for what is told from outside, beside the API."""
+        return () if self.checkout is None else (self.checkout,)
+
+
+@asynccontextmanager
+async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) -> AsyncIterator[PaymentRuntime]:
+    """Stripe Checkout, where it is configured, with connections of its own."""
+    terms, environ = setting.config.billing.stripe, setting.environ
+    secret_key, webhook_secret = environ.get(terms.secret_key_env, ""), environ.get(terms.webhook_secret_env, "")
+    if not secret_key or not webhook_secret:
+        yield PaymentRuntime()
+        return
+    from gateway.payments.checkout import Checkout  # noqa: PLC0415 - most nodes do without what it loads
+    from gateway.payments.stripe_api import CONNECTIONS, StripeApi  # noqa: PLC0415
+
+    async with setting.open_exchange(max_connections=CONNECTIONS, egress="") as exchange:
+        stripe = StripeApi(terms.api_url, secret_key, exchange)
+        now, log = runtime.now, runtime.log
+        yield PaymentRuntime(
+            Checkout(stores.packs, stores.payments, stripe, webhook_secret=webhook_secret, now=now, log=log)
+        )

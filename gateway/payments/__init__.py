@@ -1,0 +1,1 @@
+"""Payments by card: Stripe's Checkout, and what its webhooks tell."""

@@ -1,0 +1,106 @@
+"""Stripe's interface, as far as it is used: a Checkout session is begun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+import httpx
+import msgspec
+import trio
+
+from gateway.payments.errors import CheckoutFailed
+from upstreams.transport.http import Exchange, HttpCall, origin_of
+
+WITHIN_S: Final = 15.0
+CONNECTIONS: Final = 4
+_WORDS_MAX: Final = 300
+
+
+class CheckoutSession(msgspec.Struct, frozen=True):
+    """A page of Stripe's on which one purchase can be paid, until `expires_at` (Unix seconds)."""
+
+    id: str
+    url: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutDraft:
+    """All that a session is made of."""
+
+    purchase_id: str
+    name: str
+    price_cents: int
+    currency: str
+    success_url: str
+    cancel_url: str
+
+    def form(self) -> dict[str, str]:
+        """As Stripe takes it. The purchase's id comes back with every event of the session."""
+        price = "line_items[0][price_data]"
+        return {
+            "mode": "payment",
+            "client_reference_id": self.purchase_id,
+            "metadata[purchase]": self.purchase_id,
+            "payment_intent_data[metadata][purchase]": self.purchase_id,
+            "line_items[0][quantity]": "1",
+            f"{price}[currency]": self.currency,
+            f"{price}[unit_amount]": str(self.price_cents),
+            f"{price}[product_data][name]": self.name,
+            "success_url": self.success_url,
+            "cancel_url": self.cancel_url,
+        }
+
+
+class StripeApi:
+    """Calls Stripe with the operator's secret key, which no error and no log repeats."""
+
+    def __init__(self, api_url: str, secret_key: str, exchange: Exchange) -> None:
+        self._url = f"{api_url}/v1/checkout/sessions"
+        self._secret_key = secret_key
+        self._exchange = exchange
+
+    async def begin(self, draft: CheckoutDraft) -> CheckoutSession:
+        """A new session. Under the purchase's id Stripe makes one only, however often it is asked.
+
+        Raises:
+            CheckoutFailed: Stripe refused, or did not answer usefully within `WITHIN_S`.
+        """
+        origin, target = origin_of(self._url)
+        headers = (
+            ("authorization", f"Bearer {self._secret_key}"),
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("idempotency-key", draft.purchase_id),
+        )
+        call = HttpCall("POST", origin, target, headers, urlencode(draft.form()).encode())
+        try:
+            answer = await self._exchange(call, trio.current_time() + WITHIN_S)
+        except (httpx.TransportError, httpx.DecodingError) as exc:
+            raise CheckoutFailed(f"Stripe cannot be reached: {type(exc).__name__}: {exc}") from exc
+        if answer.status != 200:
+            raise CheckoutFailed(f"Stripe answered {answer.status}: {_words(answer.body)}")
+        try:
+            session = msgspec.json.decode(answer.body, type=CheckoutSession)
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            raise CheckoutFailed(f"Stripe's answer is no Checkout session: {exc}") from exc
+        if not session.url.startswith("https://"):  # browsers are sent there
+            raise CheckoutFailed("Stripe's answer has no https address to pay on")
+        return session
+
+
+class _Error(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _Errors(msgspec.Struct, frozen=True):
+    error: _Error = _Error()
+
+
+def _words(body: bytes) -> str:
+    """The message of an error; the key that Stripe may repeat in it is shortened by Stripe itself."""
+    try:
+        return msgspec.json.decode(body, type=_Errors).error.message[:_WORDS_MAX]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "no JSON"

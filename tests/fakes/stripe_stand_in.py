@@ -1,0 +1,126 @@
+"""A stand-in for Stripe on loopback: it begins Checkout sessions, and makes and signs events as Stripe does."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+import trio
+
+from gateway.http.edge_answers import plain_edge_answer
+from gateway.node.listeners import bind, port_of
+from gateway.server.asgi import Receive, Scope, Send
+from gateway.server.http1.whole_body import read_body
+from gateway.server.serve import serve_native
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of others' making
+    import stripe
+
+SECRET_KEY = "sk_test_of_the_stand_in"
+WEBHOOK_SECRET = "whsec_of_the_stand_in"
+_NUMBERS = count(1)
+
+
+class StripeStandIn:
+    """Stripe's Checkout as it answers over HTTP; `refusing` is the status that it refuses with."""
+
+    def __init__(self) -> None:
+        self.sessions: list[dict[str, str]] = []
+        self.refusing: int | None = None
+        self._by_key: dict[str, bytes] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        headers = dict(scope["headers"])
+        body = await read_body(receive, bytes_max=100_000)
+        status, answer = self._answer(scope["method"], scope["path"], headers, body)
+        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": status, "headers": fields})
+        await send({"type": "http.response.body", "body": answer})
+
+    def _answer(self, method: str, path: str, headers: dict[bytes, bytes], body: bytes) -> tuple[int, bytes]:
+        if headers.get(b"authorization") != f"Bearer {SECRET_KEY}".encode():
+            return 401, _error("Invalid API Key provided: sk_test_****")
+        if (method, path) != ("POST", "/v1/checkout/sessions"):
+            return 404, _error("Unrecognized request URL")
+        if headers.get(b"content-type") != b"application/x-www-form-urlencoded":
+            return 400, _error("Send a form")
+        if self.refusing is not None:
+            return self.refusing, _error("The stand-in refuses")
+        key = headers[b"idempotency-key"].decode()
+        if key not in self._by_key:
+            form = dict(parse_qsl(body.decode(), strict_parsing=True))
+            id_ = f"cs_test_{next(_NUMBERS)}"
+            self.sessions.append({**form, "id": id_})
+            made = {"id": id_, "object": "checkout.session", "url": f"https://checkout.stripe.com/c/pay/{id_}"}
+            self._by_key[key] = orjson.dumps({**made, "expires_at": int(time.time()) + 86_400})
+        return 200, self._by_key[key]
+
+
+def _error(message: str) -> bytes:
+    return orjson.dumps({"error": {"type": "invalid_request_error", "message": message}})
+
+
+@asynccontextmanager
+async def open_stripe(stand_in: StripeStandIn) -> AsyncIterator[str]:
+    """Serve it on a port of its own; gives the address for `api_url`."""
+    listeners = await bind("127.0.0.1", 0, change="billing.stripe.api_url")
+    stop = trio.Event()
+    serve = partial(serve_native, stand_in, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve)
+        try:
+            yield f"http://127.0.0.1:{port_of(listeners)}"
+        finally:
+            stop.set()
+
+
+def event(type_: str, thing: dict[str, Any], event_id: str = "") -> bytes:
+    """The body of an event, written as Stripe writes it: with spaces, and with much that nobody here reads."""
+    whole = {
+        "id": event_id or f"evt_test_{next(_NUMBERS)}",
+        "object": "event",
+        "api_version": "2024-06-20",
+        "livemode": False,
+        "pending_webhooks": 1,
+        "type": type_,
+        "data": {"object": thing},
+    }
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2)
+
+
+def session(purchase: str, payment: str = "pi_1", status: str = "paid", cents: int = 900) -> dict[str, Any]:
+    """A Checkout session in an event."""
+    return {
+        "object": "checkout.session",
+        "client_reference_id": purchase,
+        "payment_intent": payment,
+        "payment_status": status,
+        "amount_total": cents,
+        "metadata": {"purchase": purchase},
+    }
+
+
+def charge(payment: str = "pi_1", refunded: int = 900, cents: int = 900) -> dict[str, Any]:
+    """A refunded charge in an event."""
+    return {"object": "charge", "payment_intent": payment, "amount": cents, "amount_refunded": refunded}
+
+
+def dispute(status: str, payment: str = "pi_1", cents: int = 900) -> dict[str, Any]:
+    """A dispute in an event."""
+    return {"object": "dispute", "payment_intent": payment, "amount": cents, "status": status}
+
+
+def signature(body: bytes, *, at: float | None = None, secret: str = WEBHOOK_SECRET) -> str:
+    """The header that Stripe's own code makes."""
+    header = stripe.WebhookSignature.generate_signature_header(body.decode(), secret, None if at is None else int(at))
+    assert isinstance(header, str)
+    return header

@@ -1,0 +1,54 @@
+"""`sluice pack`: while a node runs and while none does."""
+
+from __future__ import annotations
+
+from tests.processes.place import Place
+
+PACKS = """
+[[packs]]
+name = "starter"
+credits = 1000
+price_cents = 900
+plan = "starter"
+"""
+
+
+def sell(place: Place) -> str:
+    """Put packs into the config; an account's id."""
+    config = place.folder / "config.toml"
+    config.write_text(config.read_text() + PACKS)
+    account: str = place.told("account", "create", "--name", "Ada")["id"]
+    return account
+
+
+def test_a_pack_is_granted_without_a_node_and_through_one_and_counts_at_once(place: Place) -> None:
+    account = sell(place)
+    assert place.told("pack", "grant", account, "starter") == {"account": account, "balance": 1_100, "pack": "starter"}
+    with place.serve() as node:
+        key = place.told("key", "create", "--account", account)["key"]
+        for _ in range(2):
+            granted = place.told("pack", "grant", account, "starter", "--operation-id", "the-second-pack")
+            assert granted["balance"] == 2_100
+        assert node.get("/v1/credits/balance", key).json["data"]["balance"] == 2_100
+        assert len(node.get("/v1/purchases", key).json["data"]["items"]) == 2
+    assert place.told("account", "show", account)["plan"] == "starter"
+    assert [one["status"] for one in place.told("pack", "purchases", account)] == ["paid", "paid"]
+    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+
+
+def test_a_pack_or_an_account_that_is_not_there_is_refused_by_name(place: Place) -> None:
+    account = sell(place)
+    assert "did you mean starter?" in place.run("pack", "grant", account, "startr").refused(1)
+    assert "there is no account acc_none" in place.run("pack", "grant", "acc_none", "starter").refused(1)
+    assert place.told("account", "show", account)["balance"] == 100
+
+
+def test_a_pack_that_is_wrong_is_refused_with_its_place(place: Place) -> None:
+    sell(place)
+    config = place.folder / "config.toml"
+    config.write_text(config.read_text() + PACKS.replace("credits", "credit"))
+    ended = place.run("check")
+    assert (ended.exit_code, ended.out) == (2, "")
+    assert "packs[1].credits: must be set" in ended.err
+    assert 'packs[1].credit: unknown key; did you mean "packs[1].credits"?' in ended.err
+    assert "packs[1].name: must differ from that of packs[0], starter" in ended.err

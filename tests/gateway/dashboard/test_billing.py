@@ -1,0 +1,80 @@
+"""The page of packs: what is on sale, the way to pay, and what was bought."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.dashboard.templating import price
+from tests.fakes.node import open_test_node
+from tests.fakes.stripe_stand_in import event, session
+from tests.gateway.dashboard.owner import open_owner
+from tests.gateway.payments.test_checkout import PACKS, open_shop
+
+
+async def test_an_owner_buys_a_pack_and_sees_what_became_of_it(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
+        await owner.get("/billing")
+        assert "Nothing was bought yet" in owner.words
+        assert "1,000 credits, and the plan starter unless yours is larger" in owner.words
+        assert "9.00 USD" in owner.words
+        await owner.send("/billing/buy", pack="starter")
+        assert owner.page is not None
+        assert 'href="https://checkout.stripe.com/c/pay/cs_test_' in owner.page.text
+        assert owner.page.headers["content-security-policy"].count("form-action 'self'") == 1
+        (form,) = shop.stripe.sessions
+        assert form["success_url"] == f"{shop.node.url}/dashboard/billing?paid=1"
+        await owner.get("/billing?paid=1")
+        assert "The credits come as soon as the payment is confirmed" in owner.words
+        assert "starter open" in owner.words
+        await shop.told(event("checkout.session.completed", session(form["client_reference_id"])))
+        await owner.get("/billing")
+        assert "1,000 credits are left, on the plan starter" in owner.words
+        assert "starter paid" in owner.words
+
+
+async def test_what_cannot_be_bought_is_refused_and_begins_nothing(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
+        for pack, status in (("welcome", 400), ("nothing", 404), ("", 404)):
+            await owner.get("/billing")
+            assert (await owner.send("/billing/buy", pack=pack)).status_code == status
+        await owner.get("/billing")
+        shop.stripe.refusing = 500
+        assert (await owner.send("/billing/buy", pack="starter")).status_code == 503
+        assert "nothing was bought" in owner.words
+        await owner.get("/billing")
+        assert (await owner.send("/billing/buy", token="0" * 64, pack="starter")).status_code == 403
+        assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
+
+
+async def test_without_payment_by_card_the_page_says_whom_to_ask(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
+        await owner.get("/billing")
+        assert "Packs are not paid by card here" in owner.words
+        assert "Buy" not in owner.words.split()
+        await node.operate("pack.grant", account=node.account, pack="starter")
+        await owner.get("/billing")
+        assert "given by the operator" in owner.words
+
+
+async def test_purchases_are_told_page_by_page_and_only_to_their_account(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
+        for _ in range(26):
+            await node.operate("pack.grant", account=node.account, pack="welcome")
+        page = await owner.get("/billing")
+        assert page.text.count('<code class="id">pur_') == 25
+        older = page.text.partition('href="/dashboard/billing?before=')[2].partition('"')[0]
+        assert (await owner.get(f"/billing?before={older}")).text.count('<code class="id">pur_') == 1
+        assert (await owner.get("/billing?before=nonsense")).status_code == 200
+        stranger = await node.new_account()
+        async with open_owner(node, stranger, "bob@example.com") as other:
+            assert "pur_" not in (await other.get("/billing")).text
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "words"),
+    [(900, "usd", "9.00 USD"), (123_456, "eur", "1,234.56 EUR"), (900, "jpy", "900 JPY")],
+)
+def test_a_price_is_told_as_its_currency_counts(amount: int, currency: str, words: str) -> None:
+    assert price(amount, currency) == words
