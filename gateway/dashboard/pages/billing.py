@@ -8,10 +8,10 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from billing.errors import PackUnknown
+from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
-from gateway.dashboard.site import PREFIX
 from gateway.http.errors import Refused
 
 BILLING: Final = f"{PREFIX}/billing"

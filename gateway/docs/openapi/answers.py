@@ -127,7 +127,7 @@ class Answers:
     def schemas(self, archetypes: Iterable[Archetype]) -> dict[str, Schema]:
         """The schemas that any answer may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
-        typed = _events_typed(dict(own))
+        typed = _events_typed({name: _terse(schema, name) for name, schema in own.items()})
         assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
         return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
@@ -246,3 +246,17 @@ def _event_of(item: Schema, shape: str, types: list[str]) -> Schema:
 def _without_places(schema: Mapping[str, Any]) -> Schema:
     """A schema whose description does not name places of the specification."""
     return {**schema, "description": _PLACE.sub("", " ".join(schema["description"].split()))}
+
+
+def _terse(schema: Any, name: str = "") -> Any:
+    """Return the same schema in fewer bytes: no title that repeats its name, a list of types in place of a choice."""
+    if isinstance(schema, list):
+        return [_terse(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    terse = {key: _terse(value) for key, value in schema.items() if not (key == "title" and value == name)}
+    match terse.get("anyOf"):
+        case [{"type": str(kind), **rest}, {"type": "null"}] if not {"enum", "const"} & rest.keys():
+            del terse["anyOf"]
+            return {**terse, **rest, "type": [kind, "null"]}
+    return terse

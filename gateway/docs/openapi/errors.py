@@ -87,7 +87,7 @@ def headers_of(names: Iterable[str]) -> Schema:
 
 def header_name(name: str) -> str:
     """The short name of a header's description, which nearly every answer refers to ten times."""
-    return name.removeprefix("X-").removeprefix("Credits-").removeprefix("Sluice-")
+    return name.removeprefix("X-").removeprefix("Credits-").removeprefix("Sluice-").replace("RateLimit-", "Rate-")
 
 
 def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:

@@ -31,6 +31,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
             "What a call costs, when it costs nothing, and an example of it all.",
             "use",
         ),
+        "packs": ("Packs", "Credits by the pack: granted, bought by card, taken back with a refund.", "use"),
         "pagination": ("Pagination", "Cursors, walks over many pages, fields, and rows as CSV or NDJSON.", "use"),
         "web-pages": ("Pages of the web", "Any page as Markdown: what it costs, and what stands in the way.", "use"),
         "composites": ("Composites", "One call over many platforms: legs, prices, rankings, scores.", "use"),

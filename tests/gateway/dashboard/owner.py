@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from werkzeug.routing import Rule
 
+from gateway.dashboard.site import Dashboard
 from tests.fakes.node import PATIENCE_S, OpenNode, open_test_node
 
 PASSWORD = "a river of small stones"
@@ -71,6 +73,12 @@ class Owner:
 
     def _url(self, path: str) -> str:
         return f"{self.node.url}/dashboard{path}"
+
+
+def rules_of(owner: Owner) -> list[Rule]:
+    """The routes of the dashboard."""
+    (dashboard,) = [one for one in owner.node.node.api.beside if isinstance(one, Dashboard)]
+    return list(dashboard._app._app.url_map.iter_rules())  # type: ignore[attr-defined]
 
 
 @asynccontextmanager
