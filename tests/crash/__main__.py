@@ -5,13 +5,16 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import trio
 
-from tests.crash import composites
+from tests.crash import composites, payments
 from tests.crash.run import ordeal
 from tests.fakes.stores import open_stores
 from tests.processes.commands import open_commands
+
+ORDEALS: Final = {"calls": ordeal, "composites": composites.ordeal, "payments": payments.ordeal}
 
 
 def main() -> None:
@@ -19,12 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--of", choices=("calls", "composites"), default="calls")
+    parser.add_argument("--of", choices=tuple(ORDEALS), default="calls")
     chosen = parser.parse_args()
     began = time.monotonic()
     with open_stores(), open_commands() as commands, tempfile.TemporaryDirectory() as folder:
-        run = ordeal if chosen.of == "calls" else composites.ordeal
-        report = trio.run(partial(run, Path(folder), commands, kills=chosen.kills, seed=chosen.seed))
+        run = partial(ORDEALS[chosen.of], Path(folder), commands, kills=chosen.kills, seed=chosen.seed)
+        report = trio.run(run)
     print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
 
 

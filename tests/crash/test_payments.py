@@ -1,0 +1,23 @@
+"""Payments under SIGKILL on both engines; `python -m tests.crash --of payments --seed N` runs a failure again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from tests.crash.payments import ordeal
+from tests.processes.commands import Commands
+
+KILLS, SEED = 5, 3
+
+
+async def test_events_of_payments_that_meet_a_kill_count_once_and_none_is_lost(
+    tmp_path: Path, commands: Commands, store_url: str
+) -> None:
+    """Goal: purchases, refunds and disputes as Stripe told them, whatever SIGKILL and hang-ups meet."""
+    with trio.fail_after(300):
+        report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED, store_url=store_url)
+    assert report.kills == KILLS
+    assert min(report.paid, report.told) > KILLS
+    assert min(report.counts[name] for name in ("hung up", "call 200", "purchase 201", "event 200")) > 0, report.counts

@@ -1,0 +1,108 @@
+"""Events of payments cancelled at each of their waits, and sent many times at once: what they say happens once."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway.payments.checkout import WEBHOOK_PATH
+from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.stripe_stand_in import charge, dispute, event, session, signature
+from tests.gateway.payments.test_checkout import Shop, open_shop
+
+SENDERS = 20
+
+
+async def told_in_this_task(shop: Shop, body: bytes) -> int | None:
+    """The status that the app itself gives an event, as a server calls it."""
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": WEBHOOK_PATH,
+        "raw_path": WEBHOOK_PATH.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"content-type", b"application/json"), (b"stripe-signature", signature(body).encode())],
+        "client": None,
+        "server": None,
+    }
+    left, statuses = [body], list[int]()
+
+    async def receive() -> Any:
+        await trio.lowlevel.checkpoint()
+        if not left:
+            await trio.sleep_forever()
+        return {"type": "http.request", "body": left.pop(), "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+        await trio.lowlevel.checkpoint()
+
+    await shop.node.node.api(scope, receive, send)  # type: ignore[arg-type] # as any server's
+    return statuses[0] if statuses else None
+
+
+def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
+    """The events of one payment in their order, and the credits that each brings or takes."""
+    return {
+        "paid": (event("checkout.session.completed", session(purchase, payment)), 1_000),
+        "refunded": (event("charge.refunded", charge(payment, 450)), -500),
+        "disputed": (event("charge.dispute.created", dispute("needs_response", payment, 450)), -500),
+        "won": (event("charge.dispute.closed", dispute("won", payment, 450)), 500),
+    }
+
+
+@pytest.mark.parametrize("cancelled", ["paid", "refunded", "disputed", "won"])
+async def test_an_event_cancelled_at_any_wait_counts_whole_or_not_at_all_and_once_when_it_comes_again(
+    tmp_path: Path, cancelled: str
+) -> None:
+    async with open_shop(tmp_path) as shop:
+        numbers = count()
+
+        async def begin() -> tuple[bytes, int, int]:
+            """A payment whose event is next, the credits that it brings or takes, and the balance before."""
+            for name, (body, change) in life_of(await shop.begin(), f"pi_{next(numbers)}").items():
+                if name == cancelled:
+                    return body, change, await shop.balance()
+                assert (await shop.told(body)).status == 200
+            raise AssertionError(cancelled)
+
+        async def check(got_through: bool) -> None:
+            body, change, before = under_way[0]
+            assert await shop.balance() in ({before + change} if got_through else {before, before + change})
+            assert (await shop.told(body)).status == 200
+            assert await shop.balance() == before + change
+            under_way[0] = await begin()
+
+        under_way = [await begin()]
+        assert await cancel_everywhere(lambda: told_in_this_task(shop, under_way[0][0]), check) >= 3
+
+
+async def test_an_event_that_comes_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as shop:
+        for body, balance in (
+            (event("checkout.session.completed", session(await shop.begin())), 1_000),
+            (event("charge.refunded", charge(refunded=300)), 667),
+            (event("charge.dispute.created", dispute("needs_response", cents=600)), 0),
+            (event("charge.dispute.closed", dispute("won", cents=600)), 667),
+        ):
+            statuses = list[int]()
+
+            async def send(body: bytes = body, statuses: list[int] = statuses) -> None:
+                statuses.append((await shop.told(body)).status)
+
+            async with trio.open_nursery() as nursery:
+                for _ in range(SENDERS):
+                    nursery.start_soon(send)
+            assert statuses == [200] * SENDERS
+            assert await shop.balance() == balance
+        outcomes = [line["outcome"] for line in shop.node.log_events("payment_event")]
+        assert sorted(outcomes) == ["counted"] * 4 + ["repeated"] * 4 * (SENDERS - 1)
