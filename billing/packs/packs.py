@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
-from billing.accounts.accounts import CHANGE_PLAN, Accounts, read_kept_account
+from billing.accounts.accounts import CHANGE_PLAN, Accounts, Mark, read_kept_account
 from billing.accounts.plans import Plan
 from billing.billing_events import BillingEvents
 from billing.errors import PackUnknown
@@ -26,6 +26,7 @@ LIST_BEFORE: Final = f"""
 SELECT {COLUMNS} FROM pack_purchases WHERE account_id = ? AND (created_at, id) < (?, ?)
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - constants
+UNMARK: Final = "UPDATE accounts SET mark = NULL WHERE id = ?"
 _PLANS: Final = get_args(Plan)
 
 
@@ -35,6 +36,13 @@ class PackGranted(NamedTuple):
     account_id: str
     balance: int
     pack: str
+
+
+class Unmarked(NamedTuple):
+    """An account whose mark was removed, and the mark that it had."""
+
+    account_id: str
+    removed: Mark | None
 
 
 class Packs:
@@ -88,6 +96,14 @@ class Packs:
         """Remove a purchase that nobody can pay any more; one that was paid stays."""
         await self._store.write(partial(drop_open, purchase_id=purchase_id))
 
+    async def unmark(self, account_id: str, *, write: Write | None = None) -> Unmarked:
+        """Remove the mark of an account; a payment that is taken back later marks it anew.
+
+        Raises:
+            AccountUnknown, AccountDeleted: there is no such account.
+        """
+        return await (write or self._store.write)(partial(_unmark, account_id))
+
     async def list(self, account_id: str, *, before: tuple[float, str] | None = None, limit: int) -> Sequence[Purchase]:
         """The purchases of an account, newest first; those behind the instant and the id `before`."""
         return await self._store.read(partial(_list, account_id, before, limit))
@@ -130,6 +146,12 @@ class Packs:
 def drop_open(tx: Tx, purchase_id: str) -> int:
     """Remove a purchase unless it was paid; how many were removed."""
     return tx.run(DROP_OPEN, (purchase_id,))
+
+
+def _unmark(account_id: str, tx: Tx) -> Unmarked:
+    unmarked = Unmarked(account_id, read_kept_account(tx, account_id).mark)
+    tx.run(UNMARK, (account_id,))
+    return unmarked
 
 
 def _add(tx: Tx, one: Purchase) -> None:

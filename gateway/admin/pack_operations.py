@@ -1,4 +1,4 @@
-"""The operations on packs: those on sale, granting one, and the purchases of an account."""
+"""The operations on packs: those on sale, granting one, an account's purchases, and the mark that a refund leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from billing.packs.packs import PackGranted, Packs
+from billing.packs.packs import PackGranted, Packs, Unmarked
 from billing.packs.records import Pack, Purchase
 from events.instants import iso
 from gateway.admin.operations import ChangeArguments, Nothing, Operation, Operations, Text
@@ -20,6 +20,12 @@ class PackGrant(ChangeArguments, frozen=True):
 
     account: Text
     pack: Text
+
+
+class AccountUnmark(ChangeArguments, frozen=True):
+    """Arguments of `account.unmark`."""
+
+    account: Text
 
 
 class PurchaseList(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -41,6 +47,7 @@ class PackOperations:
         operations.add("pack.list", Operation(Nothing, self._list))
         operations.add("pack.grant", Operation(PackGrant, self._grant))
         operations.add("pack.purchases", Operation(PurchaseList, self._purchases))
+        operations.add("account.unmark", Operation(AccountUnmark, self._unmark))
 
     async def _list(self, _args: Nothing) -> Any:
         return [pack_view(pack) for pack in self._packs.on_sale.values()]
@@ -50,6 +57,9 @@ class PackOperations:
 
     async def _purchases(self, args: PurchaseList) -> Any:
         return [purchase_view(one) for one in await self._packs.list(args.account, limit=args.limit)]
+
+    async def _unmark(self, args: AccountUnmark) -> Any:
+        return await self._once("account.unmark", args, partial(self._packs.unmark, args.account), _unmarked)
 
 
 def pack_view(pack: Pack) -> dict[str, Any]:
@@ -83,3 +93,7 @@ def purchase_view(one: Purchase) -> dict[str, Any]:
 
 def _granted(granted: PackGranted) -> dict[str, Any]:
     return {"account": granted.account_id, "balance": granted.balance, "pack": granted.pack}
+
+
+def _unmarked(unmarked: Unmarked) -> dict[str, Any]:
+    return {"account": unmarked.account_id, "removed": unmarked.removed}

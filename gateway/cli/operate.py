@@ -118,6 +118,16 @@ def account_resume(config_path: str | None, account_id: str, operation_id: str |
     show(change(config_path, "account.resume", operation_id, account=account_id), as_json=as_json)
 
 
+@account.command("unmark")
+@config_option
+@click.argument("account_id", metavar="ACCOUNT")
+@operation_id_option
+@json_option
+def account_unmark(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
+    """Remove the mark that a refund or a dispute left, and print it. A later one marks the account anew."""
+    show(change(config_path, "account.unmark", operation_id, account=account_id), as_json=as_json)
+
+
 @account.command("delete")
 @config_option
 @click.argument("account_id", metavar="ACCOUNT")

@@ -47,6 +47,7 @@ DEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "account.plan": ("account", "plan"),
     "account.suspend": ("account",),
     "account.resume": ("account",),
+    "account.unmark": ("account",),
     "credits.grant": ("account", "amount"),
     "key.revoke": ("key",),
     "user.invite": ("account", "email"),

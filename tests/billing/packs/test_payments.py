@@ -144,6 +144,23 @@ async def test_a_refund_takes_back_its_part_of_what_is_left_and_marks_the_accoun
     assert counter.desk.published.steps(account) == ["low", "exhausted"]
 
 
+async def test_a_mark_that_is_removed_comes_back_with_the_next_reversal_and_not_with_a_repeated_event(
+    counter: Counter,
+) -> None:
+    account, purchase = await buyer(counter)
+    await counter.told(paid(purchase))
+    assert await counter.packs.unmark(account) == (account, None)
+    await counter.payments.count("evt_refund", "t", refunded(450))
+    assert await counter.packs.unmark(account) == (account, "refund")
+    assert await counter.payments.count("evt_refund", "t", refunded(450)) == "repeated"
+    assert await counter.told(refunded(450)) == ["counted"], "another event that tells of the same"
+    assert (await counter.account(account)).mark is None
+    await counter.told(disputed("open", 450))
+    assert await counter.packs.unmark(account) == (account, "dispute")
+    with pytest.raises(AccountUnknown):
+        await counter.packs.unmark("acc_none")
+
+
 async def test_credits_of_other_packs_stay_where_one_is_refunded(counter: Counter) -> None:
     account, purchase = await buyer(counter, credits=100)
     await counter.told(paid(purchase), refunded(900))

@@ -41,6 +41,16 @@ def test_an_account_is_made_credited_and_listed(shared: Place) -> None:
     assert listed == {**made, "balance": 750, "held": 0, "unlimited": False, "state": "active", "mark": None}
 
 
+def test_the_mark_of_an_account_is_removed_and_told(shared: Place) -> None:
+    account, _ = shared.new_key()
+    with open_outsider(shared.store_url) as other:
+        other.run("UPDATE accounts SET mark = 'dispute' WHERE id = ?", account)
+    assert shared.told("account", "show", account)["mark"] == "dispute"
+    assert shared.told("account", "unmark", account) == {"account": account, "removed": "dispute"}
+    assert shared.told("account", "unmark", account) == {"account": account, "removed": None}
+    assert shared.told("account", "show", account)["mark"] is None
+
+
 def test_an_account_without_words_on_its_credits_gets_the_welcome_100(shared: Place) -> None:
     made = shared.told("account", "create", "--name", "new")
     assert (made["plan"], made["balance"]) == ("free", 100)

@@ -119,3 +119,15 @@ async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:
                 assert RAW.search((await client.get(path)).text) is None
         assert (await deed(client, "sign-out")).status_code == 303
         assert "Admin token" in (await client.get("/admin")).text
+
+
+async def test_the_mark_that_a_refund_left_is_shown_and_removed(tmp_path: Path) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        path = f"{PAGES}/account?id={node.account}"
+        assert "Remove this mark" not in (await client.get(path)).text
+        mark = "UPDATE accounts SET mark = 'refund' WHERE id = ?"
+        await node.node.stores.store.write(lambda tx: tx.run(mark, (node.account,)))
+        assert "taken back by a refund" in (await client.get(path)).text
+        assert (await deed(client, "account.unmark", account=node.account, back=path)).status_code == 303
+        assert "Remove this mark" not in (await client.get(path)).text
+        assert (await node.operate("account.show", account=node.account))["mark"] is None
