@@ -55,6 +55,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "gateway.config.strength": "the one module that loads the word lists, which is slow",
         "gateway.dashboard.calling": "the one place where pages call the API, beside the values of such a call",
         "gateway.dashboard.folding": "pure: JSON as HTML",
+        "gateway.dashboard.pages.billing": "one module an area of pages",
         "gateway.dashboard.pictures": "pure: numbers as SVG",
         "gateway.docs.account.credits": "one module a family of routes",
         "gateway.docs.account.packs": "one module a family of routes",

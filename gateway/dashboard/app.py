@@ -22,6 +22,7 @@ from gateway.dashboard.pages.money import MoneyPages
 from gateway.dashboard.pages.monitors import MonitorPages
 from gateway.dashboard.pages.playground import PlaygroundPages
 from gateway.dashboard.pages.signing import OPEN_PAGES, SigningPages
+from gateway.dashboard.pages.webhooks import WebhookPages
 from gateway.dashboard.services import Services
 from gateway.http.request import Reply, Request
 from gateway.server.http1.fields import fields_of
@@ -75,6 +76,7 @@ class DashboardApp:
             MonitorPages,
             PlaygroundPages,
             EventPages,
+            WebhookPages,
             JobPages,
         ):
             pages(self._services, self._frame).add_to(app)

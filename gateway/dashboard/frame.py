@@ -27,6 +27,7 @@ MENU: Final = (
     ("/transactions", "Transactions"),
     ("/billing", "Billing"),
     ("/events", "Events"),
+    ("/webhooks", "Webhooks"),
     ("/account", "Account"),
 )
 NOTICES: Final = {
@@ -47,9 +48,15 @@ NOTICES: Final = {
     "job_paused": "The job is paused.",
     "job_running": "The job goes on.",
     "job_cancelled": "The job is cancelled; what it held goes back.",
+    "webhook_saved": "The webhook is saved, and takes events.",
+    "webhook_tested": "A test is queued. Reload this page in a moment to see what your receiver answered.",
+    "webhook_deleted": "The webhook is deleted: nothing is delivered to it any more.",
     "resumed": "The webhook takes deliveries again.",
 }
 """The notices of deeds, by the names that an address may carry: none says anything in words of its own."""
+
+_PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4}
+"""How many parts the path of an object's own page has, where it has one."""
 
 
 class ObjectMissing(Exception):
@@ -151,6 +158,6 @@ def here() -> str:
 
 
 def _page_of(path: str) -> str:
-    """The page that the form of a deed stands on: a Monitor's own, else the list that its objects are of."""
+    """The page that the form of a deed stands on: that of its object, else the list that its objects are of."""
     parts = path.split("/")
-    return "/".join(parts[: 4 if parts[2] == "monitors" else 3])
+    return "/".join(parts[: _PARTS_OF_A_PAGE.get(parts[2], 3)])

@@ -20,6 +20,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.operations import Reference
 from gateway.http.forwarded import TrustedProxies
 from gateway.observability.logs import Log
+from scheduler.account_webhooks.service import AccountWebhooks
 from scheduler.jobs.service import JobService
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.service import MonitorService
@@ -68,6 +69,10 @@ class Services:
     monitors: MonitorService
     jobs: JobService
     webhooks: Webhooks
+    """Those of Monitors."""
+    account_webhooks: AccountWebhooks
+    account_deliveries: Webhooks
+    """The deliveries and secrets of the account's webhooks."""
     projections: Projections
     events: PageReader
     operations: Operations

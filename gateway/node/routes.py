@@ -143,6 +143,8 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         monitors=monitors.service,
         jobs=parts.jobs.service,
         webhooks=monitors.webhooks,
+        account_webhooks=parts.account_webhooks.service,
+        account_deliveries=parts.account_webhooks.webhooks,
         projections=monitors.projections,
         events=parts.feed.readers.pages,
         operations=operations,

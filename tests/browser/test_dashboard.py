@@ -30,6 +30,8 @@ PAGES = {
     "recipes": "/monitors/new",
     "new monitor": "/monitors/new?recipe=github/profile&p.handle=octocat",
     "events": "/events",
+    "webhooks": "/webhooks",
+    "new webhook": "/webhooks?new=1",
     "jobs": "/jobs",
     "account": "/account",
     "confirm": "/confirm",
@@ -307,6 +309,21 @@ def test_the_page_of_a_monitor_is_readable_too(owner: Visit, house: House) -> No
     place = owner.page.get_by_role("link", name="github/profile monitor").get_attribute("href")
     look_at(owner, f"{house.node.url}{place}")
     assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
+
+
+def test_the_page_of_a_webhook_is_readable_too(owner: Visit, house: House) -> None:
+    needed(AXE.is_file(), "axe-core")
+    page = owner.page
+    owner.turn(DESKTOP)
+    with open_receiver() as receiver:
+        page.goto(house.address("/webhooks?new=1"))
+        page.get_by_label("Address").fill(receiver.url)
+        page.get_by_label("Description").fill("on call")
+        page.get_by_role("button", name="Create webhook").click()
+        expect(page.get_by_text("whsec_")).to_be_visible()
+        page.get_by_role("button", name="Send a test").click()
+        await_text(page, "delivered,")
+        look_at(owner, page.url.partition("?")[0])
 
 
 def test_the_operators_pages_are_readable_too(browser: Browser, house: House) -> None:

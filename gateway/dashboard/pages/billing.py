@@ -9,7 +9,7 @@ from quart_trio import QuartTrio
 
 from billing.errors import PackUnknown
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import fields
+from gateway.dashboard.forms import fields, place_of, place_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from gateway.http.errors import Refused
@@ -52,7 +52,7 @@ class BillingPages:
 
     async def _shown(self, *, status: int = 200, error: str = "") -> Response:
         services = self._services
-        before = _place(request.args.get("before", ""))
+        before = place_of(request.args.get("before", ""))
         found = await services.packs.list(account_id(), before=before, limit=PAGE + 1)
         last = found[PAGE - 1] if len(found) > PAGE else None
         return await self._frame.shown(
@@ -64,16 +64,7 @@ class BillingPages:
             packs=list(services.packs.on_sale.values()),
             takes_cards=services.checkout is not None,
             purchases=found[:PAGE],
-            older="" if last is None else f"{last.created_at!r} {last.id}",
+            older="" if last is None else place_text(last.created_at, last.id),
             is_first=before is None,
             is_paid=request.args.get("paid") == "1",
         )
-
-
-def _place(text: str) -> tuple[float, str] | None:
-    """The purchase that a page begins behind; one that cannot be is the first page."""
-    at, _, purchase_id = text.partition(" ")
-    try:
-        return (float(at), purchase_id) if purchase_id.isascii() and "\0" not in purchase_id else None
-    except ValueError:
-        return None

@@ -10,7 +10,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import fields
+from gateway.dashboard.forms import fields, place_of, place_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from scheduler.errors import JobOver, JobUnknown
@@ -63,7 +63,7 @@ class JobPages:
         return self._frame.to_page(JOBS, done=done)
 
     async def _shown(self, *, status: int = 200, **more: Any) -> Response:
-        before = _place(request.args.get("before", ""))
+        before = place_of(request.args.get("before", ""))
         found = await self._jobs.page(account_id(), before=before, limit=PAGE + 1)
         jobs = [_view(job) for job in found[:PAGE]]
         last = found[PAGE - 1] if len(found) > PAGE else None
@@ -72,22 +72,13 @@ class JobPages:
             "Jobs",
             status=status,
             jobs=jobs,
-            older="" if last is None else f"{last.created_at!r} {last.id}",
+            older="" if last is None else place_text(last.created_at, last.id),
             is_first=before is None,
             **more,
         )
         if before is None and any(job["is_moving"] for job in jobs):
             response.headers["refresh"] = f"{_REFRESH_S};url={JOBS}"
         return response
-
-
-def _place(text: str) -> tuple[float, str] | None:
-    """The job that a page begins behind; one that cannot be is the first page."""
-    at, _, job_id = text.partition(" ")
-    try:
-        return (float(at), job_id) if job_id else None
-    except ValueError:
-        return None
 
 
 def _view(job: JobRecord) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from billing.keys.records import KeyRecord
 from events.instants import iso
 from gateway.admin.operations import OperationRefused
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import FieldRefused, credits_of, fields, instant_of
+from gateway.dashboard.forms import FieldRefused, credits_of, fields, instant_of, once_id
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 
@@ -66,9 +66,8 @@ class KeyPages:
             arguments["credit_limit"] = limit
         if expires_at is not None:
             arguments["expires_at"] = iso(expires_at)
-        nonce = sent.get("nonce", "")
-        if len(nonce) == 32 and nonce.isalnum():
-            arguments["operation_id"] = f"page_{nonce}"
+        if (operation_id := once_id(sent)) is not None:
+            arguments["operation_id"] = operation_id
         return arguments
 
     async def reveal(self, key_id: str) -> Response:

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from quart import Response, request
 
-from gateway.admin.operations import ChangeArguments
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.calls import QUERY, callable_operations, fields_of_call, find_operation
-from gateway.dashboard.forms import fields
+from gateway.dashboard.forms import fields, form_record
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from gateway.docs.operations import ApiOperation
@@ -27,13 +26,6 @@ RULES: Final = 3
 SUGGESTED: Final = 3
 FOUND_MAX: Final = 60
 _NOT_RECIPES: Final = ("cursor", "max_credits", "fields", "format", "fresh", "max_age")
-
-
-class MonitorDraftRecord(ChangeArguments, frozen=True):
-    """The fields of one form, by which a repeated sending of it is known."""
-
-    account: str
-    sent: dict[str, str]
 
 
 class MonitorMaking:
@@ -85,11 +77,7 @@ class MonitorMaking:
             secrets_made.append(made.secret)
             return {"id": made.view.monitor.id}
 
-        nonce = sent.get("nonce", "")
-        operation_id = f"page_{nonce}" if len(nonce) == 32 and nonce.isalnum() else None
-        kept = {name: text for name, text in sent.items() if name not in ("form_token", "webhook_secret")}
-        record = MonitorDraftRecord(operation_id=operation_id, account=account_id(), sent=kept)
-        result = await self._services.operations.once("monitor.create", record, create, view)
+        result = await self._services.operations.once("monitor.create", form_record(sent), create, view)
         return result["id"], secrets_made[-1] if secrets_made else None
 
     def _recipes(self) -> list[ApiOperation]:

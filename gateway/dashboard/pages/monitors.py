@@ -10,8 +10,9 @@ from quart_trio import QuartTrio
 
 from gateway.api.monitor_records import run_record
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import fields
+from gateway.dashboard.forms import fields, sentence
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, account_id
+from gateway.dashboard.pages.deliveries import read_log
 from gateway.dashboard.pages.monitor_making import MonitorMaking
 from gateway.dashboard.services import Services
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
@@ -23,11 +24,9 @@ from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, Webhoo
 
 MONITORS: Final = f"{PREFIX}/monitors"
 RUNS: Final = 25
-DELIVERIES: Final = 10
 LIST_MAX: Final = 100
 _METRICS_MAX: Final = 100
 _ROWS_MAX: Final = 100
-_ANSWER_MAX: Final = 500
 
 
 class MonitorPages:
@@ -97,7 +96,7 @@ class MonitorPages:
         except MonitorUnknown as exc:
             raise ObjectMissing from exc
         except (MonitorPaused, RunTooSoon) as exc:
-            return await self._shown(monitor_id, status=400, error=_sentence(exc))
+            return await self._shown(monitor_id, status=400, error=sentence(exc))
         return self._to(monitor_id, "run_begun")
 
     async def delete(self, monitor_id: str) -> Response:
@@ -136,7 +135,7 @@ class MonitorPages:
         except (MonitorUnknown, WebhookUnknown, DeliveryUnknown) as exc:
             raise ObjectMissing from exc
         except RedeliveryRefused as exc:
-            return await self._shown(monitor_id, status=400, error=_sentence(exc))
+            return await self._shown(monitor_id, status=400, error=sentence(exc))
         return self._to(monitor_id, "redelivered")
 
     async def _change(self, monitor_id: str, patch: PatchBody, *, done: str) -> Response:
@@ -147,7 +146,7 @@ class MonitorPages:
         except MonitorInvalid as exc:
             return await self._shown(monitor_id, status=400, errors={exc.param: f"{exc.problem}. {exc.next_step}"})
         except MonitorLimitReached as exc:
-            return await self._shown(monitor_id, status=400, error=_sentence(exc))
+            return await self._shown(monitor_id, status=400, error=sentence(exc))
         if saved.secret is not None:
             return await self._shown(monitor_id, secret=saved.secret)
         return self._to(monitor_id, done)
@@ -174,23 +173,11 @@ class MonitorPages:
             status=status,
             monitor=monitor,
             runs=[_plain(run_record(entry.run, entry.delivery)) for entry in runs.entries],
-            deliveries=await self._deliveries(view),
+            log=None if view.webhook is None else await read_log(self._services.webhooks, monitor_id),
             secret=secret,
             series=await self._series(view),
             **more,
         )
-
-    async def _deliveries(self, view: View) -> list[dict[str, Any]]:
-        if view.webhook is None:
-            return []
-        page = await self._services.webhooks.deliveries(account_id(), view.monitor.id, before=None, limit=DELIVERIES)
-        return [
-            {
-                "delivery": one.delivery,
-                "attempts": [{"row": each, "answer": each.answer[:_ANSWER_MAX]} for each in one.attempts],
-            }
-            for one in page.entries
-        ]
 
     async def _series(self, view: View) -> dict[str, Any]:
         """The metrics and rows that can be drawn, and those that are chosen."""
@@ -207,8 +194,3 @@ class MonitorPages:
 def _plain(value: Any) -> Any:
     """JSON with fragments as plain values."""
     return orjson.loads(orjson.dumps(value))
-
-
-def _sentence(exc: Exception) -> str:
-    text = str(exc)
-    return f"{text[:1].upper()}{text[1:]}."

@@ -13,6 +13,7 @@ from tests.fakes.node import open_test_node
 from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_house, open_owner, rules_of
 from tests.gateway.dashboard.test_doors import forms_of
 from tests.gateway.dashboard.test_keys import stale
+from tests.gateway.dashboard.test_webhook_pages import new_webhook
 
 XSS = (
     "<script>alert(1)</script>",
@@ -51,6 +52,7 @@ async def test_pages_of_a_new_account_teach_what_to_do(tmp_path: Path) -> None:
                 ("/usage", "Nothing was called in these days"),
                 ("/monitors", "No Monitor yet"),
                 ("/events", "No event yet"),
+                ("/webhooks", "No webhook yet"),
                 ("/playground?id=github/profile", "A call needs a key"),
             ):
                 assert (await owner.get(path)).status_code == 200
@@ -186,11 +188,11 @@ async def test_events_are_all_of_the_account_and_new_ones_come_as_rows(tmp_path:
 async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> None:
     """Goal: isolation. Method: every route with an id, generated from the table, by the owner of another account."""
     async with open_house(tmp_path) as owner:
-        monitor = await new_monitor(owner)
+        monitor, webhook = await new_monitor(owner), await new_webhook(owner, "https://example.com/hook")
         session = (await owner.node.node.stores.people.sessions.list((await users_of(owner))[0]))[0].id
         async with open_owner(owner.node, await owner.node.new_account(), "eve@example.com") as eve:
             ids = {"key_id": owner.node.key_id, "monitor_id": monitor, "delivery_id": "whd_1", "session_id": session}
-            ids["job_id"] = "job_none"
+            ids |= {"job_id": "job_none", "webhook_id": webhook}
             rules = rules_of(owner)
             tried = 0
             for rule in [one for one in rules if "<" in one.rule and one.rule != "/dashboard/account/sessions/others"]:
@@ -200,10 +202,11 @@ async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> No
                 answer = await (eve.send(path, sure="yes", credit_limit="1") if method == "POST" else eve.get(path))
                 assert answer.status_code == 404, (rule.rule, answer.status_code)
                 tried += 1
-            assert tried >= 14
-            for path in ("/keys", "/monitors", "/events", "/usage", "/transactions", "/account"):
+            assert tried >= 20
+            hidden = (owner.node.key_id, monitor, webhook, session, "ada@example.com")
+            for path in ("/keys", "/monitors", "/webhooks", "/events", "/usage", "/transactions", "/account"):
                 page = await eve.get(path)
-                assert not any(one in page.text for one in (owner.node.key_id, monitor, session, "ada@example.com"))
+                assert not any(one in page.text for one in hidden)
         assert (await owner.get(f"/monitors/{monitor}")).status_code == 200
         assert (await owner.node.get("/v1/credits/balance")).status == 200
 
@@ -223,11 +226,14 @@ async def test_no_text_of_others_runs_in_a_page(tmp_path: Path) -> None:
             async with open_owner(node, made["id"], f"o{number}@example.com") as owner:
                 owner.headers["user-agent"] = text.encode("ascii", "ignore").decode()
                 await owner.sign_in()
-                monitor = await new_monitor(owner, name=text.replace("\u202e", ""))
+                plain = text.replace("\u202e", "")
+                monitor = await new_monitor(owner, name=plain)
+                webhook = await new_webhook(owner, "https://example.com/hook", description=plain)
                 query = {"q": text, "name": text, "metric": text, "row": text, "request_id": text, "done": text}
                 for path in (
                     *("", "/keys", "/events", "/account", "/monitors", "/usage", "/transactions", "/playground"),
                     *(f"/monitors/{monitor}", "/monitors/new", "/playground?id=github/profile", "/sign-in"),
+                    *("/webhooks", "/webhooks?new=1", f"/webhooks/{webhook}"),
                     *("/monitors/new?recipe=github/profile", f"/monitors/{monitor}/chart.svg", "/confirm"),
                 ):
                     separator = "&" if "?" in path else "?"

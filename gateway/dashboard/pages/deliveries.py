@@ -1,0 +1,40 @@
+"""The log of a webhook's deliveries as pages show it, of a Monitor's and of the account's alike."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from quart import request
+
+from gateway.dashboard.forms import place_of, place_text
+from gateway.dashboard.frame import account_id
+from scheduler.account_webhooks.batches import batch_id
+from scheduler.monitors.webhooks import Logged, Webhooks
+
+DELIVERIES: Final = 10
+_ANSWER_MAX: Final = 500
+
+
+async def read_log(webhooks: Webhooks, owner_id: str) -> dict[str, Any]:
+    """The deliveries of an owner's webhook behind the place that the address names, newest first.
+
+    Raises:
+        MonitorUnknown, AccountWebhookUnknown: the account has no such owner.
+    """
+    before = place_of(request.args.get("before", ""))
+    page = await webhooks.deliveries(account_id(), owner_id, before=before, limit=DELIVERIES)
+    last = page.entries[-1].delivery if page.has_more else None
+    return {
+        "entries": [_entry(one) for one in page.entries],
+        "older": "" if last is None else place_text(last.created_at, last.id),
+        "is_first": before is None,
+    }
+
+
+def _entry(logged: Logged) -> dict[str, Any]:
+    delivery = logged.delivery
+    return {
+        "delivery": delivery,
+        "subject": delivery.run_id or batch_id(delivery.id),
+        "attempts": [{"row": each, "answer": each.answer[:_ANSWER_MAX]} for each in logged.attempts],
+    }

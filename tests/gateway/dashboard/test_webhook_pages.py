@@ -1,0 +1,211 @@
+"""Webhooks of the account on their pages: made once, tested, changed, paused and resumed, and forgotten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from tests.fakes.upstream_server import Peer, UpstreamServer, open_upstream_server, reply, until
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house
+from tests.gateway.dashboard.test_keys import stale
+
+INSECURE = {"allow_insecure_targets": True}
+SECRET = re.compile(r"whsec_[A-Za-z0-9+/_=-]{20,}")
+WAIT_S = 30.0
+
+
+@dataclass(slots=True)
+class Ear:
+    """A receiver of webhooks, whose answer is the test's."""
+
+    owner: Owner
+    statuses: list[str] = field(default_factory=lambda: ["200 OK"])
+    server: UpstreamServer | None = None
+
+    async def __call__(self, peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(reply(b"heard <b>it</b>", status=self.statuses[-1]))
+
+    @property
+    def url(self) -> str:
+        assert self.server is not None
+        return f"{self.server.url}/hook"
+
+    def has_heard(self, text: bytes, times: int) -> bool:
+        return self.heard(text) >= times
+
+    def heard(self, text: bytes) -> int:
+        """How many deliveries had this text."""
+        assert self.server is not None
+        return sum(text in one for one in self.server.requests)
+
+
+@asynccontextmanager
+async def open_ear(tmp_path: Path) -> AsyncIterator[Ear]:
+    async with open_house(tmp_path, webhooks=INSECURE) as owner:
+        ear = Ear(owner)
+        async with open_upstream_server(ear) as ear.server:
+            yield ear
+
+
+async def new_webhook(owner: Owner, url: str, **more: object) -> str:
+    """The id of a webhook that is made on the page, whose secret is shown on the page that is open."""
+    await owner.get("/webhooks?new=1")
+    await owner.send_fields("/webhooks", {"url": url, "types": ["key.*", "credits.low"], **more})
+    assert owner.page is not None
+    assert owner.page.status_code == 200, owner.words
+    return str(re.findall(r"wh_[0-9a-f]{32}", owner.page.text)[0])
+
+
+async def shown_until(owner: Owner, path: str, is_so: Callable[[str], bool]) -> str:
+    """The words of a page once they are so."""
+    with trio.fail_after(WAIT_S):
+        while True:
+            await owner.get(path)
+            if is_so(owner.words):
+                return owner.words
+            await trio.sleep(0.05)
+
+
+async def test_a_webhook_is_made_once_shows_its_secret_once_and_is_told_what_it_takes(tmp_path: Path) -> None:
+    async with open_ear(tmp_path) as ear:
+        owner = ear.owner
+        await owner.get("/webhooks")
+        assert "No webhook yet" in owner.words
+        await owner.get("/webhooks?new=1")
+        token = owner.token
+        form = {"url": ear.url, "types": ["key.*", "credits.low"], "description": "on call", "nonce": "a" * 32}
+        made = await owner.send_fields("/webhooks", form, token=token)
+        assert SECRET.search(made.text)
+        again = await owner.send_fields("/webhooks", form, token=token)
+        (place,) = set(re.findall(r"/dashboard/webhooks/wh_[0-9a-f]{32}", made.text))
+        assert again.headers["location"] == place, "the same form makes no second one"
+        page = await owner.follow(again)
+        assert SECRET.search(page.text) is None
+        assert page.text.count('value="key.*" checked') == page.text.count('value="credits.low" checked') == 1
+        assert "checked> All" not in page.text
+        await owner.get("/webhooks")
+        assert "on call" in owner.words
+        await owner.node.operate("key.revoke", key=owner.node.key_id)
+        await shown_until(owner, place.removeprefix("/dashboard"), lambda words: "delivered," in words)
+        assert ear.heard(b'"type":"key.revoked"') == 1
+
+
+async def test_a_test_is_delivered_logged_with_the_answer_and_sent_again(tmp_path: Path) -> None:
+    async with open_ear(tmp_path) as ear:
+        owner, path = ear.owner, ""
+        path = f"/webhooks/{await new_webhook(ear.owner, ear.url)}"
+        await owner.follow(await owner.send(f"{path}/test"))
+        assert "A test is queued" in owner.words
+        await shown_until(owner, path, lambda words: "delivered," in words and "status 200" in words)
+        assert owner.page is not None
+        assert "heard &lt;b&gt;it&lt;/b&gt;" in owner.page.text
+        (delivery,) = set(re.findall(r"whd_[0-9a-f]{32}", owner.page.text))
+        await owner.follow(await owner.send(f"{path}/deliveries/{delivery}/redeliver"))
+        assert "queued again" in owner.words
+        await shown_until(owner, path, lambda words: "2 attempts" in words)
+        assert ear.heard(b"webhook.test") == 2
+
+
+async def test_a_paused_webhook_says_so_and_goes_on_once_its_address_is_saved(tmp_path: Path) -> None:
+    async with open_ear(tmp_path) as ear:
+        ear.statuses.append("410 Gone")
+        owner = ear.owner
+        path = f"/webhooks/{await new_webhook(owner, ear.url)}"
+        _, key = await owner.node.new_key(owner.node.account)
+        await owner.node.operate("key.revoke", key=key)
+        await shown_until(owner, path, lambda words: "Save and resume" in words)
+        assert owner.page is not None
+        (delivery,) = set(re.findall(r"whd_[0-9a-f]{32}", owner.page.text))
+        for deed, words in (("test", "The webhook is paused."), (f"deliveries/{delivery}/redeliver", "is paused.")):
+            assert (await owner.send(f"{path}/{deed}")).status_code == 400
+            assert words in owner.words
+        ear.statuses.append("200 OK")
+        await owner.get(path)
+        await owner.follow(await owner.send_fields(f"{path}/save", {"url": ear.url, "types": ["*"], "description": ""}))
+        assert "takes events" in owner.words
+        assert "Save and resume" not in owner.words
+        assert owner.page is not None
+        assert 'value="*" checked' in owner.page.text
+
+
+async def test_a_wrong_webhook_is_refused_beside_its_field_and_nothing_is_made(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as owner:
+        good = {"url": "https://example.com/hook", "types": ["*"], "description": "", "secret": ""}
+        for wrong, words in (
+            ({"url": ""}, "Address is required"),
+            ({"url": "http://example.com/hook"}, "Address cannot be called"),
+            ({"url": "https://10.0.0.1/hook"}, "Address cannot be called"),
+            ({"types": []}, "Events is required"),
+            ({"types": ["key.revokd"]}, "Events is no type of event"),
+            ({"description": "x" * 201}, "Description must have at most 200 characters"),
+            ({"secret": "short"}, "Signing secret must have 8 to 200 characters"),
+        ):
+            await owner.get("/webhooks?new=1")
+            answer = await owner.send_fields("/webhooks", {**good, **wrong})
+            assert answer.status_code == 400, wrong
+            assert words in owner.words, (wrong, owner.words)
+            assert "<strong>" in answer.text
+            assert "short" not in re.sub(r"<p.*?</p>", "", answer.text), "no secret is shown again"
+        await owner.get("/webhooks")
+        assert "No webhook yet" in owner.words
+
+
+async def test_the_eleventh_webhook_is_refused_and_a_deleted_one_makes_room(tmp_path: Path) -> None:
+    async with open_house(tmp_path, webhooks=INSECURE) as owner:
+        for _ in range(10):
+            webhook = await new_webhook(owner, "http://127.0.0.1:9/hook")
+        page = await owner.get("/webhooks")
+        assert "as many webhooks as an account may have" in owner.words
+        assert "Create webhook" not in page.text
+        answer = await owner.send_fields("/webhooks", {"url": "http://127.0.0.1:9/hook", "types": ["*"]})
+        assert answer.status_code == 400
+        assert "at most 10 webhooks" in owner.words
+        await owner.get(f"/webhooks/{webhook}")
+        await owner.send(f"/webhooks/{webhook}/delete")
+        assert "Delete this webhook?" in owner.words
+        await owner.follow(await owner.send(f"/webhooks/{webhook}/delete", sure="yes"))
+        assert "9 of 10" in owner.words
+        assert (await owner.get(f"/webhooks/{webhook}")).status_code == 404
+
+
+async def test_a_new_secret_and_a_deletion_ask_for_the_password_and_lead_back(tmp_path: Path) -> None:
+    async with open_house(tmp_path, webhooks=INSECURE) as owner:
+        webhook = await new_webhook(owner, "http://127.0.0.1:9/hook", secret="a secret of my own")
+        assert "a secret of my own" in owner.words
+        path = f"/webhooks/{webhook}"
+        await stale(owner)
+        for deed in ("rotate", "delete"):
+            await owner.get(path)
+            answer = await owner.send(f"{path}/{deed}", sure="yes")
+            assert answer.headers["location"] == f"/dashboard/confirm?next=%2Fdashboard%2Fwebhooks%2F{webhook}"
+        await owner.follow(answer)
+        await owner.follow(await owner.send("/confirm", password=PASSWORD, next=f"/dashboard{path}"))
+        assert owner.page is not None
+        assert SECRET.search(owner.page.text) is None
+        rotated = await owner.send(f"{path}/rotate")
+        assert SECRET.search(rotated.text)
+        assert "The one before signs too for a day" in owner.words
+
+
+async def test_the_log_of_deliveries_is_read_page_by_page(tmp_path: Path) -> None:
+    async with open_ear(tmp_path) as ear:
+        owner = ear.owner
+        path = f"/webhooks/{await new_webhook(owner, ear.url)}"
+        with trio.fail_after(WAIT_S):
+            for number in range(1, 12):
+                await owner.get(path)
+                assert (await owner.send(f"{path}/test")).status_code == 303
+                await until(partial(ear.has_heard, b"webhook.test", number))
+        page = await owner.get(path)
+        assert page.text.count("/redeliver") == 10
+        older = page.text.partition("?before=")[2].partition('"')[0]
+        assert (await owner.get(f"{path}?before={older}")).text.count("/redeliver") == 1
+        assert (await owner.get(f"{path}?before=nonsense")).text.count("/redeliver") == 10
