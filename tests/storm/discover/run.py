@@ -75,7 +75,7 @@ class Searches:
         host, sent = place.partition("/")[0], {name: one[0] for name, one in parse_qs(query).items()}
         page, numbers = int(sent.get("page", "0")), self.numbers(host, sent["query"])
         self.reads[host, sent["query"], page] += 1
-        hits = [_story(one) for one in numbers[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]]
+        hits = [story(one) for one in numbers[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]]
         body = {"hits": hits, "nbHits": ROWS, "page": page, "nbPages": PAGES}
         return Told(200, orjson.dumps(body), delay_s=self.size.page_s)
 
@@ -89,7 +89,8 @@ class Searches:
         return found
 
 
-def _story(number: int) -> Mapping[str, object]:
+def story(number: int) -> Mapping[str, object]:
+    """A story as Hacker News' search tells it."""
     return {
         "objectID": str(number),
         "story_id": number,

@@ -1,0 +1,1 @@
+"""Billed misses with jobs beside them and without, by turns."""

@@ -1,0 +1,158 @@
+"""Billed misses while many jobs go on beside them, by turns with the same misses while those are paused.
+
+The misses are an open loop of the bench's, so whoever waits is counted; the upstream answers them at once, so that a
+latency is nearly all the node's. Each turn is held against the one before it, since a machine's pace changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import httpx
+import trio
+
+from bench.core.results import Step
+from bench.core.scenarios import SCENARIOS
+from bench.load.driving import Tempo, drive_open
+from bench.peers.servers import ServerTarget
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.processes.commands import Commands
+from tests.processes.fleet import open_fleet
+from tests.processes.place import Place
+
+ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+MISS: Final = SCENARIOS["miss"]
+RATIO_MAX: Final = 1.5
+"""How many times the p99 of misses may be with jobs beside them."""
+GROWTH_MB_MAX: Final = 96.0
+"""How much larger than before its first job the node may become."""
+KEYS_A_TURN: Final = 1_000_000
+"""Misses of a turn ask for what no other turn does."""
+CACHE_BYTES: Final = 4_194_304
+"""Full within the first turn, so that what grows later is not the cache."""
+SETTLE_S: Final = 1.0
+"""The pause after jobs were paused or let go on."""
+PATIENCE_S: Final = 60.0
+
+Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]]]
+"""Begins the jobs, with the keys of all accounts; gives the key of each, by the path where it is paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """The jobs that go on beside misses: those of so many accounts, and what the upstream answers them.
+
+    `read` counts the pages that they have asked for.
+    """
+
+    accounts: int
+    begin: Begin
+    script: Callable[[str], Told | None]
+    read: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """So many turns without jobs and with them, each of so many misses a second."""
+
+    per_s: float
+    seconds: float = 10.0
+    turns: int = 3
+
+
+@dataclass(slots=True)
+class Compared:
+    """The misses of each turn, and the node's resident memory: at its most before the first job, and in all."""
+
+    without: list[Step] = field(default_factory=list)
+    beside: list[Step] = field(default_factory=list)
+    pages: int = 0
+    """Pages that jobs read beside misses."""
+    alone_mb: float = 0.0
+    highest_mb: float = 0.0
+
+    @property
+    def p99_times(self) -> float:
+        """How many times as long the slowest hundredth took with jobs; of the pairs of turns the median."""
+        return median(one.p99_ms / before.p99_ms for before, one in zip(self.without, self.beside, strict=True))
+
+    def flaws(self) -> list[str]:
+        """What speaks against it."""
+        failed = Counter[str]()
+        for step in (*self.without, *self.beside):
+            failed.update(step.unexpected | ({"unanswered": step.unanswered} if step.unanswered else {}))
+        grown_mb = self.highest_mb - self.alone_mb
+        return [
+            *([f"the p99 is {self.p99_times:.2f} times as long"] if self.p99_times > RATIO_MAX else []),
+            *([f"misses failed: {dict(failed)}"] if failed else []),
+            *([] if self.pages else ["no page was read beside them"]),
+            *([f"the node grew by {grown_mb:.0f} MB"] if grown_mb > GROWTH_MB_MAX else []),
+        ]
+
+    def __str__(self) -> str:
+        """A line for each turn, and one for all."""
+        lines = [
+            f"p99 {one.p99_ms:.1f} ms beside jobs, {before.p99_ms:.1f} ms without; p50 {one.p50_ms:.1f}, "
+            f"{before.p50_ms:.1f} ms; the machine {one.machine_share:.0%}, {before.machine_share:.0%} busy"
+            for before, one in zip(self.without, self.beside, strict=True)
+        ]
+        memory = f"{self.alone_mb:.0f} MB before the first job, {self.highest_mb:.0f} MB at most"
+        lines.append(f"p99 {self.p99_times:.2f} times as long beside {self.pages} pages; {memory}")
+        return "\n".join(lines)
+
+
+async def compare(folder: Path, company: Company, pace: Pace, commands: Commands) -> Compared:
+    """Measure by turns; every job is cancelled at the end."""
+    upstream = Upstream()
+    upstream.script = company.script
+    async with open_upstream(upstream) as egress:
+        place = Place(folder, commands, ENVIRON)
+        place.configure(
+            upstreams={"egress": egress},
+            limits={"requests_per_minute": 1_000_000, "concurrent_requests": 1_000},
+            cache={"max_bytes": CACHE_BYTES},
+            log={"access": False},
+        )
+        own, *keys = [place.new_key(balance=10_000_000)[1]["key"] for _ in range(1 + company.accounts)]
+        with open_fleet(commands) as fleet:
+            node = fleet.start(place.config, ENVIRON)
+            target = ServerTarget((await node.listening())["url"], node.pid, (("x-api-key", own),))
+            async with httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S, verify=False) as client:
+                return await _by_turns(client, target, company, pace, keys)
+
+
+async def _by_turns(
+    client: httpx.AsyncClient, target: ServerTarget, company: Company, pace: Pace, keys: Sequence[str]
+) -> Compared:
+    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared()
+    alone = await drive_open(MISS, target, tempo)  # what is loaded and kept at the first calls is nobody's
+    compared.alone_mb = compared.highest_mb = _most_mb(alone)
+    jobs = await company.begin(client, keys)
+    for turn in range(2 * pace.turns):
+        is_beside = turn % 2 == 1
+        await _change(client, jobs, "running" if is_beside else "paused")
+        before = company.read.total()
+        step = await drive_open(MISS, target, tempo, first_key=(1 + turn) * KEYS_A_TURN)
+        (compared.beside if is_beside else compared.without).append(step)
+        compared.pages += company.read.total() - before if is_beside else 0
+        compared.highest_mb = max(compared.highest_mb, _most_mb(step))
+    for path, key in jobs.items():
+        await client.delete(path, headers={"x-api-key": key})
+    return compared
+
+
+async def _change(client: httpx.AsyncClient, jobs: Mapping[str, str], status: str) -> None:
+    """Pause all jobs or let them go on; none may have ended."""
+    for path, key in jobs.items():
+        changed = await client.patch(path, headers={"x-api-key": key}, json={"status": status})
+        assert changed.status_code == 200, changed.text
+    await trio.sleep(SETTLE_S)
+
+
+def _most_mb(step: Step) -> float:
+    return max(one.rss_bytes for one in step.memory) / 1e6

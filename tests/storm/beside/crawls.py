@@ -1,0 +1,44 @@
+"""Crawls that go on for as long as they are let: each of a site whose pages lead to ever more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import httpx
+
+from tests.fakes.scripted_upstream import Told
+from tests.storm.beside.compare import Company
+from tests.storm.crawls.run import HTML
+
+LINE = "A line of a page that is read beside calls which have nothing to do with it. "
+DOMAIN = ".example.com"
+
+
+def crawls(count: int, *, lines: int = 200) -> Company:
+    """So many crawls, of an account each; their pages have so many lines."""
+    read = Counter[str]()
+    text = f"<p>{LINE * 4}</p>" * lines
+
+    def answer(asked: str) -> Told | None:
+        host, _, path = asked.partition("/")
+        if not host.endswith(DOMAIN):
+            return None
+        if not path.startswith("p") and path:
+            return Told(404, b"", HTML)
+        read[host] += 1
+        number = int(path[1:] or 0) if path else 0
+        links = "".join(f'<a href="/p{4 * number + below}">Page</a> ' for below in range(1, 5))
+        return Told(200, f"<html><body><main>{text}{links}</main></body></html>".encode(), HTML)
+
+    return Company(count, _begin, answer, read)
+
+
+async def _begin(client: httpx.AsyncClient, keys: Sequence[str]) -> dict[str, str]:
+    jobs = {}
+    for number, key in enumerate(keys):
+        body = {"url": f"https://s{number}{DOMAIN}/", "limit": 10_000}
+        begun = await client.post("/v1/web/crawl", headers={"x-api-key": key}, json=body)
+        assert begun.status_code == 202, begun.text
+        jobs[f"/v1/web/jobs/{begun.json()['data']['job_id']}"] = key
+    return jobs

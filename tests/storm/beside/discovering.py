@@ -1,0 +1,65 @@
+"""Discover runs that go on for as long as they are let: their search has ever more pages of stories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+from urllib.parse import parse_qs
+
+import httpx
+import orjson
+
+from tests.fakes.scripted_upstream import Told
+from tests.storm.beside.compare import Company
+from tests.storm.discover.run import RUNS, story
+
+HOST: Final = "hn.algolia.com"
+KEYWORDS: Final = [f"word{number}" for number in range(20)]
+EACH: Final = 12
+"""Runs of an account: all are under way, and of 100 as many steps at a time as a node makes at most."""
+PAGES: Final = 20
+"""Pages of a leg."""
+PAGE_ROWS: Final = 50
+POOL: Final = 8_000
+"""Stories in all, of which every page of a keyword has some: fewer than a run may have, so none is full."""
+TAKES_S: Final = 0.2
+"""The time of a search's page, as a quick platform takes it."""
+
+
+def discover_runs(count: int) -> Company:
+    """So many runs over Hacker News, each of 20 keywords and 400 pages."""
+    read = Counter[str]()
+    return Company(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
+
+
+def _page(read: Counter[str], asked: str) -> Told | None:
+    """A page of the search; all else is the sandbox's."""
+    place, _, query = asked.partition("?")
+    if not place.startswith(f"{HOST}/") or "query" not in query:
+        return None
+    sent = {name: one[0] for name, one in parse_qs(query).items()}
+    page, word = int(sent.get("page", "0")), int(sent["query"].removeprefix("word"))
+    read[sent["query"]] += 1
+    first = (word * 397 + page * PAGE_ROWS) % POOL
+    hits = [story(number % POOL) for number in range(first, first + PAGE_ROWS)]
+    body = {"hits": hits, "nbHits": PAGES * PAGE_ROWS, "page": page, "nbPages": PAGES}
+    return Told(200, orjson.dumps(body), delay_s=TAKES_S)
+
+
+async def _begin(count: int, client: httpx.AsyncClient, keys: Sequence[str]) -> dict[str, str]:
+    body = {
+        "keywords": KEYWORDS,
+        "platforms": ["hackernews"],
+        "max_credits": 10_000,
+        "max_rows": 10_000,
+        "background": True,
+    }
+    runs = {}
+    for number in range(count):
+        key = keys[number // EACH]
+        begun = await client.post(RUNS, headers={"x-api-key": key}, json=body)
+        assert begun.status_code == 202, begun.text
+        runs[f"{RUNS}/{begun.json()['data']['run_id']}"] = key
+    return runs
