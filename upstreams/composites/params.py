@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Args, Param
+from upstreams.model.params import Args, Param, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,10 @@ class Several(Param):
     """Names out of a few, with commas between; their canonical order is that of `among`."""
 
     among: tuple[str, ...] = ()
+
+    def asks_for(self, value: Value, slug: str) -> bool:
+        """Whether the platform is one of the names."""
+        return slug in str(value).split(",")
 
     def canonical(self, text: str) -> str:
         """The names in their order, each once.

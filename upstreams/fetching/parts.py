@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
@@ -11,7 +11,7 @@ from limits.errors import LimitError
 from upstreams.fetching.planned import GoOn, Walked, never
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError
+from upstreams.model.errors import InvalidArgument, NotFound, PartUnavailable, UpstreamError
 from upstreams.model.params import Args
 from upstreams.model.steps import Call, Fetched, Leg, Missing, Part, Round
 
@@ -65,13 +65,39 @@ Planning = Callable[[Site, Endpoint, Args], "Plan"]
 def check_parts(
     site: Site, endpoint: Endpoint, args: Args, wanted: tuple[Call | Part, ...], *, planning: Planning
 ) -> None:
-    """Refuse for free what a part that has to come would refuse."""
-    for one in wanted:
-        if isinstance(one, Part) and not one.optional:
+    """Refuse for free what a part that has to come would refuse, and what asks only for parts that nobody serves here.
+
+    Raises:
+        InvalidArgument: of the parameter that asks for them.
+    """
+    parts = [one for one in wanted if isinstance(one, Part)]
+    for one in parts:
+        if not one.optional:
             try:
                 planning(*_of(one, site, args)).dismiss()
-            except InvalidArgument as exc:
-                raise _of_composite(endpoint, exc) from exc
+            except (InvalidArgument, PartUnavailable) as exc:
+                raise _of_composite(endpoint, args, exc) from exc
+    if len(parts) == len(wanted):
+        _check_offered(site, endpoint, args, parts)
+
+
+def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[Part]) -> None:
+    """Refuse an argument that asks for platforms of which none can be called here."""
+    refusals: dict[str, PartUnavailable] = {}
+    for part in parts:
+        try:
+            site.offering(part)
+        except PartUnavailable as refusal:
+            refusals[part.platform] = refusal
+        else:
+            return
+    asking = (
+        param.name
+        for param in endpoint.params
+        if param.name in args.values and any(param.asks_for(args.values[param.name], slug) for slug in refusals)
+    )
+    if (culprit := next(asking, None)) is not None:
+        raise _incapable(culprit, *refusals.values())
 
 
 async def answer_part(
@@ -95,8 +121,8 @@ async def answer_part(
         answer = await reading
     except (UpstreamError, LimitError) as failure:
         if not part.optional:
-            if isinstance(failure, InvalidArgument):
-                raise _of_composite(composite.endpoint, failure) from failure
+            if isinstance(failure, InvalidArgument | PartUnavailable):
+                raise _of_composite(composite.endpoint, composite.args, failure) from failure
             raise
         answer = _missing(failure, source, started, end_at)
     if conduct.on_leg is not None:
@@ -110,11 +136,20 @@ def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
     return there, endpoint, Args(endpoint.canonical(part.values), part.cursor, there.credentials, args.now_at)
 
 
-def _of_composite(endpoint: Endpoint, refusal: InvalidArgument) -> InvalidArgument:
+def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
     """A part's refusal of a value, by the name that the value has in the composite."""
+    culprit = next((name for name in endpoint.named_by if name in args.values), None)
+    if isinstance(refusal, PartUnavailable):
+        return _incapable(culprit or endpoint.resource, refusal)
     if any(param.name == refusal.param for param in endpoint.params):
         return refusal
-    return InvalidArgument(next(iter(endpoint.named_by), refusal.param), refusal.problem)
+    return InvalidArgument(culprit or refusal.param, refusal.problem)
+
+
+def _incapable(param: str, *refusals: PartUnavailable) -> InvalidArgument:
+    """The refusal of a good value whose platforms are not served here."""
+    why = "; ".join(map(str, refusals))
+    return InvalidArgument(param, f"cannot be answered by this node: {why}", reason="capability_missing")
 
 
 def _missing(failure: UpstreamError | LimitError, source: str, started: float, end_at: float) -> Missing:

@@ -54,11 +54,17 @@ class Param:
     is_host: bool = False
     is_address: bool = False
     """Whether it is a whole address, which is called as it is written: host, path and query, without its scheme."""
+    platform: str = ""
+    """The slug of the platform that its values are of, where a composite has parts of several."""
 
     @property
     def example_value(self) -> Value:
         """The example as a request's value."""
         return self.example if self.type in ("integer", "boolean") else self.canonical(self.example)
+
+    def asks_for(self, value: Value, slug: str) -> bool:  # noqa: ARG002 - of names it depends on the value
+        """Whether a value of it asks for a platform that a composite has parts of: an address leads to all of them."""
+        return self.type == "url" or slug == self.platform
 
     def canonical(self, text: str) -> str:
         """The one form of a value in any spelling.

@@ -411,3 +411,31 @@ async def test_a_name_that_is_none_of_the_platforms_is_a_free_400_with_the_neare
         too_many = await node.get(f"/v1/prism/handle-audit?handle=ada&platforms={many},telegram")
         assert (too_many.status, too_many.json["error"]["details"]["param"]) == (400, "platforms")
         assert node.upstream.requests == []
+
+
+NOT_SERVED: Mapping[str, str] = {
+    "apps-lookup?google_play_id=com.acme": "google_play_id",
+    "apps-lookup?title=acme&stores=google_play": "stores",
+    "app-reviews?google_play_id=com.acme": "google_play_id",
+    "app-reviews?query=acme&stores=google_play": "stores",
+    "creator-card?handle=ada&platforms=tiktok": "platforms",
+    "handle-audit?handle=ada&platforms=twitter,threads": "platforms",
+    "voice?handle=ada&platforms=truthsocial": "platforms",
+    "mentions?phrase=acme&platforms=reddit": "platforms",
+    "brand-mentions?keyword=acme&date_from=2024-06-01&platforms=bluesky,youtube": "platforms",
+    "devtool-pulse?query=acme&include=reddit": "include",
+    "lookup?url=https://en.wikipedia.org/wiki/Trio": "url",
+    "comments?url=https://www.youtube.com/watch?v=aqz-KE-bpKQ": "url",
+}
+"""Requests all of whose parts are of platforms that are not there, or lack a credential; the parameter to blame."""
+
+
+async def test_a_value_that_asks_only_for_what_this_node_does_not_serve_is_a_free_400(tmp_path: Path) -> None:
+    async with open_hurried(tmp_path) as node:
+        for target, param in NOT_SERVED.items():
+            answer = await node.get(f"/v1/prism/{target}")
+            details = answer.json["error"].get("details", {})
+            told = (answer.status, details.get("param"), details.get("reason"), answer.json["credits_used"])
+            assert told == (400, param, "capability_missing", 0), (target, answer.json)
+            assert await node.entries(answer.json["request_id"]) == []
+        assert node.upstream.requests == []

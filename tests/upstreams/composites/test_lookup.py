@@ -98,11 +98,11 @@ async def test_an_address_that_leads_nowhere_is_a_free_400(tmp_path: Path, url: 
         assert node.upstream.requests == []
 
 
-async def test_what_this_node_has_no_credential_for_is_a_503_for_good(tmp_path: Path) -> None:
+async def test_an_address_that_this_node_has_no_credential_for_is_refused_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(lookup("https://en.wikipedia.org/wiki/Paris"))
-        assert (answer.status, answer.json["credits_used"]) == (503, 0)
-        assert "retry-after" not in answer.headers
+        assert (answer.status, answer.json["credits_used"]) == (400, 0)
+        assert answer.json["error"]["details"]["reason"] == "capability_missing"
         assert "wikipedia" in answer.json["error"]["message"]
 
 

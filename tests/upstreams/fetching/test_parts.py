@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, said, source_over
+from upstreams.composites.params import several
 from upstreams.fetching.fetch import Plan, fetch, plan
 from upstreams.fetching.planned import Walked
 from upstreams.fetching.site import Site
@@ -14,7 +15,7 @@ from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER, POST
 from upstreams.model.calls import Get
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import InvalidArgument, UpstreamFailed
+from upstreams.model.errors import InvalidArgument, PartUnavailable, UpstreamFailed
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Round, Single, Steps
 
@@ -79,8 +80,45 @@ async def test_a_part_that_cannot_come_is_missing_or_fails_the_whole(
     found = await part_of(composite(optional, ScriptedExchange(FAILING), needs=needs))
     assert isinstance(found, Missing)
     assert problem in found.problem
-    with pytest.raises((UpstreamFailed, InvalidArgument), match=problem):
+    with pytest.raises(InvalidArgument if "503" not in problem else UpstreamFailed, match=problem):
         await part_of(composite(part, ScriptedExchange(FAILING), needs=needs))
+
+
+@pytest.mark.parametrize(
+    ("slugs", "refused"),
+    [("nowhere", True), ("nowhere,beyond", True), ("nowhere,other", False), ("other", False)],
+)
+async def test_a_value_all_of_whose_platforms_cannot_be_called_here_is_refused_before_any_call(
+    slugs: str, refused: bool, autojump_clock: MockClock
+) -> None:
+    """Goal: a bad request where nothing that it asks for can come; where some can, the others are legs without one."""
+
+    def read(args: Args) -> Steps:
+        answers = yield tuple(Part("user", {"handle": "ada"}, True, one) for one in args.text("among").split(","))
+        return Single({"id": "1", "came": [bool(one) for one in answers]})
+
+    among = several("among", "Slugs.", ("nowhere", "beyond", "other"))
+    own = site("own", Endpoint("all", "All.", DOSSIER, read, (among,)), ScriptedExchange(said({})))
+    own.others = {
+        "other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(said(7)))
+    }
+    args = Args({"among": slugs})
+    if refused:
+        with pytest.raises(InvalidArgument, match="not served by this node") as refusal:
+            plan(own, own.platform.endpoints[0], args)
+        assert (refusal.value.param, refusal.value.reason) == ("among", "capability_missing")
+        return
+    fetched = await fetch(plan(own, own.platform.endpoints[0], args), trio.current_time() + LONG_S)
+    assert isinstance(fetched.result, Single)
+    assert fetched.result.record["came"] == [one == "other" for one in slugs.split(",")]
+
+
+async def test_where_no_value_asks_for_it_a_part_that_nobody_serves_is_a_leg_without_an_answer(
+    autojump_clock: MockClock,
+) -> None:
+    found = await part_of(composite(Part("user", {}, optional=True, platform="nowhere"), ScriptedExchange(said(7))))
+    assert isinstance(found, Missing)
+    assert isinstance(found.failure, PartUnavailable)
 
 
 async def test_a_part_has_its_own_time_and_is_late_when_that_is_over(autojump_clock: MockClock) -> None:

@@ -170,7 +170,8 @@ def _known_id(args: Args) -> str:
     found = _id_of(args.text_or_none("channelId"), address)
     if found is None:
         name = "url" if address else "handle"
-        raise InvalidArgument(name, "can be looked up only with the operator's YouTube key; send the channelId")
+        problem = "can be looked up only with the operator's YouTube key; send the channelId"
+        raise InvalidArgument(name, problem, reason="capability_missing")
     return found
 
 
@@ -204,7 +205,9 @@ def video(args: Args) -> Steps:
 def embedded(args: Args) -> Steps:
     """One video as oEmbed tells it."""
     if "language" in args.values:
-        raise InvalidArgument("language", "can be chosen only with the operator's YouTube key")
+        raise InvalidArgument(
+            "language", "can be chosen only with the operator's YouTube key", reason="capability_missing"
+        )
     answer = yield _OEMBED.at(args, url=f"https://www.youtube.com/watch?v={args.text('url')}")
     return Single(embed_of.read(answer.body, args.values), _warnings(args))
 

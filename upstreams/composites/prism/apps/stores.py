@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Final
-from unicodedata import normalize
 
 from upstreams.composites.legs import Settled, attempt, check_any, failure_of, legs_of, part_of
 from upstreams.composites.params import chosen, number, several
 from upstreams.composites.prism.apps import reviews as verdicts
-from upstreams.composites.prism.apps.reviews import share_of
+from upstreams.composites.prism.apps.listings import METHOD, listing, matched, nearest, rating_gap, threshold_of
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import stores as records
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange, fixed
-from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.roles import Role
 from upstreams.model.steps import Part, Single, Steps
@@ -29,11 +25,6 @@ _SHARED: Final = (
     Param("country", "The country of the store, by its two letters.", "de", fold=True, pattern="[a-z]{2}"),
     Param("language", "The language, where a store tells apps or reviews by it.", "english"),
 )
-LOOKUP_METHOD: Final = (
-    "Titles and developers' names in small letters without punctuation and company forms, compared as difflib's ratio; "
-    "confidence is (2 x title + developer) / 3, or the title's alone where a developer is not told."
-)
-_FORMS = re.compile(r"\b(?:inc|llc|ltd|gmbh|corp|co|limited|sa|ab|bv|games?|studios?|the)\b")
 
 
 def id_param(platform: Platform) -> str:
@@ -74,11 +65,11 @@ def _resolved(
     platforms: Sequence[Platform], args: Args, name: str, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
     """The app in each store: by its id where one was sent, by the first that a search finds for the others."""
-    ids = {one.slug: args.text(id_param(one)) for one in platforms if id_param(one) in args.values}
-    words = args.text_or_none(name)
-    wanted = chosen(args, "stores", (one.slug for one in platforms))
-    found: dict[str, Record] = {slug: {"id": app_id} for slug, app_id in ids.items() if slug in wanted}
-    searched = [one for one in platforms if one.slug in wanted and one.slug not in ids] if words is not None else []
+    found: dict[str, Record] = {
+        one.slug: {"id": args.text(id_param(one))} for one in platforms if id_param(one) in args.values
+    }
+    words, wanted = args.text_or_none(name), _wanted(platforms, args)
+    searched = [one for one in platforms if one.slug in wanted] if words is not None else []
     values: dict[str, Value] = {"query": words or ""}
     settled = yield from attempt(
         [part_of(one, "app_search", {**values, **_shared(one, "app_search", args)}, rows=5) for one in searched]
@@ -143,7 +134,7 @@ def _named(platform: Platform, role: Role, app: Record) -> dict[str, Value]:
 
 def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
     """The listing of an app in each store, and whether they are the same app."""
-    threshold = _threshold(args)
+    threshold = threshold_of(args)
     legs: list[Settled] = []
     apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "title", legs)), args, legs)
     apps |= yield from _by_title(platforms, apps, args, legs)
@@ -151,10 +142,10 @@ def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
     if not found:
         raise failure_of(legs)
     record = records.apps_lookup(
-        listings=[_listing(slug, found.get(slug), legs) for slug in _wanted(platforms, args)],
+        listings=[listing(slug, found.get(slug), legs) for slug in _wanted(platforms, args)],
         match=matched(list(found.values()), threshold),
-        rating_gap=_gap(list(found.values())),
-        method=LOOKUP_METHOD,
+        rating_gap=rating_gap(list(found.values())),
+        method=METHOD,
     )
     return Single(record, legs=legs_of(legs))
 
@@ -175,77 +166,20 @@ def _by_title(
 
 
 def _wanted(platforms: Sequence[Platform], args: Args) -> tuple[str, ...]:
-    return chosen(args, "stores", (one.slug for one in platforms))
-
-
-def _threshold(args: Args) -> float:
-    try:
-        threshold = float(args.text("match_threshold"))
-    except ValueError:
-        threshold = -1.0
-    if not 0 <= threshold <= 1:
-        raise InvalidArgument("match_threshold", "must be a number from 0 to 1, such as 0.6")
-    return threshold
+    """The slugs of the stores that are asked for: those of `stores`, and the one whose app is named by its id."""
+    named = chosen(args, "stores", (one.slug for one in platforms))
+    return tuple(one.slug for one in platforms if one.slug in named or id_param(one) in args.values)
 
 
 def _listing_part(platform: Platform, app: Record, args: Args) -> Part:
     return part_of(platform, "app", {**_named(platform, "app", app), **_shared(platform, "app", args)})
 
 
-def _listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
-    """The listing of a store; one of which no leg answered may have it or not."""
-    is_known = any(leg.answer or leg.is_absent for leg in legs if leg.platform == store)
-    return records.listing(
-        store=store,
-        found=True if app is not None else False if is_known else None,
-        app=app,
-        rating=None if app is None else share_of(app["rating"]),
-    )
-
-
-def _gap(apps: Sequence[Record]) -> float | None:
-    known = [share for one in apps if (share := share_of(one["rating"])) is not None]
-    return round(max(known) - min(known), 4) if len(known) > 1 else None
-
-
-def matched(apps: Sequence[Record], threshold: float) -> Record:
-    """How alike the first two listings are."""
-    if len(apps) < 2:
-        return records.match(
-            is_match=False, confidence=None, title_similarity=None, developer_similarity=None, threshold=threshold
-        )
-    title = likeness(apps[0]["title"], apps[1]["title"])
-    names = [one["developer"]["name"] for one in apps[:2]]
-    developer = None if None in names else likeness(*names)
-    confidence = round(title if developer is None else (2 * title + developer) / 3, 4)
-    return records.match(
-        is_match=confidence >= threshold,
-        confidence=confidence,
-        title_similarity=title,
-        developer_similarity=developer,
-        threshold=threshold,
-    )
-
-
-def nearest(apps: Sequence[Record], title: str) -> Record:
-    """The app whose title is the most alike; the first of several."""
-    return max(apps, key=lambda app: likeness(title, app["title"]))
-
-
-def likeness(one: str | None, other: str | None) -> float:
-    """How alike two names are, 0 to 1."""
-    return round(SequenceMatcher(None, _plain(one), _plain(other), autojunk=False).ratio(), 4)
-
-
-def _plain(name: str | None) -> str:
-    text = re.sub(r"[^\w\s]", " ", normalize("NFKC", name or "").casefold())
-    return " ".join(_FORMS.sub(" ", text).split())
-
-
 def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """The endpoints over these stores."""
     ids = tuple(
-        Param(id_param(one), f"The app's id in {one.title}.", _example_of(one), length_max=100) for one in listed
+        Param(id_param(one), f"The app's id in {one.title}.", _example_of(one), length_max=100, platform=one.slug)
+        for one in listed
     )
     where = several(
         "stores", "Slugs of the stores, with commas between; all when absent.", (one.slug for one in listed)

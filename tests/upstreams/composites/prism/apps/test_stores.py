@@ -8,8 +8,8 @@ import pytest
 
 from tests.platforms.case import recorded
 from tests.upstreams.composites.prism.insight.legs import Json, compose, record
+from upstreams.composites.prism.apps.listings import likeness
 from upstreams.composites.prism.apps.reviews import topics, wishes
-from upstreams.composites.prism.apps.stores import likeness
 from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.steps import Single
 
@@ -110,6 +110,8 @@ def test_two_listings_are_one_app_by_title_and_developer() -> None:
     assert told["rating_gap"] is None
     alone = record("apps-lookup", {"app_store_id": "7", "stores": "app_store"}, answers)
     assert (alone["match"]["is_match"], alone["match"]["confidence"]) == (False, None)
+    beside = record("apps-lookup", {"app_store_id": "7", "stores": "steam"}, answers)
+    assert [(one["store"], one["found"]) for one in beside["listings"]] == [("app_store", True), ("steam", True)]
 
 
 def test_an_app_of_no_store_is_not_there() -> None:
