@@ -19,6 +19,7 @@ _FOR_MACHINES: Final = etree.XPath(
     "descendant::*[@hidden or contains(translate(@style, ' ', ''), 'display:none')"
     " or contains(translate(@style, ' ', ''), 'visibility:hidden')]"
 )
+_HIDDEN_SHARE_MAX: Final = 0.5
 _ADS: Final = etree.XPath(
     "descendant::ins[contains(@class, 'adsbygoogle')]|descendant::amp-ad|descendant::*[@data-ad-slot or @data-ad-unit"
     " or @data-google-query-id or starts-with(@id, 'google_ads') or starts-with(@id, 'div-gpt-ad')"
@@ -133,9 +134,10 @@ def drop(elements: Iterable[Element]) -> None:
 
 
 def drop_unread(root: Element) -> None:
-    """Take out what browsers show to nobody."""
+    """Take out what browsers show to nobody; most of a page's text is hidden only until its scripts run, and stays."""
     drop(root.xpath(_UNREAD))
-    drop(_FOR_MACHINES(root))
+    most = _HIDDEN_SHARE_MAX * letters_in(root)
+    drop([one for one in _FOR_MACHINES(root) if letters_in(one) <= most])
 
 
 def drop_ads(root: Element) -> None:

@@ -139,6 +139,7 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     base = urljoin(sent_to, next(iter(root.xpath("//base/@href")), ""))
     document = PageReading("html", metadata=metadata_of(root))
     document.raw_html = text if "raw_html" in wanted.formats else None
+    linked_data = root.xpath("//script[@type='application/ld+json']")
     cleaning.drop_unread(root)
     letters = cleaning.letters_in(root.find("body") if root.find("body") is not None else root)
     title = document.metadata["title"] or ""
@@ -148,7 +149,7 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     if not letters:
         raise NotFound("The page has no text without JavaScript.", reason="javascript_required")
     document.links = _links(root, base) if "links" in wanted.formats else None
-    _shape(document, root, base, wanted)
+    _shape(document, root, base, wanted, linked_data)
     return document
 
 
@@ -159,7 +160,7 @@ def _core(root: Element) -> str:
     return cleaning.as_text(tree)
 
 
-def _shape(document: PageReading, root: Element, base: str, wanted: Wanted) -> None:
+def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, linked_data: list[Element]) -> None:
     """Fill the formats that are made of the page's tree."""
     if wanted.block_ads:
         cleaning.drop_ads(root)
@@ -173,9 +174,9 @@ def _shape(document: PageReading, root: Element, base: str, wanted: Wanted) -> N
     if wanted.include_tags:
         whole = cleaning.keep_only(root, wanted.include_tags)
     if "text" in wanted.formats:
-        document.text = main_text(root) if is_main else cleaning.as_text(whole)
+        document.text = main_text(root, linked_data) if is_main else cleaning.as_text(whole)
     if "html" in wanted.formats or "markdown" in wanted.formats:
-        html = cleaning.as_html(main_tree(root) if is_main else whole)
+        html = cleaning.as_html(main_tree(root, linked_data) if is_main else whole)
         document.html = html if "html" in wanted.formats else None
         document.markdown = _markdown(html) if "markdown" in wanted.formats else None
 

@@ -39,6 +39,10 @@ _PRODUCT: Final = etree.XPath(
     "//*[@itemprop='description'][not(self::meta)]"
     "|//*[@class or @id][contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'description')]"
 )
+_PRODUCT_FACTS: Final = etree.XPath(
+    "descendant-or-self::*[contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'propert')"
+    " or contains(concat(@class, ' ', @id), 'specification')]"
+)
 _PRODUCT_LETTERS_MIN: Final = 150
 _NAMED: Final = etree.XPath(
     "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::span"
@@ -56,6 +60,12 @@ _BOX = re.compile(
     )(?:$|[\s_-])""",
     re.IGNORECASE | re.VERBOSE,
 )
+_TEXT_NAME = re.compile(
+    r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
+    re.IGNORECASE,
+)
+"""Names that software gives to the text itself, whatever else (a category, say) stands in the same class."""
+_INLINE: Final = frozenset(("span", "a", "strong", "em", "small"))
 _BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
 _BOX_SHARE_MAX: Final = 0.3
 """The share of the page's letters beyond which something with such a name is the text after all."""
@@ -94,16 +104,20 @@ _TOKEN = re.compile(r"\d+|[^\W\d]+")
 _OF_DATES: Final = frozenset(
     _WORD.findall(
         "st nd rd th am pm a p m t z utc gmt est edt cst cdt mst mdt pst pdt bst cet cest at on published posted"
-        " updated last date mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday jan"
+        " updated last date ago minute minutes min mins hour hours hrs day days mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday jan"
         " january feb february mar march apr april may jun june jul july aug august sep sept september oct october"
         " nov november dec december"
     )
 )
+_BY = re.compile(r"(?:(?:posted|written|published|reported|story|words|text)\s)?by\b:?", re.IGNORECASE)
 _OF_NAMES: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|"))
 
 
-def main_tree(root: Element) -> Element:
-    """The main content of a page as a tree of HTML; the page itself stays as it is."""
+def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
+    """The main content of a page as a tree of HTML; the page itself stays as it is.
+
+    `linked_data` are the page's scripts of linked data, for pages that show no text without JavaScript but tell it there.
+    """
     parts = _parts(root)
     if parts:
         body = html.Element("body")
@@ -114,18 +128,20 @@ def main_tree(root: Element) -> Element:
         return body
     if _is_book(root):
         return _body(without_boxes(root))
-    written = _extracted(root, output_format="html", include_links=True, include_images=True, include_formatting=True)
+    written = _extracted(
+        root, linked_data, output_format="html", include_links=True, include_images=True, include_formatting=True
+    )
     found = page_tree(written).find("body") if written else None
     return _body(_cleaned(root)) if found is None else found
 
 
-def main_text(root: Element) -> str:
-    """The text of the main content."""
+def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
+    """The text of the main content, without its title, its author and its date; `linked_data` as of `main_tree`."""
     if _parts(root):
         return as_text(main_tree(root))
     if _is_book(root):
         return _without_head(as_text(_body(without_boxes(root))), _titles(root))
-    found = _extracted(root, output_format="txt")
+    found = _extracted(root, linked_data, output_format="txt")
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
 
 
@@ -155,13 +171,22 @@ def _words(text: str) -> tuple[str, ...]:
 def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
     """A text without the lines in front of it that are its title, its author or its date: metadata has those."""
     lines = text.split("\n")
-    begin = 0
-    for place, line in enumerate(lines[:_HEAD_LINES]):
-        if not line.strip() or _words(line) in titles or _is_of_head(line):
-            begin = place + 1
-        else:
+    begin = _place_behind_title(lines, titles)
+    for line in lines[begin : begin + _HEAD_LINES]:
+        if line.strip() and _words(line) not in titles and not _is_of_head(line):
             break
+        begin += 1
     return "\n".join(lines[begin:]).strip() or text
+
+
+def _place_behind_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
+    """The line behind the title, where nothing but some words (a section's name, say) stands before it; else the first."""
+    for place, line in enumerate(lines[:_HEAD_LINES]):
+        if _words(line) in titles:
+            return place + 1
+        if len(_words(line)) > _HEAD_WORDS_MAX:
+            break
+    return 0
 
 
 def _is_of_head(line: str) -> bool:
@@ -171,8 +196,10 @@ def _is_of_head(line: str) -> bool:
         return False
     if all(token.isdigit() or token in _OF_DATES for token in tokens):
         return any(token.isdigit() for token in tokens)
-    words = line.strip().rstrip(",|").split()
-    return words[0].lower() in ("by", "by:") and all(one[0].isupper() or one in _OF_NAMES for one in words[1:])
+    names = _BY.match(line.strip())
+    return names is not None and all(
+        one[0].isupper() or one in _OF_NAMES for one in line.strip()[names.end() :].rstrip(",|").split()
+    )
 
 
 def _parts(root: Element) -> list[Element]:
@@ -181,7 +208,9 @@ def _parts(root: Element) -> list[Element]:
     if len(posts) > 1 and sum(map(letters_in, posts)) >= _POSTS_SHARE_MIN * letters_in(_body(root)):
         return posts
     if _IS_PRODUCT(root):
-        return [one for one in _outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
+        words = [one for one in _outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
+        facts = [one for one in _PRODUCT_FACTS(root) if letters_in(one) >= _PRODUCT_LETTERS_MIN]
+        return words and _outermost([*words, *facts])
     return []
 
 
@@ -190,10 +219,12 @@ def _outermost(elements: Iterable[Element]) -> list[Element]:
     return [one for one in chosen if not any(above in chosen for above in one.iterancestors())]
 
 
-def _extracted(root: Element, **form: Any) -> str:
+def _extracted(root: Element, linked_data: Iterable[Element], **form: Any) -> str:
     from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
 
-    return extract(_cleaned(root), include_comments=False, with_metadata=False, **form) or ""
+    tree = _cleaned(root)
+    _body(tree).extend(map(deepcopy, linked_data))
+    return extract(tree, include_comments=False, with_metadata=False, **form) or ""
 
 
 def _cleaned(root: Element) -> Element:
@@ -213,7 +244,7 @@ def _drop_boxes(tree: Element) -> None:
     most = _BOX_SHARE_MAX * letters_in(tree)
     boxes = (one for one in _NAMED(tree) if _is_box(one))
     drop([one for one in boxes if letters_in(one) <= most and one.find(".//h1") is None])
-    lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX)
+    lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX and not _is_in_sentence(one))
     drop([one for one in lines if _LINE.fullmatch(" ".join("".join(one.itertext()).split()))])
 
 
@@ -232,4 +263,16 @@ def _flatten_lists(tree: Element) -> None:
 
 
 def _is_box(element: Element) -> bool:
-    return element.get("role") in _BOX_ROLES or bool(_BOX.search(f"{element.get('class', '')} {element.get('id', '')}"))
+    if element.get("role") in _BOX_ROLES:
+        return True
+    name = f"{element.get('class', '')} {element.get('id', '')}"
+    return bool(_BOX.search(name)) and not _TEXT_NAME.search(name) and not _is_in_sentence(element)
+
+
+def _is_in_sentence(element: Element) -> bool:
+    """Whether words of a sentence stand beside a link or the like: then it is one of them."""
+    parent = element.getparent()
+    if element.tag not in _INLINE or parent is None:
+        return False
+    beside = (parent.text, *(one.tail for one in parent))
+    return any(text and _WORD.search(text) for text in beside)
