@@ -6,6 +6,7 @@ They open to who presents the admin token, for an hour. What they do is done as 
 from __future__ import annotations
 
 import hmac
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import orjson
 import trio
 
 from gateway.admin.app import Operate, PageAnswer
+from gateway.observability.metrics import WAIT_S_MAX
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,6 +29,7 @@ COOKIE: Final = "sluice-operator"
 SESSION_S: Final = 3_600.0
 SESSIONS_MAX: Final = 64
 LIST: Final = 50
+SLOWEST: Final = 10
 _HERE: Final = Path(__file__).parent
 _DOCS: Final = _HERE.parent / "docs" / "pages"
 _STYLES: Final = (_DOCS / "style.css", _HERE / "style.css")
@@ -139,7 +142,7 @@ class OperatorPages:
         if incoming.path == f"{PAGES}/account":
             return await self._account(incoming)
         if incoming.path == f"{PAGES}/platforms":
-            return await self._shown("operator_platforms.html", incoming, platforms=await self._do("platform.list", {}))
+            return await self._platforms(incoming)
         if incoming.path not in (HOME, f"{HOME}/"):
             return await self._refused(incoming, 404, "There is no such page.")
         after = incoming.query.get("after", "")
@@ -149,6 +152,14 @@ class OperatorPages:
             incoming,
             accounts=accounts,
             more=accounts[-1]["id"] if len(accounts) == LIST else "",
+        )
+
+    async def _platforms(self, incoming: PageRequest) -> PageAnswer:
+        platforms = await self._do("platform.list", {})
+        waited = [one for one in platforms if one["waits"]["requests"]]
+        slowest = sorted(waited, key=lambda one: one["waits"]["p95_s"] or math.inf, reverse=True)[:SLOWEST]
+        return await self._shown(
+            "operator_platforms.html", incoming, platforms=platforms, slowest=slowest, wait_max_s=WAIT_S_MAX
         )
 
     async def _account(self, incoming: PageRequest, link: Mapping[str, Any] | None = None) -> PageAnswer:

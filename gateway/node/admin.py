@@ -1,18 +1,15 @@
-"""The admin address of a node: its readiness, its metrics, and the operations on the circuits of its platforms."""
+"""The admin address of a node: its readiness and its metrics."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
 
-import msgspec
 import trio
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
 
 from gateway.admin.app import Admin, OwnOperations, Scrape, doorkeeper_of
-from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
+from gateway.admin.operations import Operations
 from gateway.dashboard.operator_pages import OperatorPages
 from gateway.node.node import NodeSetting
 from gateway.node.stores import Stores
@@ -21,69 +18,8 @@ from gateway.runtime import Runtime
 from storage.errors import StateUnavailable, StorageError
 from storage.state import State
 from storage.store import Store
-from upstreams.catalog import Catalog
-from upstreams.fetching.site import Site
 
 READY_WITHIN_S = 2.0
-
-
-class PlatformName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `platform.isolate` and `platform.reset`."""
-
-    platform: str
-
-
-class Circuits:
-    """The operations on every source of one platform: keep it out, or close its circuits and forget its failures."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    def add_to(self, operations: Operations) -> None:
-        """Offer them."""
-        operations.add("platform.list", Operation(Nothing, self._list))
-        operations.add("platform.isolate", Operation(PlatformName, self._isolate))
-        operations.add("platform.reset", Operation(PlatformName, self._reset))
-
-    async def _list(self, _args: Nothing) -> Any:
-        await trio.lowlevel.checkpoint()
-        return [_figures(site) for site in self._catalog.sites.values()]
-
-    async def _isolate(self, args: PlatformName) -> Any:
-        await trio.lowlevel.checkpoint()
-        site = self._site(args)
-        for source in site.sources.values():
-            source.breaker.isolate()
-        return _states(site)
-
-    async def _reset(self, args: PlatformName) -> Any:
-        await trio.lowlevel.checkpoint()
-        site = self._site(args)
-        for source in site.sources.values():
-            source.breaker.reset()
-        return _states(site)
-
-    def _site(self, args: PlatformName) -> Site:
-        site = self._catalog.sites.get(args.platform)
-        if site is None:
-            raise OperationRefused(f"this node serves no platform {args.platform}")
-        return site
-
-
-def _states(site: Site) -> dict[str, Any]:
-    """The states of a platform's circuits, by source."""
-    return {
-        "platform": site.platform.slug,
-        "sources": {name: source.breaker.state for name, source in site.sources.items()},
-    }
-
-
-def _figures(site: Site) -> dict[str, Any]:
-    """A platform's sources: their circuits, and what was called since the node began."""
-    sources = {
-        name: {"state": source.breaker.state, **asdict(source.statistics())} for name, source in site.sources.items()
-    }
-    return {"platform": site.platform.slug, "title": site.platform.title, "sources": sources}
 
 
 class NodeReadiness:

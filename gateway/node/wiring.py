@@ -27,12 +27,13 @@ from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
-from gateway.node.admin import Circuits, admin_of
+from gateway.node.admin import admin_of
 from gateway.node.background.account_webhooks import AccountWebhookRuntime, open_account_webhooks
 from gateway.node.background.jobs import Jobs, open_jobs
 from gateway.node.background.monitors import Monitors, open_monitors
 from gateway.node.background.payments import PaymentRuntime, open_payments
 from gateway.node.background.sessions import open_sessions
+from gateway.node.circuits import Circuits
 from gateway.node.gauges import calls_charged, gather
 from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
@@ -231,7 +232,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     )
     reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
     reload = Reload(setting.config, setting.read_config, reloadable)
-    _add_operations(operations, parts, reload)
+    _add_operations(operations, parts, reload, metrics)
     node = Node(
         runtime=runtime,
         api=_api(setting, entry, routed, operations),
@@ -292,8 +293,8 @@ def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent
     return overload
 
 
-def _add_operations(operations: Operations, parts: _Parts, reload: Reload) -> None:
+def _add_operations(operations: Operations, parts: _Parts, reload: Reload, metrics: Metrics) -> None:
     """Offer what only a running node can do."""
     operations.add("reload", Operation(Nothing, reload.operation))
-    Circuits(parts.catalog).add_to(operations)
+    Circuits(parts.catalog, metrics.waits_for).add_to(operations)
     parts.monitors.add_to(operations)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 from gateway.http.request import Reply
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+WAIT_S_MAX: Final = _BUCKETS_S[-1]
 _bucket_of = partial(bisect_left, _BUCKETS_S)
 _SEEN_MAX = 256
 """Requests that are counted at once: one by one costs a billed call 1 us more."""
@@ -45,6 +47,15 @@ class LatencyHistogram:
         family.add_metric([], *self.cumulative())
         return family
 
+    def within_s(self, part: float) -> float | None:
+        """The least bound under which this part of the durations lies; None past the last bound, or of none at all."""
+        buckets, _ = self.cumulative()
+        total = buckets[-1][1]
+        held = (
+            bound for bound, (_, count) in zip(_BUCKETS_S, buckets, strict=False) if total and count >= part * total
+        )
+        return next(held, None)
+
     def cumulative(self) -> tuple[list[tuple[str, float]], float]:
         """As Prometheus wants it: cumulative buckets, and the sum."""
         self.add_up()
@@ -54,6 +65,16 @@ class LatencyHistogram:
             total += self._counts[bucket]
             buckets.append((bound, total))
         return buckets, self._sum_s
+
+
+class Waits(NamedTuple):
+    """The requests that waited for a platform, and the bound in seconds under which 95 of 100 waits were.
+
+    `p95_s` is None where they were longer than the last bound, `WAIT_S_MAX`, and where there was none.
+    """
+
+    requests: int
+    p95_s: float | None
 
 
 class Metrics(Collector):
@@ -84,6 +105,13 @@ class Metrics(Collector):
                 self._phases["close"].observe(reply.close_s)
         if len(self._seen) >= _SEEN_MAX:
             self._add_up()
+
+    def waits_for(self, platform: str) -> Waits:
+        """How long requests have waited for a platform since the start."""
+        self._add_up()
+        if (histogram := self._upstream.get(platform)) is None:
+            return Waits(0, None)
+        return Waits(int(histogram.cumulative()[0][-1][1]), histogram.within_s(0.95))
 
     def charged_total(self) -> int:
         """Return the number of requests that were charged before they were answered."""

@@ -16,7 +16,7 @@ from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
 from upstreams.fetching.source import Rules, Source
 from upstreams.model.errors import UpstreamError
-from upstreams.model.refusals import Backoff, Judge, by_status
+from upstreams.model.refusals import Backoff, Judge, Pace, by_status
 from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.origin import Origin
@@ -108,6 +108,7 @@ def source_over(
     rules: Rules = Rules(),  # noqa: B008 - it is frozen
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
     rng: Random | None = None,
+    pace: Pace | None = None,
 ) -> Source:
     """A source that asks `exchange`, on Trio's clock."""
     return Source(
@@ -120,6 +121,7 @@ def source_over(
         method_of=method_of,
         rules=rules,
         rng=rng or Random(1),
+        pace=pace,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -18,7 +18,7 @@ from upstreams.fetching.answers import failure_of, read_answer
 from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES, Aside
 from upstreams.fetching.redirects import FOLLOWED, follow
 from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.model.refusals import Backoff, Bucket, Judge, Pace
+from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
@@ -51,6 +51,21 @@ class SourceStatistics:
     """Calls that the governor refused."""
     in_flight: int
     """Attempts under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How many more calls an upstream takes of a source, as far as that is known; None where it is not."""
+
+    held_s: float
+    """Seconds for which it asked to be left alone; 0 where it did not."""
+    quota_left: int | None
+    """Calls that its latest good answer has left, until it counts anew."""
+    quota_reset_s: float | None
+    pace_left: int | None
+    """Calls that may go at once by the pace that the platform is known to take; every node keeps its own."""
+    pace_calls: float | None
+    pace_per_s: float | None
 
 
 class Source:
@@ -95,6 +110,7 @@ class Source:
         self._budget = RetryBudget()
         self._governor = Governor()
         self._calls_total = self._retries_total = self._in_flight = 0
+        self._latest: tuple[Mapping[str, str], float] = ({}, 0.0)
 
     def change(self, rules: Rules) -> None:
         """Take other rules, for the attempts that begin from now on."""
@@ -113,6 +129,25 @@ class Source:
             throttled_total=governor.refused_total,
             in_flight=self._in_flight,
         )
+
+    def standing(self) -> Standing:
+        """Its standing at this moment."""
+        now, hold, bucket = self._now(), self._governor.held.get(_WHOLE), self._bucket
+        left, reset_s = self._quota(now)
+        held_s = 0.0 if hold is None else max(0.0, hold.until - now)
+        if bucket is None:
+            return Standing(held_s, left, reset_s, None, None, None)
+        return Standing(held_s, left, reset_s, int(bucket.left(now)), bucket.pace.calls, bucket.pace.per_s)
+
+    def _quota(self, now: float) -> tuple[int | None, float | None]:
+        """The calls that the latest answer has left, and the seconds until they are counted anew."""
+        (headers, at), rest = self._latest, self._backoff
+        left = rest.left_of(headers) if isinstance(rest, Remaining) else None
+        if left is None or not isinstance(rest, Remaining):
+            return None, None
+        wait_s = rest.wait_s(headers)
+        reset_s = None if wait_s is None else at + wait_s - now
+        return (None, None) if reset_s is not None and reset_s <= 0 else (left, reset_s)
 
     async def ask(
         self,
@@ -246,6 +281,7 @@ class Source:
         finally:
             self._in_flight -= 1
         permit.succeed()
+        self._latest = (answer.headers, started + answer.took_s)
         self._observe(answer, call, turn)
         return answer
 

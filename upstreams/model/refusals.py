@@ -202,12 +202,15 @@ class Bucket:
         self._left = pace.calls
         self._at = now
 
+    def left(self, now: float) -> float:
+        """The calls that may go at once."""
+        return min(self.pace.calls, self._left + (now - self._at) * self.pace.calls / self.pace.per_s)
+
     def wait_s(self, path: str, now: float) -> float:
         """Seconds until a call of this path may go; 0 takes what it counts for."""
         pace, cost = self.pace, self.pace.cost(path)
         rate = pace.calls / pace.per_s
-        self._left = min(pace.calls, self._left + (now - self._at) * rate)
-        self._at = now
+        self._left, self._at = self.left(now), now
         if self._left >= min(cost, pace.calls):
             self._left -= cost
             return 0.0

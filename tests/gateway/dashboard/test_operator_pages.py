@@ -12,6 +12,7 @@ import httpx
 
 from gateway.config.secrets import load_secret
 from tests.fakes.node import SECRET, OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
 from tests.gateway.dashboard.test_pages import RAW, XSS
 
 PAGES = "/admin/pages"
@@ -108,6 +109,38 @@ async def test_platforms_are_isolated_and_reset(tmp_path: Path) -> None:
         assert {source["state"] for source in states["github"].values()} == {"open"}
         await deed(client, "platform.reset", platform="github", back=f"{PAGES}/platforms")
         assert '<span class="dot">closed' in (await client.get(f"{PAGES}/platforms")).text
+
+
+async def test_the_slowest_upstreams_come_first_and_quotas_and_paces_are_told_as_far_as_they_are_known(
+    tmp_path: Path,
+) -> None:
+    async with open_operator(tmp_path) as (node, client):
+        before = (await client.get(f"{PAGES}/platforms")).text
+        assert "No request has waited for an upstream yet." in before
+        quota = {"x-ratelimit-remaining": "4711", "x-ratelimit-reset": "3000"}
+        body = b'{"id":1,"login":"octocat"}'
+        slow = Told(200, body, headers=quota, delay_s=0.3)
+        node.upstream.script = lambda asked: slow if "api.github" in asked else None
+        assert (await node.get("/v1/github/profile?handle=octocat")).status == 200
+        for number in range(3):
+            await node.get(f"/v1/steam/search?query=u{number}")
+        shown = {one["platform"]: one for one in await node.operate("platform.list")}
+        github, steam = shown["github"], shown["steam"]
+        main, *_ = github["sources"].values()
+        assert main["quota_left"] == 4711
+        assert 2_990 < main["quota_reset_s"] <= 3_000
+        assert (main["pace_left"], main["pace_calls"], main["held_s"]) == (None, None, 0.0)
+        assert github["waits"] == {"requests": 1, "p95_s": 0.5}
+        main, *_ = steam["sources"].values()
+        assert (main["pace_calls"], main["pace_per_s"]) == (150, 300)
+        assert main["pace_left"] in range(147, 150)
+        page = (await client.get(f"{PAGES}/platforms")).text
+        slowest, _, sources = page.partition("<h2>Sources</h2>")
+        assert slowest.index("GitHub") < slowest.index("Steam")
+        assert "0.5 s</td>" in slowest
+        assert re.search(r">4,711 for \d,?\d+ s<", sources)
+        assert re.search(r"14\d of 150 in 300 s", sources)
+        assert "None: every source is the platform" in sources
 
 
 async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:

@@ -99,6 +99,24 @@ def test_a_request_is_counted_by_its_route_and_code_and_in_each_of_its_phases() 
     assert {found[f"sluice_overhead_phase_seconds_count,{name}"] for name in phases} == {1}
 
 
+def test_the_waits_for_a_platform_are_told_by_the_bound_that_holds_95_of_100() -> None:
+    metrics = Metrics()
+
+    def wait(upstream_s: float, times: int) -> None:
+        for _ in range(times):
+            metrics.count("/v1/github/profile", Reply(200, b"", upstream_s=upstream_s), 0.001)
+
+    assert metrics.waits_for("github") == (0, None)
+    wait(0.15, 95)
+    wait(7.0, 5)
+    assert metrics.waits_for("github") == (100, 0.2)
+    wait(7.0, 1)
+    assert metrics.waits_for("github") == (101, 10.0)
+    wait(31.0, 50)
+    assert metrics.waits_for("github") == (151, None)
+    assert metrics.waits_for("gitlab") == (0, None)
+
+
 def test_a_phase_never_takes_less_than_no_time() -> None:
     """A commit may be measured as longer than the request around it."""
     metrics = Metrics()

@@ -25,9 +25,9 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.fetching.source import THROTTLED_S, Rules, Source
+from upstreams.fetching.source import THROTTLED_S, Rules, Source, Standing
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.model.refusals import Backoff
+from upstreams.model.refusals import Backoff, Pace, Remaining
 from upstreams.model.steps import Answer
 from upstreams.platforms.github import PLATFORM as GITHUB
 from upstreams.platforms.stackexchange import PLATFORM as STACKEXCHANGE
@@ -273,6 +273,25 @@ async def test_the_record_tells_what_holds_do(autojump_clock: MockClock) -> None
         assert (now.queued, now.queued_total, now.in_flight, now.calls_total) == (2, 3, 1, 2)
     now = source.statistics()
     assert (now.held_total, now.queued, now.in_flight, now.calls_total) == (1, 0, 0, 4)
+
+
+async def test_its_standing_tells_the_hold_the_quota_of_the_latest_answer_and_the_rest_of_its_pace(
+    autojump_clock: MockClock,
+) -> None:
+    exchange = ScriptedExchange(said({}, left="7", reset="30"), said({}, left="0", reset="20"), said({}, other="1"))
+    source = source_over(exchange, backoff=Remaining("left", "reset"), pace=Pace(10, per_s=60))
+    assert source.standing() == Standing(0.0, None, None, 10, 10, 60)
+    await source.ask(asking(), LONG_S)
+    assert source.standing() == Standing(0.0, 7, 30.0, 9, 10, 60)
+    await trio.sleep(12)
+    assert source.standing() == Standing(0.0, 7, 18.0, 10, 10, 60)
+    await source.ask(asking(), LONG_S)
+    assert source.standing() == Standing(20.0, 0, 20.0, 9, 10, 60)
+    await trio.sleep(21)
+    assert source.standing() == Standing(0.0, None, None, 10, 10, 60), "it is counted anew, and nobody told how many"
+    await source.ask(asking(), LONG_S)
+    assert source.standing().quota_left is None
+    assert source_over(exchange).standing() == Standing(0.0, None, None, None, None, None)
 
 
 # Whatever happens

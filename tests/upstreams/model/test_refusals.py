@@ -187,6 +187,7 @@ def test_a_quota_may_stand_in_the_body_also_in_one_that_a_map_decoded(
 def test_a_bucket_lets_as_many_go_as_its_pace_says_and_tells_the_rest_when() -> None:
     bucket = Bucket(Pace(10, per_s=5, costs={"/search": 4, "/search/all": 20}), 0.0)
     assert [bucket.wait_s("/search/x", 0.0) for _ in range(2)] == [0.0, 0.0]
+    assert [bucket.left(at) for at in (0.0, 1.0, 60.0)] == [pytest.approx(2.0), pytest.approx(4.0), 10.0]
     assert bucket.wait_s("/search/x", 0.0) == pytest.approx(1.0)
     assert [bucket.wait_s("/x", 0.0) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.5)]
     assert bucket.wait_s("/x", 0.5) == 0.0
