@@ -56,6 +56,7 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "gateway.dashboard.calling": "the one place where pages call the API, beside the values of such a call",
         "gateway.dashboard.folding": "pure: JSON as HTML",
         "gateway.dashboard.pages.billing": "one module an area of pages",
+        "gateway.dashboard.pages.discover.rows": "pure: a record as a page and a table have it",
         "gateway.dashboard.pictures": "pure: numbers as SVG",
         "gateway.docs.account.credits": "one module a family of routes",
         "gateway.docs.account.packs": "one module a family of routes",

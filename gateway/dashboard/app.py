@@ -15,6 +15,8 @@ from gateway.dashboard.doors import SESSION, Door, door_of, has_token, is_own_fo
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, here
 from gateway.dashboard.pages.account import AccountPages
 from gateway.dashboard.pages.billing import BillingPages
+from gateway.dashboard.pages.discover.runs import RunPages
+from gateway.dashboard.pages.discover.schedules import SchedulePages
 from gateway.dashboard.pages.events import EventPages
 from gateway.dashboard.pages.jobs import JobPages
 from gateway.dashboard.pages.keys import KeyPages
@@ -78,6 +80,8 @@ class DashboardApp:
             EventPages,
             WebhookPages,
             JobPages,
+            RunPages,
+            SchedulePages,
         ):
             pages(self._services, self._frame).add_to(app)
         return app

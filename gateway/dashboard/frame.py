@@ -23,6 +23,7 @@ MENU: Final = (
     ("/playground", "Playground"),
     ("/monitors", "Monitors"),
     ("/jobs", "Jobs"),
+    ("/discover", "Discover"),
     ("/usage", "Usage"),
     ("/transactions", "Transactions"),
     ("/billing", "Billing"),
@@ -51,11 +52,19 @@ NOTICES: Final = {
     "webhook_saved": "The webhook is saved, and takes events.",
     "webhook_tested": "A test is queued. Reload this page in a moment to see what your receiver answered.",
     "webhook_deleted": "The webhook is deleted: nothing is delivered to it any more.",
+    "run_paused": "The run is paused; what it held goes back.",
+    "run_running": "The run goes on.",
+    "run_changed": "The run may cost as much from now on.",
+    "run_cancelled": "The run is cancelled; its rows stay, and what it held goes back.",
+    "schedule_paused": "The schedule is paused.",
+    "schedule_active": "The schedule is active.",
+    "schedule_saved": "The schedule is saved.",
+    "schedule_deleted": "The schedule is deleted; its runs stay.",
     "resumed": "The webhook takes deliveries again.",
 }
 """The notices of deeds, by the names that an address may carry: none says anything in words of its own."""
 
-_PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4}
+_PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4, "discover": 5}
 """How many parts the path of an object's own page has, where it has one."""
 
 

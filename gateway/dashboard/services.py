@@ -21,6 +21,8 @@ from gateway.docs.operations import Reference
 from gateway.http.forwarded import TrustedProxies
 from gateway.observability.logs import Log
 from scheduler.account_webhooks.service import AccountWebhooks
+from scheduler.jobs.discover.schedules.service import ScheduleService
+from scheduler.jobs.discover.service import DiscoverService
 from scheduler.jobs.service import JobService
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.service import MonitorService
@@ -68,6 +70,8 @@ class Services:
     second_factor: SecondFactor
     monitors: MonitorService
     jobs: JobService
+    discover: DiscoverService
+    schedules: ScheduleService
     webhooks: Webhooks
     """Those of Monitors."""
     account_webhooks: AccountWebhooks

@@ -142,6 +142,8 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         second_factor=people.second_factor,
         monitors=monitors.service,
         jobs=parts.jobs.service,
+        discover=parts.jobs.discover,
+        schedules=parts.jobs.schedules,
         webhooks=monitors.webhooks,
         account_webhooks=parts.account_webhooks.service,
         account_deliveries=parts.account_webhooks.webhooks,

@@ -33,6 +33,8 @@ PAGES = {
     "webhooks": "/webhooks",
     "new webhook": "/webhooks?new=1",
     "jobs": "/jobs",
+    "discover": "/discover",
+    "schedules": "/discover/schedules",
     "account": "/account",
     "confirm": "/confirm",
 }

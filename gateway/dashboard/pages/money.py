@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from quart import Response, request
 from quart_trio import QuartTrio
@@ -14,6 +12,7 @@ from quart_trio import QuartTrio
 from billing.ledger.usage_report import UsageReport, UsageSum
 from events.instants import iso
 from gateway.dashboard.address import PREFIX
+from gateway.dashboard.downloads import csv_of, download
 from gateway.dashboard.frame import Frame, account_id
 from gateway.dashboard.pages.keys import is_active
 from gateway.dashboard.pictures import bars_svg
@@ -24,7 +23,6 @@ PAGE: Final = 50
 CSV_ROWS_MAX: Final = 5_000
 _BURN_DAYS: Final = 30
 _WEEK: Final = 7
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 class MoneyPages:
@@ -89,7 +87,7 @@ class MoneyPages:
             )
             for day, path, key, one in await self._services.usage.rows(account_id(), _span())
         ]
-        return _download("usage", head, rows)
+        return download("usage.csv", csv_of([head, *rows]))
 
     async def transactions(self) -> Response:
         """The statement, page by page."""
@@ -128,7 +126,7 @@ class MoneyPages:
             )
             for line in found.lines
         ]
-        return _download("transactions", head, rows)
+        return download("transactions.csv", csv_of([head, *rows]))
 
     async def _key_names(self) -> dict[str | None, str]:
         keys = await self._services.keys.list(account_id())
@@ -165,17 +163,3 @@ def _total(sums: Iterable[UsageSum]) -> UsageSum:
 
 def _date(day: int) -> str:
     return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m-%d")
-
-
-def _download(name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    """A file of CSV. Text that a spreadsheet would run as a formula begins with an apostrophe."""
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow(head)
-    writer.writerows([[_plain(cell) for cell in row] for row in rows])
-    headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
-    return Response(file.getvalue(), 200, headers, content_type="text/csv; charset=utf-8")
-
-
-def _plain(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

@@ -10,8 +10,9 @@ from quart_trio import QuartTrio
 
 from gateway.api.monitor_records import run_record
 from gateway.dashboard.address import PREFIX
+from gateway.dashboard.downloads import long_download
 from gateway.dashboard.forms import fields, sentence
-from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, account_id
+from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.deliveries import read_log
 from gateway.dashboard.pages.monitor_making import MonitorMaking
 from gateway.dashboard.services import Services
@@ -72,11 +73,8 @@ class MonitorPages:
     async def numbers(self, monitor_id: str) -> Response:
         """Every number of the newest 1,000 runs, as the API exports them."""
         monitor = (await self._view(monitor_id)).monitor
-        request.scope[PIECES] = await self._services.projections.export(  # type: ignore[typeddict-unknown-key]
-            monitor, SlotSpan(), as_csv=True
-        )
-        headers = {"content-disposition": f'attachment; filename="{monitor.id}.csv"'}
-        return Response("", 200, headers, content_type="text/csv; charset=utf-8")
+        pieces = await self._services.projections.export(monitor, SlotSpan(), as_csv=True)
+        return long_download(f"{monitor.id}.csv", pieces)
 
     async def status(self, monitor_id: str) -> Response:
         """Pause it, or let it go on."""

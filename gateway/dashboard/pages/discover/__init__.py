@@ -1,0 +1,1 @@
+"""The pages of discover: its runs and its schedules."""

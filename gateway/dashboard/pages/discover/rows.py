@@ -1,0 +1,69 @@
+"""Rows of a discover run as a page and a table have them: what most readers look for in a record. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.api.routes.discover.shapes import row_data
+from scheduler.jobs.discover.records import DiscoverRow
+
+COLUMNS: Final = (
+    *("row_id", "kind", "platform", "endpoint", "keywords", "rank", "is_new", "first_seen_at"),
+    *("url", "title", "text", "author", "published_at", "match", "score"),
+)
+_TITLES: Final = ("title", "name", "display_name", "full_name")
+_NAMES: Final = ("username", "id")
+_TEXTS: Final = ("text", "description", "bio", "summary")
+_TEXT_MAX: Final = 300
+
+
+def row_view(row: DiscoverRow) -> dict[str, Any]:
+    """A row for its page. Its address is one that may be a link; empty where it has none such."""
+    told = row_data(row)
+    core = _core(told["record"])
+    url, text = _first(core, ("url",)), _first(core, _TEXTS)
+    return {
+        **told,
+        "url": url if url.startswith(("https://", "http://")) else "",
+        "title": _first(core, _TITLES) or text[:80] or _first(core, _NAMES) or row.row_id,
+        "text": text[:_TEXT_MAX],
+        "author": _author(core),
+        "published_at": _first(core, ("published_at", "created_at")),
+        "match": told.get("match"),
+    }
+
+
+def cells_of(row: DiscoverRow) -> list[Any]:
+    """A row's cells, in the order of `COLUMNS`."""
+    told = row_data(row)
+    core, match = _core(told["record"]), told.get("match") or {}
+    found = {
+        **told,
+        "keywords": ", ".join(told["keywords"]),
+        "url": _first(core, ("url",)),
+        "title": _first(core, _TITLES),
+        "text": _first(core, _TEXTS),
+        "author": _author(core),
+        "published_at": _first(core, ("published_at", "created_at")),
+        "match": match.get("label"),
+        "score": match.get("score"),
+    }
+    return [found[name] for name in COLUMNS]
+
+
+def _core(record: dict[str, Any]) -> dict[str, Any]:
+    """The object that a record is of, its content among its own fields, beside what was computed of it."""
+    core: dict[str, Any] = next(
+        (one for name, one in record.items() if name != "computed" and isinstance(one, dict)), {}
+    )
+    content = core.get("content")
+    return {**content, **core} if isinstance(content, dict) else core
+
+
+def _first(core: dict[str, Any], names: tuple[str, ...]) -> str:
+    return next((str(core[name]) for name in names if core.get(name)), "")
+
+
+def _author(core: dict[str, Any]) -> str:
+    author = core.get("author")
+    return _first(author, ("username", "display_name", "id")) if isinstance(author, dict) else ""

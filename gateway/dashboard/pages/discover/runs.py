@@ -1,0 +1,185 @@
+"""Discover runs: how far they came, what they cost, their rows, and how they are held and ended (decisions 19)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import orjson
+from quart import Response, g, request
+from quart_trio import QuartTrio
+
+from billing.errors import BillingError
+from gateway.api.routes.discover.shapes import row_data, run_data
+from gateway.dashboard.address import PREFIX
+from gateway.dashboard.downloads import CSV, csv_of, long_download
+from gateway.dashboard.forms import FieldRefused, fields, place_of, place_text, sentence
+from gateway.dashboard.frame import Frame, ObjectMissing, account_id
+from gateway.dashboard.pages.discover.rows import COLUMNS, cells_of, row_view
+from gateway.dashboard.services import Services
+from scheduler.errors import JobInvalid, JobOver, JobUnknown
+from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
+from scheduler.jobs.discover.service import RunPatch
+from scheduler.jobs.service import JobOwner
+
+DISCOVER: Final = f"{PREFIX}/discover"
+PAGE: Final = 20
+ROWS: Final = 25
+ROWS_AT_ONCE: Final = 50
+"""Rows of a download that are read from the store at a time."""
+_REFRESH_S: Final = 5
+
+
+class RunPages:
+    """The list of an account's runs, and the page of each."""
+
+    def __init__(self, services: Services, frame: Frame) -> None:
+        self._runs = services.discover
+        self._frame = frame
+
+    def add_to(self, app: QuartTrio) -> None:
+        """Offer them."""
+        one = f"{DISCOVER}/runs/<run_id>"
+        app.add_url_rule(DISCOVER, "discover", self.page)
+        app.add_url_rule(one, "run", self.show)
+        app.add_url_rule(f"{one}/rows.jsonl", "run_lines", self.lines)
+        app.add_url_rule(f"{one}/rows.csv", "run_table", self.table)
+        for deed in (self.pause, self.go_on, self.cancel):
+            app.add_url_rule(f"{one}/{deed.__name__}", f"run_{deed.__name__}", deed, methods=["POST"])
+
+    async def page(self) -> Response:
+        """The runs, newest first; while one is under way the page comes again by itself."""
+        before = place_of(request.args.get("before", ""))
+        found = await self._runs.page(account_id(), before=before, limit=PAGE + 1)
+        last = found[PAGE - 1].job if len(found) > PAGE else None
+        response = await self._frame.shown(
+            "discover.html",
+            "Discover",
+            runs=[_view(one) for one in found[:PAGE]],
+            older="" if last is None else place_text(last.created_at, last.id),
+            is_first=before is None,
+        )
+        if before is None and any(_is_moving(one) for one in found):
+            response.headers["refresh"] = f"{_REFRESH_S};url={DISCOVER}"
+        return response
+
+    async def show(self, run_id: str) -> Response:
+        """One of them with its first rows, or those behind one of them."""
+        return await self._shown(run_id)
+
+    async def lines(self, run_id: str) -> Response:
+        """All its rows so far as the API tells them, one a line."""
+        await self._found(run_id)
+        pieces = self._pieces(run_id, lambda rows: b"".join(orjson.dumps(row_data(one)) + b"\n" for one in rows))
+        return long_download(f"{run_id}.jsonl", pieces, content_type="application/x-ndjson")
+
+    async def table(self, run_id: str) -> Response:
+        """All its rows so far, with what most readers look for in columns."""
+        await self._found(run_id)
+        pieces = self._pieces(run_id, lambda rows: csv_of(map(cells_of, rows)).encode(), head=csv_of([COLUMNS]))
+        return long_download(f"{run_id}.csv", pieces, content_type=CSV)
+
+    async def pause(self, run_id: str) -> Response:
+        """Hold it, which gives back what it holds."""
+        return await self._change(run_id, RunPatch("paused"), done="run_paused")
+
+    async def go_on(self, run_id: str) -> Response:
+        """Let a paused run go on, or one that is under way cost more."""
+        sent = (await fields()).get("max_credits", "")
+        is_paused = (await self._found(run_id)).job.status == "paused"
+        try:
+            patch = RunPatch("running" if is_paused else None, _bound(sent))
+        except FieldRefused as exc:
+            return await self._shown(run_id, status=400, errors={exc.name: exc.problem}, sent=sent)
+        return await self._change(run_id, patch, done="run_running" if is_paused else "run_changed", sent=sent)
+
+    async def cancel(self, run_id: str) -> Response:
+        """Ask whether to, and then end it."""
+        view = await self._found(run_id)
+        if (await fields()).get("sure") != "yes":
+            return await self._frame.shown("cancel_run.html", "Cancel this run?", run=_view(view))
+        try:
+            await self._runs.cancel(account_id(), run_id)
+        except JobUnknown as exc:
+            raise ObjectMissing from exc
+        except JobOver as exc:
+            return await self._shown(run_id, status=400, error=sentence(exc))
+        return self._to(run_id, "run_cancelled")
+
+    async def _change(self, run_id: str, patch: RunPatch, *, done: str, sent: str = "") -> Response:
+        owner = JobOwner(account_id(), None, g.incoming.id)
+        try:
+            await self._runs.change(owner, run_id, patch)
+        except JobUnknown as exc:
+            raise ObjectMissing from exc
+        except JobInvalid as exc:
+            errors = {exc.param: f"{exc.problem}. {exc.next_step}"}
+            return await self._shown(run_id, status=400, errors=errors, sent=sent)
+        except (JobOver, BillingError) as exc:
+            return await self._shown(run_id, status=400, error=sentence(exc), sent=sent)
+        return self._to(run_id, done)
+
+    def _to(self, run_id: str, done: str) -> Response:
+        return self._frame.to_page(f"{DISCOVER}/runs/{run_id}", done=done)
+
+    async def _found(self, run_id: str) -> DiscoverView:
+        """The account's run. Raises ObjectMissing."""
+        try:
+            return await self._runs.get(account_id(), run_id)
+        except JobUnknown as exc:
+            raise ObjectMissing from exc
+
+    async def _pieces(
+        self, run_id: str, write: Callable[[list[DiscoverRow]], bytes], head: str = ""
+    ) -> AsyncIterator[bytes]:
+        yield head.encode()
+        after = 0
+        while rows := await self._runs.rows(run_id, after, limit=ROWS_AT_ONCE, only_new=False):
+            after = rows[-1].number
+            yield write(rows)
+
+    async def _shown(self, run_id: str, *, status: int = 200, **more: Any) -> Response:
+        view = await self._found(run_id)
+        only_new, after = request.args.get("new") == "1", await self._after(run_id)
+        rows = await self._runs.rows(run_id, after, limit=ROWS + 1, only_new=only_new)
+        failed = await self._runs.failed_legs(run_id) if view.run.legs_failed else []
+        response = await self._frame.shown(
+            "run.html",
+            "Discover run",
+            status=status,
+            run=run_data(view, failed, ""),
+            rows=[row_view(one) for one in rows[:ROWS]],
+            older=rows[ROWS - 1].row_id if len(rows) > ROWS else "",
+            is_first=after == 0,
+            only_new=only_new,
+            **{"sent": "", **more},
+        )
+        if request.method == "GET" and after == 0 and _is_moving(view):
+            response.headers["refresh"] = f"{_REFRESH_S};url={request.path}"
+        return response
+
+    async def _after(self, run_id: str) -> int:
+        """The number of the row that the page begins behind; one that cannot be is the beginning."""
+        row_id = request.args.get("after", "")
+        try:
+            return await self._runs.place(account_id(), run_id, row_id) if row_id.isidentifier() else 0
+        except JobInvalid:
+            return 0
+
+
+def _view(view: DiscoverView) -> dict[str, Any]:
+    return run_data(view, [], "")
+
+
+def _is_moving(view: DiscoverView) -> bool:
+    return view.job.status in ("queued", "running")
+
+
+def _bound(text: str) -> int | None:
+    """The most that a run may cost; None leaves it as it is. Raises FieldRefused."""
+    plain = text.replace(",", "")
+    if not plain:
+        return None
+    if not plain.isascii() or not plain.isdigit():
+        raise FieldRefused("max_credits", "must be a whole number")
+    return int(plain[:9])

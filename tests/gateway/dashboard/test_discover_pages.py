@@ -1,0 +1,197 @@
+"""Discover on its pages: runs that are held, go on and end, their rows and files, and schedules."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from scheduler.jobs.discover.schedules import schedule_rows
+from scheduler.jobs.discover.schedules.records import Occurrence
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.gateway.api.routes.asking import ask
+from tests.gateway.api.routes.discover.algolia import Algolia, story
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house, open_owner
+from tests.gateway.dashboard.test_keys import stale
+
+RUNS = "/v1/prism/discover/runs"
+SCHEDULES = "/v1/prism/discover/schedules"
+BODY: dict[str, Any] = {"keywords": ["trio"], "platforms": ["hackernews"], "max_credits": 20}
+
+
+@asynccontextmanager
+async def open_search(tmp_path: Path, answer: Callable[[str], Told]) -> AsyncIterator[Owner]:
+    async with open_house(tmp_path) as owner:
+        owner.node.upstream.script = answer
+        yield owner
+
+
+async def new_run(node: OpenNode, **more: Any) -> str:
+    status, begun = await ask(node, "POST", RUNS, {**BODY, **more})
+    assert status in (200, 202), begun
+    return str(begun["data"]["run_id"])
+
+
+async def new_schedule(node: OpenNode, **more: Any) -> str:
+    status, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "daily", "name": "mentions", **more})
+    assert status == 201, made
+    return str(made["data"]["schedule_id"])
+
+
+async def test_a_run_is_read_with_its_money_and_rows_and_downloaded_whole(tmp_path: Path) -> None:
+    async with open_search(tmp_path, Algolia({"trio": range(60)}).answer) as owner:
+        await owner.get("/discover")
+        assert "No run yet" in owner.words
+        path = f"/discover/runs/{await new_run(owner.node)}"
+        page = await owner.get("/discover")
+        assert "1 of 1 searches; 60 rows; 2 of 20 credits used." in owner.words
+        assert "refresh" not in page.headers
+        page = await owner.get(path)
+        for words in ("May cost 20", "Reserved 20", "Used 2", "Given back 18", "hackernews/search"):
+            assert words in owner.words, words
+        titles = re.findall(r"The story number (\d+)", owner.words)
+        while more := re.search(r'href="/dashboard([^"]+)">More rows', page.text):
+            page = await owner.get(more[1].replace("&amp;", "&"))
+            titles += re.findall(r"The story number (\d+)", owner.words)
+        assert sorted(map(int, set(titles))) == list(range(60))
+        lines = (await owner.get(f"{path}/rows.jsonl")).text.splitlines()
+        told = (await owner.node.get(f"{RUNS}/{path.rpartition('/')[2]}/results.jsonl")).body.splitlines()
+        assert [orjson.loads(one) for one in lines] == [orjson.loads(one) for one in told]
+        table = await owner.get(f"{path}/rows.csv")
+        assert table.headers["content-disposition"].endswith('.csv"')
+        rows = list(csv.DictReader(io.StringIO(table.text)))
+        assert len(rows) == 60
+        assert rows[7]["text"] == "The story number 7 of this search"
+        assert rows[7]["url"].startswith("https://")
+        for nonsense in ("row_none", "<b>", "", "%00"):
+            assert (await owner.get(f"{path}?after={nonsense}")).status_code == 200
+
+
+async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_and_is_cancelled(tmp_path: Path) -> None:
+    algolia = Algolia({f"k{n}": range(n * 1000, n * 1000 + 500) for n in range(20)}, takes_s=0.05)
+    async with open_search(tmp_path, algolia.answer) as owner:
+        run = await new_run(owner.node, keywords=list(algolia.found), background=True, max_credits=100)
+        path = f"/discover/runs/{run}"
+        for place in ("/discover", path):
+            assert (await owner.get(place)).headers["refresh"] == f"5;url=/dashboard{place}"
+        for bound, words in (("ten", "a whole number"), ("50", "100 to 10000"), ("20000", "100 to 10000")):
+            assert (await owner.send(f"{path}/go_on", max_credits=bound)).status_code == 400
+            assert f"Most credits must be {words}" in owner.words, owner.words
+            await owner.get(path)
+        await owner.follow(await owner.send(f"{path}/go_on", max_credits="110"))
+        assert "The run may cost as much" in owner.words
+        await owner.follow(await owner.send(f"{path}/pause"))
+        assert "The run is paused" in owner.words
+        assert owner.page is not None
+        assert "refresh" not in owner.page.headers
+        await owner.follow(await owner.send(f"{path}/go_on", max_credits="120"))
+        assert "The run goes on" in owner.words
+        assert "May cost 120" in owner.words
+        await owner.send(f"{path}/cancel")
+        assert "Cancel this run?" in owner.words
+        await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
+        assert "The run is cancelled" in owner.words
+        _, ended = await ask(owner.node, "GET", f"{RUNS}/{run}")
+        money = ended["data"]["credits"]
+        assert money["spent"] + money["refunded"] == money["reserved"]
+        for deed, words in (("pause", "ended"), ("go_on", "ended")):
+            await owner.get("/discover")
+            assert (await owner.send(f"{path}/{deed}")).status_code == 400, words
+        await owner.node.assert_sound()
+
+
+async def test_a_run_that_goes_on_without_credits_is_refused_and_says_so(tmp_path: Path) -> None:
+    algolia = Algolia({f"k{n}": range(500) for n in range(20)}, takes_s=0.05)
+    async with open_test_node(tmp_path, credits=100) as node, open_owner(node) as owner:
+        node.upstream.script = algolia.answer
+        form = {"keywords": list(algolia.found), "background": True, "max_credits": 100}
+        path = f"/discover/runs/{await new_run(node, **form)}"
+        await owner.get(path)
+        await owner.follow(await owner.send(f"{path}/pause"))
+        other = await new_run(node, **form)
+        assert (await owner.send(f"{path}/go_on")).status_code == 400
+        assert owner.page is not None
+        assert 'role="alert"' in owner.page.text
+        assert "credits" in owner.page.text.partition('role="alert">')[2].partition("<")[0]
+        await owner.get(path)
+        await owner.send(f"/discover/runs/{other}/cancel", sure="yes")
+        await node.assert_sound()
+
+
+async def test_texts_of_others_are_text_and_no_link_runs_them(tmp_path: Path) -> None:
+    def answer(_asked: str) -> Told:
+        wild = {"title": "<script>alert(1)</script>", "url": "javascript:alert(1)", "author": '"><svg onload=alert(1)>'}
+        hits = [{**story(1), **wild}, {**story(2), "title": "=HYPERLINK(1)"}]
+        return Told(200, orjson.dumps({"hits": hits, "nbHits": 2, "page": 0, "nbPages": 1}))
+
+    async with open_search(tmp_path, answer) as owner:
+        path = f"/discover/runs/{await new_run(owner.node)}"
+        page = await owner.get(path)
+        assert "alert(1)" in owner.words
+        assert "<script>alert" not in page.text
+        assert "<svg onload" not in page.text
+        assert 'href="javascript' not in page.text
+        assert "'=HYPERLINK(1)" in (await owner.get(f"{path}/rows.csv")).text
+
+
+async def test_a_schedule_tells_its_next_occurrence_is_paused_changed_and_deleted(tmp_path: Path) -> None:
+    async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
+        await owner.get("/discover/schedules")
+        assert "No schedule yet" in owner.words
+        path = f"/discover/schedules/{await new_schedule(owner.node)}"
+        page = await owner.get("/discover/schedules")
+        assert "mentions" in owner.words
+        assert re.search(r'<time datetime="20\d\d-', page.text)
+        await owner.get(path)
+        assert "None yet." in owner.words
+        for status, notice in (("paused", "The schedule is paused."), ("active", "The schedule is active.")):
+            await owner.follow(await owner.send(f"{path}/status", status=status))
+            assert notice in owner.words
+        good = {"name": "every morning", "cadence": "cron", "cron": "30 6 * * 1-5", "timezone": "", "max_credits": "30"}
+        for wrong, words in (
+            ({"name": ""}, "Name must have 1 to 100 characters"),
+            ({"cron": "every day"}, "Cron"),
+            ({"timezone": "Mars/Olympus"}, "Cron"),
+            ({"max_credits": "none"}, "Most credits must be 1 to 10000"),
+        ):
+            answer = await owner.send_fields(f"{path}/save", {**good, **wrong})
+            assert answer.status_code == 400, wrong
+            assert words in owner.words, (wrong, owner.words)
+            assert "<strong>" in answer.text
+            await owner.get(path)
+        await owner.follow(await owner.send_fields(f"{path}/save", {**good, "timezone": "Europe/Berlin"}))
+        assert "30 6 * * 1-5 Europe/Berlin" in owner.words
+        assert "every morning" in owner.words
+        await stale(owner)
+        asked = await owner.send(f"{path}/delete", sure="yes")
+        await owner.follow(asked)
+        await owner.follow(await owner.send("/confirm", password=PASSWORD, next=f"/dashboard{path}"))
+        await owner.send(f"{path}/delete")
+        assert "Delete this schedule?" in owner.words
+        await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
+        assert "No schedule yet" in owner.words
+        assert (await owner.get(path)).status_code == 404
+
+
+async def test_occurrences_lead_to_their_runs_or_say_why_they_were_skipped(tmp_path: Path) -> None:
+    async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
+        schedule, run = await new_schedule(owner.node), await new_run(owner.node)
+        slots = [
+            Occurrence(schedule, 1_000.0 + n, run if n % 2 else None, None if n % 2 else "still_running", 2_000.0)
+            for n in range(30)
+        ]
+        await owner.node.node.stores.store.write(lambda tx: schedule_rows.add_occurrences(tx, slots))
+        page = await owner.get(f"/discover/schedules/{schedule}")
+        assert page.text.count(f'href="/dashboard/discover/runs/{run}"') == 13
+        assert page.text.count("skipped: still running") == 12
+        older = page.text.partition("?before=")[2].partition('"')[0]
+        page = await owner.get(f"/discover/schedules/{schedule}?before={older}")
+        assert page.text.count("<tr><td>") == 5
+        assert (await owner.get(f"/discover/schedules/{schedule}?before=nonsense")).status_code == 200
