@@ -50,7 +50,8 @@ NODES_AT_A_TIME = 2
 """Counts are the same on a busy machine, and a core counts for one node only."""
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
-IDLE_S = 3.0
+IDLE_S = 10.0
+"""An idle node's work comes by the second: over three of them, its rate scatters by a sixth."""
 
 Figures = Mapping[str, int]
 """Instructions a request, by scenario."""
