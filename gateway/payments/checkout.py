@@ -71,11 +71,12 @@ class Checkout:
         )
         try:
             return Begun(purchase, await self._stripe.begin(draft))
-        except CheckoutFailed as exc:  # nobody was given a page to pay on
-            self._log.failure("checkout_failed", exc, purchase_id=purchase.id)
-            await self._packs.forget(purchase.id)
-            message = "The page to pay on could not be made; nothing was bought."
-            raise Refused("SERVICE_UNAVAILABLE", message, retry_after_s=RETRY_AFTER_S) from exc
+        except CheckoutFailed as exc:
+            failure = exc
+        self._log.failure("checkout_failed", failure, purchase_id=purchase.id)
+        await self._packs.forget(purchase.id)  # nobody was given a page to pay on
+        message = "The page to pay on could not be made; nothing was bought."
+        raise Refused("SERVICE_UNAVAILABLE", message, retry_after_s=RETRY_AFTER_S) from failure
 
     @staticmethod
     def covers(path: str) -> bool:
