@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+import trio
 
 from gateway.api.responses import Replies
-from gateway.calls.idempotency import Claims, fingerprint, idempotency_key
+from gateway.calls.idempotency import Begin, Claims, fingerprint, idempotency_key
 from gateway.http.request import Caller, Reply, Request
-from limits.idempotency import Claim, StoredReply
+from limits.idempotency import UNFINISHED_S, Claim, StoredReply
 from storage.store import Write
+from upstreams.model.errors import UpstreamFailed
 
 T = TypeVar("T")
+_KEEP_S: Final = 5.0
+_DO_S: Final = UNFINISHED_S - 60.0
+"""The most that something may take which is done once; later its claim would lapse, and it could be done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,45 @@ class Changes:
             return await write(lambda _: text)
 
         return await self.claims.once(claim, make_and_keep, keep=str)
+
+    async def do_once(
+        self,
+        request: Request,
+        caller: Caller,
+        body: msgspec.Struct,
+        do: Callable[[], Awaitable[str]],
+        *,
+        untouched: tuple[type[Exception], ...],
+    ) -> str | StoredReply:
+        """Do something that no transaction can undo, such as a click: with a key at most once, and to its end even if
+        the caller has gone.
+
+        `do` returns the text that is kept. After an exception of `untouched` nothing was done, and the key is free;
+        after any other nobody knows, so a repetition is refused and not done.
+
+        Raises:
+            ClaimRefused: the key is taken. UpstreamFailed: it took too long. Or what `do` raises.
+        """
+        claim = claim_of_change(request, caller, body)
+        if claim is None:
+            return await do()
+        with trio.move_on_after(_DO_S, shield=True):
+            begun = await self.claims.begin(Begin(claim, None))
+            return begun if isinstance(begun, StoredReply) else await self._do(claim, do, untouched)
+        raise UpstreamFailed("browser", f"it took longer than {_DO_S:g} s")
+
+    async def _do(self, claim: Claim, do: Callable[[], Awaitable[str]], untouched: tuple[type[Exception], ...]) -> str:
+        reply: StoredReply | None = StoredReply(200, None, claim.owner)
+        try:
+            text = await do()
+            reply = StoredReply(200, text, claim.owner)
+        except untouched:
+            reply = None
+            raise
+        finally:
+            with trio.move_on_after(_KEEP_S, shield=True):
+                await self.claims.finish(claim, reply)
+        return text
 
     async def answer(
         self, request: Request, caller: Caller, stored: bytes, made: object, *, status: int = 200

@@ -137,6 +137,22 @@ class Claims:
             return repeated.reply
         return None
 
+    async def finish(self, claim: Claim, reply: StoredReply | None) -> None:
+        """Keep the reply to a free deed whose key `begin` has claimed, or free the key without.
+
+        Raises:
+            StorageError: the claim is still running, until it has lapsed.
+        """
+        await self._store.write(partial(self._finish, claim, reply))
+        if reply is not None:
+            self.shares.put(claim.account_id, reply)
+
+    def _finish(self, claim: Claim, reply: StoredReply | None, tx: Tx) -> None:
+        held = read_claims(tx, [claim.id]).get(claim.id)
+        if held is not None and held.owner == claim.owner and held.reply is None:
+            ended = None if reply is None else finished(held, reply, self._now(), free=True)
+            save_claims(tx, {claim.id: ended})
+
     def _change(self, fn: Callable[[Tx], U], claim: Claim, keep: Callable[[Any], str], tx: Tx) -> U:
         held = self._claim_free(claim, tx)
         made = fn(tx)

@@ -115,6 +115,7 @@ EXECUTE: Final = RouteDoc(
     ExecutionData,
     platform="web",
     reasons=(_UNKNOWN, _OVER),
+    once=True,
     notes=(
         "Nothing is done behind an action that fails, which the results tell. An element is waited for up to 5 "
         "seconds, and a page until it has come to rest.",

@@ -20,7 +20,8 @@ from tests.upstreams.web.test_scraping import HOST, page, serve
 FORM = page(
     "<!doctype html><html><head><title>A form</title></head><body><h1>Who are you?</h1>"
     f"<p>{'Words of a page with a form. ' * 8}</p><form action=/hello method=get><input name=who id=who>"
-    "<button id=go>Go</button></form><p id=late></p><script>setTimeout(() => {"
+    "<button id=go>Go</button></form><p id=late></p><p id=said></p>"
+    "<script>who.oninput = () => { said.append('|') }; setTimeout(() => {"
     " late.innerHTML = '<b class=late>Late</b>' }, 300)</script></body></html>"
 )
 HELLO = page(
@@ -67,6 +68,13 @@ async def execute(node: OpenNode, session: str, *actions: Any) -> dict[str, Any]
     assert status == 200, told
     data: dict[str, Any] = told["data"]
     return data
+
+
+async def typed_times(node: OpenNode, session: str) -> int:
+    """The times that something was typed, which the page itself counts."""
+    done = await execute(node, session, {"type": "scrape", "formats": "text", "only_main_content": False})
+    text: str = done["results"][0]["page"]["content"]["text"]
+    return text.count("|")
 
 
 async def closed(node: OpenNode, session: str) -> dict[str, Any]:
@@ -204,6 +212,59 @@ async def test_time_is_lengthened_idempotency_keys_open_once_and_limits_hold(
             assert closed["used"] + closed["refunded"] == closed["reserved"]
         await until_no_page(chromium)
         await node.assert_sound()
+
+
+async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chromium: Chromium) -> None:
+    """Goal: a click is not made twice. Method: the page counts what is typed into it."""
+    async with open_node(tmp_path, chromium) as node:
+        site(node)
+        session = (await open_session(node))["session_id"]
+        path, typed = f"{PATH}/{session}/execute", {"type": "type", "selector": "#who", "text": "Ada"}
+        body = {"actions": [typed, {"type": "scrape", "formats": "raw_html"}]}
+        (status, first), (again, second) = [await send(node, "POST", path, body, once="click") for _ in range(2)]
+        assert (status, again) == (200, 200)
+        assert second["data"] == first["data"]
+        assert (second["idempotent_replay"], second["replayed"]) == (True, True)
+        assert second["request_id"] == first["request_id"]
+        assert await typed_times(node, session) == 1
+        status, told = await send(node, "POST", path, {"actions": [typed, typed]}, once="click")
+        assert (status, told["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
+        assert await typed_times(node, session) == 1
+        with trio.move_on_after(0.3):  # the client goes, and what it asked for is done all the same
+            slow = {"actions": [{"type": "wait", "ms": 1000}, typed]}
+            await send(node, "POST", path, slow, once="gone")
+        told = {}
+        with trio.fail_after(30):
+            while "data" not in told:
+                status, told = await send(node, "POST", path, slow, once="gone")
+                await trio.sleep(0.1)
+        assert told["idempotent_replay"]
+        assert await typed_times(node, session) == 2
+        await send(node, "DELETE", f"{PATH}/{session}")
+        for _ in range(2):  # nothing was done, so the key is free
+            status, told = await send(node, "POST", path, body, once="late")
+            assert (status, told["error"]["details"]["reason"]) == (400, "session_over")
+        await node.assert_sound()
+
+
+async def test_actions_whose_end_nobody_knows_are_not_done_again(tmp_path: Path) -> None:
+    with open_chromium() as browser:
+        async with open_node(tmp_path, browser) as node:
+            site(node)
+            session = (await open_session(node))["session_id"]
+            path, body = f"{PATH}/{session}/execute", {"actions": [{"type": "wait", "ms": 20_000}]}
+
+            async def lose() -> None:
+                assert (await send(node, "POST", path, body, once="lost"))[0] == 502
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(lose)
+                await trio.sleep(1)
+                status, told = await send(node, "POST", path, body, once="lost")
+                assert (status, told["error"]["type"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
+                browser.kill()
+            status, told = await send(node, "POST", path, body, once="lost")
+            assert (status, told["error"]["type"]) == (409, "IDEMPOTENCY_REPLAY_UNAVAILABLE")
 
 
 async def test_a_session_ends_when_its_time_is_up_or_nothing_is_done_in_it(tmp_path: Path, chromium: Chromium) -> None:

@@ -20,6 +20,7 @@ from gateway.http.params import CURSOR, DRY_RUN, MAX_CREDITS, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from limits.idempotency import StoredReply
+from scheduler.errors import SessionUnknown, WebSessionOver
 from scheduler.sessions.records import TTL_S_MAX, SessionRecord, price_of
 from scheduler.sessions.service import PLATFORM, SessionDraft, SessionOwner, SessionService
 from upstreams.model.cursors import CursorSigner
@@ -149,8 +150,15 @@ class SessionRoutes:
         read_free(request.query, ())
         sent = await read_json(request, ExecuteBody)
         check_actions(sent.actions)
-        data = await self._sessions.execute(caller.key.account_id, _session_id(request), sent.actions)
-        return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
+
+        async def do() -> str:
+            data = await self._sessions.execute(caller.key.account_id, _session_id(request), sent.actions)
+            return envelope.fragment(PLATFORM, request.path, data).decode()
+
+        untouched = (SessionUnknown, WebSessionOver, InvalidArgument)
+        made = await self._changes.do_once(request, caller, sent, do, untouched=untouched)
+        text = text_of(made) if isinstance(made, StoredReply) else made
+        return await self._changes.answer(request, caller, text.encode(), made)
 
 
 def _draft_of(sent: SessionBody) -> SessionDraft:
