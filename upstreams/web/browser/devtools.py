@@ -79,7 +79,7 @@ class DevTools:
         message = {"id": number, "method": method, "params": params}
         if session:
             message["sessionId"] = session
-        await self._socket.send(orjson.dumps(message).decode())
+        await self._socket.send(orjson.dumps(message))
 
     async def keep_reading(self) -> None:
         """Pass on what the browser says, until it says no more."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ssl
+from codecs import getincrementaldecoder
 from typing import Final
 
 import httpx
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
+from wsproto.events import TextMessage
 
 from upstreams.web.browser.address import CONNECT_S, BrowserAddress, BrowserLost
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A browser that sends a longer message loses its connection."""
 _READ_BYTES: Final = 65_536
+PIECE_BYTES: Final = 65_536
+"""The bytes of a message that are written at a time: masking them takes a fraction of a millisecond."""
 Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
@@ -22,13 +26,32 @@ class BrowserSocket:
 
     def __init__(self, connection: WebSocketConnection) -> None:
         self._connection = connection
+        self._turn = trio.Lock()
 
-    async def send(self, text: str) -> None:
-        """Send a message. Raises BrowserLost when the connection has ended."""
+    async def send(self, message: bytes) -> None:
+        """Send a message, UTF-8; a long one in frames, between which others of this process have their turn.
+
+        Raises:
+            BrowserLost: the connection has ended.
+        """
         try:
-            await self._connection.send_message(text)
+            async with self._turn:
+                await self._send(message)
         except ConnectionClosed as exc:
             raise BrowserLost("the browser has ended the connection") from exc
+
+    async def _send(self, message: bytes) -> None:
+        if len(message) <= PIECE_BYTES:
+            await self._connection.send_message(message.decode())
+            return
+        if self._connection.closed is not None:
+            raise ConnectionClosed(self._connection.closed)
+        decoder = getincrementaldecoder("utf-8")()
+        for place in range(0, len(message), PIECE_BYTES):
+            is_last = place + PIECE_BYTES >= len(message)
+            text = decoder.decode(message[place : place + PIECE_BYTES], final=is_last)
+            # The library's own way of sending takes whole messages only.
+            await self._connection._send(TextMessage(data=text, message_finished=is_last))
 
     async def receive(self) -> str | bytes:
         """The next message. Raises BrowserLost when the connection has ended."""

@@ -59,6 +59,19 @@ async def test_a_page_that_needs_javascript_is_read_as_its_scripts_leave_it(tmp_
         await node.assert_sound()
 
 
+async def test_a_long_page_and_a_long_script_come_to_the_browser_whole(tmp_path: Path, chromium: Chromium) -> None:
+    """Goal: a browser takes messages of many frames. Method: a script of 3 MB in a page of 1 MB says how long both are."""
+    text, letters = "Wörter einer langen Seite. " * 40_000, "ä€" * 600_000
+    long = f"const s = '{letters}'; document.title = 'long'; n.textContent = s.length + ' ' + m.textContent.length"
+    async with open_node(tmp_path, chromium) as node:
+        script = Told(200, long.encode(), {"content-type": "text/javascript; charset=utf-8"})
+        whole = page(f"<!doctype html><meta charset=utf-8><p id=n></p><p id=m>{text}</p><script src=/l.js></script>")
+        serve(node, {"/l": whole, "/l.js": script})
+        found = await scrape(node, "/l", wait_for="#n:not(:empty)", formats="text", only_main_content="false")
+        assert found.status == 200, found.json
+        assert f"1200000 {len(text)}" in found.json["data"]["page"]["content"]["text"][:100]
+
+
 async def test_screenshots_show_the_window_or_the_whole_page(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         serve(node, SCRIPTS)
