@@ -6,6 +6,7 @@ An exception stands in a list here, with its reason.
 import ast
 import re
 from collections import Counter, defaultdict
+from graphlib import TopologicalSorter
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -154,6 +155,15 @@ def _defined(node: ast.AST) -> str:
         case ast.Attribute(attr=attr, ctx=ast.Store()):
             return attr
     return ""
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Goal: no circles, not even those that only a type checker sees."""
+    # A module's package is imported with it, whatever it imports.
+    users = {
+        name: {one for one in found if not f"{one}.".startswith(f"{name}.")} for name, found in importers().items()
+    }
+    TopologicalSorter(users).prepare()  # raises where there is one, which it names
 
 
 def test_a_small_module_with_one_importer_stands_alone_for_a_reason() -> None:

@@ -35,8 +35,7 @@ from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
 from upstreams.catalog import Listing
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.parts import OnLeg, PartReader
-from upstreams.fetching.planned import GoOn, Planned
+from upstreams.fetching.planned import GoOn, OnLeg, PartReader, Planned
 from upstreams.fetching.walk import begin
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed

@@ -21,7 +21,8 @@ from upstreams.cache.response_cache import Cache
 from upstreams.cache.single_flight import Flights
 from upstreams.catalog import Listing
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.fetch import Plan, fetch
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.planned import Plan
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.params import Args

@@ -12,8 +12,7 @@ from billing.keys.cache import Key
 from gateway.calls.idempotency import fingerprint
 from limits.idempotency import Claim, StoredReply
 from upstreams.catalog import Listing
-from upstreams.fetching.parts import OnLeg
-from upstreams.fetching.planned import GoOn
+from upstreams.fetching.planned import GoOn, OnLeg
 from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200

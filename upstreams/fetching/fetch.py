@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import ClassVar
@@ -15,10 +15,10 @@ from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, side_by_side
-from upstreams.fetching.parts import ALONE, Conduct, OnLeg, PartReader, answer_part, check_parts
-from upstreams.fetching.planned import ONE_PAGE, GoOn, Reach, never
+from upstreams.fetching.parts import answer_part, check_parts
+from upstreams.fetching.planned import Conduct, GoOn, OnLeg, PartReader, Plan, never
 from upstreams.fetching.site import Site
-from upstreams.model.endpoint import Endpoint
+from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import (
     UNREADABLE,
     InvalidArgument,
@@ -31,8 +31,8 @@ from upstreams.model.errors import (
     unreadable,
 )
 from upstreams.model.params import Args, State
-from upstreams.model.paths import climbs, culprit_of, leads_straight
-from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Steps, Task, Wanted
+from upstreams.model.paths import climbs, detours, leads_straight
+from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _SHAPING_SHARE = 0.1
@@ -46,26 +46,11 @@ Sent = Got | tuple[Got, ...] | int
 _RESULTS = (Page, Single)  # a union is made anew each time that it is written
 
 
-@dataclass(slots=True)
-class Plan:
-    """A plain read, as `Planned`. Nobody changes it."""
+class PlainRead(Plan):
+    """A plain read, as `Planned`."""
 
+    __slots__ = ()
     limit: ClassVar[None] = None
-    site: Site
-    endpoint: Endpoint
-    args: Args
-    rung_index: int
-    steps: Steps
-    first: Wanted
-    kept: KeptBodies | None = None
-    """Keeps the bodies of its calls; None: nobody wants them."""
-    conduct: Conduct = ALONE
-
-    @property
-    def reach(self) -> Reach:
-        """The pages that it may take: one; where it has a price of its own, the credits."""
-        price = self.endpoint.price
-        return ONE_PAGE if price is None else Reach(*price.span(self.args.values))
 
     def run(
         self,
@@ -85,12 +70,8 @@ class Plan:
             deadline_at -= (deadline_at - trio.current_time()) * _SHAPING_SHARE
         return fetch(self, deadline_at)
 
-    def dismiss(self) -> None:
-        """End it without a call."""
-        self.steps.close()
 
-
-def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Plan:
+def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> PlainRead:
     """Run a read up to its first call; where it `keeps` the bodies of its calls, `Fetched.bodies` has them.
 
     Raises:
@@ -112,7 +93,7 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
     raise InvalidCursor("belongs to a source that is no longer asked")
 
 
-def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
+def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainRead:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     read = own or endpoint.read
     args = endpoint.placed(args)
@@ -120,11 +101,29 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
     first = next(steps)
     if site.has_hosts:
         first = site.named(first, args)
-    if not leads_straight(first) and (culprit := culprit_of(endpoint, read, args, first)) is not None:
+    if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
         raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
     if isinstance(first, tuple):
         check_parts(site, endpoint, args, first, planning=plan)
-    return Plan(site, endpoint, args, rung_index, steps, first)
+    return PlainRead(site, endpoint, args, rung_index, steps, first)
+
+
+def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
+    """The parameter whose value leads astray: with its example in that place the read does so less.
+
+    None where it is none: some paths end with a slash of their own.
+    """
+    worst = detours(wanted)
+    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
+        return "cursor"
+    values = dict(args.values)
+    for param in endpoint.params:
+        if isinstance(values.get(param.name), str):
+            values[param.name] = param.example_value
+            with suppress(InvalidArgument):
+                if detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
+                    return param.name
+    return None
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:

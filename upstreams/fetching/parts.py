@@ -3,63 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
 from limits.errors import LimitError
-from upstreams.fetching.planned import GoOn, Walked, never
+from upstreams.fetching.planned import Plan
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument, NotFound, PartUnavailable, UpstreamError
 from upstreams.model.params import Args
-from upstreams.model.steps import Call, Fetched, Leg, Missing, Part, Round
+from upstreams.model.steps import Call, Fetched, Leg, Missing, Part
 
-if TYPE_CHECKING:
-    from upstreams.fetching.fetch import Plan
-
-OnLeg = Callable[[Leg, Part], Awaitable[None]]
-"""Called as each part of a composite settles."""
-
-
-class PartReader(Protocol):
-    """Reads the parts of composites where that is more than a fetch: from a cache, or with others who want the same."""
-
-    def read(self, planned: Plan, args: Args, deadline_at: float) -> Awaitable[Fetched]:
-        """As `fetch`; `args` are the part's own, as they were before its plan."""
-        ...
-
-
-class Conduct(NamedTuple):
-    """How a composite is run: its pages at most, and who is told of its progress."""
-
-    pages_max: int = 0
-    go_on: GoOn | None = None
-    stopping: Callable[[], bool] = never
-    parts: PartReader | None = None
-    """None: each part is fetched."""
-    on_leg: OnLeg | None = None
-
-    @property
-    def of_parts(self) -> Conduct:
-        """How its parts are run, of which nobody is told but it."""
-        return self._replace(go_on=None, on_leg=None)
-
-    async def pages_left(self, done: Round, deadline_at: float) -> int:
-        """The pages that a composite's walk may still take: none where nobody wants more, or the time is over."""
-        is_wanted = self.go_on is None or await self.go_on(Walked(done.pages, done.items, done.limit))
-        if not is_wanted or self.stopping() or trio.current_time() >= deadline_at:
-            return 0
-        return max(0, (self.pages_max or _PAGES_MAX) - done.pages)
-
-
-_PAGES_MAX: Final = 200
-"""Pages of a walk that is a part of another composite."""
-ALONE: Final = Conduct()
-"""A read that tells nobody of its parts and shares them with nobody."""
-
-
-Planning = Callable[[Site, Endpoint, Args], "Plan"]
+Planning = Callable[[Site, Endpoint, Args], Plan]
 
 
 def check_parts(

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from limits.errors import LimitError
-from upstreams.fetching.fetch import Plan, fetch, plan, state_of
-from upstreams.fetching.parts import OnLeg, PartReader
-from upstreams.fetching.planned import GoOn, Planned, Reach, Walked, never
+from upstreams.fetching.fetch import fetch, plan, state_of
+from upstreams.fetching.planned import GoOn, OnLeg, PartReader, Plan, Planned, Reach, Walked, never
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Collect, Endpoint

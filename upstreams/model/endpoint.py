@@ -23,18 +23,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
+from typing import Final, Literal, NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.errors import UpstreamError, UpstreamThrottled
 from upstreams.model.maps import RecordMap
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
+from upstreams.model.paths import Located
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import Role, casting
 from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
-
-if TYPE_CHECKING:
-    from upstreams.model.paths import Located
 
 Tier = Literal["standard", "advanced", "premium"]
 Kind = Literal["profile", "post", "comments", "search", "analytics"]

@@ -9,13 +9,11 @@ read compatibility forms of these characters as the characters themselves.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Address, Args, Host, Param
 from upstreams.model.steps import Accepts, Call, Wanted
@@ -128,21 +126,3 @@ def has_dots(path: str) -> bool:
     for _ in range(_DECODED_TIMES):
         plain = unquote(plain)
     return _DOTS.search(normalize("NFKC", plain)) is not None
-
-
-def culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """The parameter whose value leads astray: with its example in that place the read does so less.
-
-    None where it is none: some paths end with a slash of their own.
-    """
-    worst = detours(wanted)
-    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
-        return "cursor"
-    values = dict(args.values)
-    for param in endpoint.params:
-        if isinstance(values.get(param.name), str):
-            values[param.name] = param.example_value
-            with suppress(InvalidArgument):
-                if detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
-                    return param.name
-    return None

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from tests.fakes.scripted_exchange import LONG_S, SILENCE, Said, ScriptedExchange, Slow, said, source_over
 from upstreams.composites.search import over
 from upstreams.fetching.fetch import plan
-from upstreams.fetching.parts import Conduct
+from upstreams.fetching.planned import Conduct
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Platform
 from upstreams.model.params import Args

@@ -15,7 +15,8 @@ from trio.testing import MockClock
 from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
-from upstreams.fetching.fetch import Plan, fetch, plan
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.planned import Plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER

@@ -32,7 +32,8 @@ from tests.fakes.scripted_exchange import (
     said,
     source_over,
 )
-from upstreams.fetching.fetch import Plan, fetch, plan, state_of
+from upstreams.fetching.fetch import fetch, plan, state_of
+from upstreams.fetching.planned import Plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER

@@ -8,8 +8,8 @@ from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, said, source_over
 from upstreams.composites.params import several
-from upstreams.fetching.fetch import Plan, fetch, plan
-from upstreams.fetching.planned import Walked
+from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.planned import Plan, Walked
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER, POST
