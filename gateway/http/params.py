@@ -56,6 +56,7 @@ _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
 """As many fit into 64 bits, whatever they are."""
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_NOTHING: Mapping[str, str] = {}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -77,10 +78,16 @@ def _encoded_twice(value: str, *, is_url: bool) -> bool:
 
 
 class Declared:
-    """The parameters that a resource takes; of each group in `one_of` exactly one has to be sent."""
+    """The parameters that a resource takes; of each group in `one_of` exactly one has to be sent.
 
-    def __init__(self, params: Iterable[Param], one_of: Iterable[tuple[str, ...]] = ()) -> None:
+    Those that no node has the means for are `lacks`, each with the reason.
+    """
+
+    def __init__(
+        self, params: Iterable[Param], one_of: Iterable[tuple[str, ...]] = (), lacks: Mapping[str, str] = _NOTHING
+    ) -> None:
         self._one_of = one_of
+        self._lacks = lacks
         self.by_name = {param.name: param for param in params}
         self._required = [param for param in self.by_name.values() if param.required]
         self._defaults = {p.name: p.default for p in self.by_name.values() if p.default is not None}
@@ -123,6 +130,11 @@ class Declared:
 
     def _undeclared(self, names: list[str]) -> InvalidParam:
         excess = [name[:100] for name in names]
+        lacking = next((name for name in names if name in self._lacks), None)
+        if lacking is not None:
+            return InvalidParam(
+                lacking, self._lacks[lacking], reason="capability_missing", more={"remove_params": excess}
+            )
         meant = self._meant(excess[0].lower())
         if meant is not None:
             hint = f"; did you mean {meant}?"
@@ -166,7 +178,7 @@ def _first_paths(archetype: Archetype) -> list[str]:
 
 def declared_by(endpoint: Endpoint) -> Declared:
     """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
-    return Declared((*endpoint.params, *common_params(endpoint)), endpoint.one_of)
+    return Declared((*endpoint.params, *common_params(endpoint)), endpoint.one_of, endpoint.lacks)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
@@ -105,6 +105,8 @@ class Endpoint:
     """Its price where that is no tier's."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters of which exactly one must be sent."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that callers may know and no node has the means for: each with the reason, which follows its name."""
     located: Located | None = None
     """Its subject, where an address may name that: one of these parameters must be sent."""
     kind: Kind | None = None
@@ -128,8 +130,7 @@ class Endpoint:
     """Makes what a dry run tells beside the price, of the values alone. Raises InvalidArgument."""
     by_workers: bool = False
     """Whether worker processes read its answers, which may have too much to do; such a call is not charged."""
-    cache_ttl_s: int = 0
-    """That of its kind, where it is not given."""
+    cache_ttl_s: int = 0  # that of its kind, where it is not given
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])

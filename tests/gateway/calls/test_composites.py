@@ -426,8 +426,13 @@ NOT_SERVED: Mapping[str, str] = {
     "devtool-pulse?query=acme&include=reddit": "include",
     "lookup?url=https://en.wikipedia.org/wiki/Trio": "url",
     "comments?url=https://www.youtube.com/watch?v=aqz-KE-bpKQ": "url",
+    "lookup?url=https://news.ycombinator.com/item%3Fid%3D8863&include=transcript": "include",
+    "creator-card?handle=ada&platforms=mastodon&verify=true": "verify",
+    "creator-card?handle=ada&platforms=mastodon&anchor=mastodon": "anchor",
+    "brand-mentions?keyword=acme&date_from=2024-06-01&page_type=news": "page_type",
 }
-"""Requests all of whose parts are of platforms that are not there, or lack a credential; the parameter to blame."""
+"""Requests all of whose parts are of platforms that are not there or lack a credential, and parameters that no node has
+the means for; with the parameter to blame."""
 
 
 async def test_a_value_that_asks_only_for_what_this_node_does_not_serve_is_a_free_400(tmp_path: Path) -> None:

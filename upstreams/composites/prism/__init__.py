@@ -64,6 +64,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 LOOKUP,
                 partial(look_up, addresses),
                 (URL,),
+                lacks={"include": "names extras of the endpoint that answers, and none here has any"},
                 description=_LOOKUP,
                 preview=partial(destinations_of, addresses),
             ),

@@ -35,6 +35,10 @@ _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
 _VOCAL: Final = ("threads", "truthsocial", "twitter")
 _FORESEEN: Final = ("instagram", "tiktok", *_VOCAL)
 """Platforms that callers name and that may not be here: their legs say so, and cost nothing."""
+_UNJUDGED: Final = (
+    "needs a judgement whether accounts of one name are one person's, which nobody makes here; a discover run with "
+    "view=accounts tells how well each fits the name"
+)
 _EXTRA: Final = "5, and 1 for each platform above 4."
 
 
@@ -68,6 +72,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
         CREATOR_CARD,
         partial(make_card, known),
         (HANDLE, _platforms(known), include),
+        lacks=dict.fromkeys(("verify", "anchor"), _UNJUDGED),
         price=PriceRange(5, most, _EXTRA, partial(price_span, served)),
         cache_ttl_s=900,
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from upstreams.composites.legs import Settled, legs_of
 from upstreams.composites.prism.insight import days, sweep
 from upstreams.composites.prism.insight.days import DaySpan
+from upstreams.composites.prism.insight.questions import words_of
 from upstreams.composites.prism.insight.sweep import (
     Mention,
     SearchSweep,
@@ -40,8 +41,8 @@ PHRASES: Final = {
 SEARCHED: Final = ("alternative to {}", "switching from {}", "{} vs")
 METHOD: Final = (
     "Points: the phrase (switching from 45, alternative to or replacement for 40, instead of 25, vs 20), a question "
-    "mark 15, words of looking for something 20, words of discontent 10, a post of the last 7 days 10, and the "
-    "category 10; 100 at most. No account is named."
+    "mark 15, words of looking for something 20, words of discontent 10, a post of the last 7 days 10, the "
+    "category 10, and two words of the offer 10; 100 at most. No account is named."
 )
 _LOOKING = re.compile(
     r"\b(?:looking for|recommend(?:ation|ations)?|suggest(?:ion|ions)?|what do you use"
@@ -59,6 +60,14 @@ _FRESH = re.compile(r"(\d{1,4})([dwm])")
 _DAYS: Final = {"d": 1, "w": 7, "m": 30}
 
 
+class Sought(NamedTuple):
+    """The product that people leave, the kind that it is of, and the words of the caller's own."""
+
+    competitor: str
+    category: str | None
+    offer: frozenset[str]
+
+
 def leads(platforms: Sequence[Platform], args: Args) -> Steps:
     """The posts of people who look for something else."""
     competitor, window = phrase_of(args.text("competitor")), _window(args)
@@ -72,14 +81,14 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
             rounds=1,
             finds=lambda text: any(has(text) for has in finders.values()),
         )
-    category = args.text_or_none("product_category")
+    sought = Sought(competitor, args.text_or_none("product_category"), words_of(args.text_or_none("offer") or ""))
     listed = {(one.platform, str(one.row["post"]["id"])): one for one in mentions_of(found)}
     below: list[Settled] = []
     if "include" in args.values:
         opened = weightiest([*listed.values()])[:_OPENED]
         below = [leg for leg in (yield from read_comments(named_in(platforms, args), opened)) if leg is not None]
     said = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
-    scored = [scored_of(one, finders, category, window.last, competitor) for one in (*listed.values(), *said)]
+    scored = [scored_of(one, finders, sought, window.last) for one in (*listed.values(), *said)]
     ranked = sorted(scored, key=lambda one: -one["intent_score"])  # those of one score are the newest first already
     counts = {phrase.format(competitor): 0 for phrase in PHRASES}
     for one in ranked:
@@ -123,13 +132,7 @@ def _window(args: Args) -> DaySpan:
     return DaySpan(since, until)
 
 
-def scored_of(
-    mention: Mention,
-    finders: Mapping[str, Callable[[str], bool]],
-    category: str | None,
-    today: date,
-    competitor: str,
-) -> Record:
+def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], sought: Sought, today: date) -> Record:
     """The post as a lead, with the points that it has and their reasons."""
     post = mention.row["post"]
     text = post["content"]["text"] or ""
@@ -140,7 +143,8 @@ def scored_of(
         "looks for something": 20 if _LOOKING.search(text) else 0,
         "is discontent": 10 if _DISCONTENT.search(text) else 0,
         "of this week": 10 if (today - mention.day).days < 7 else 0,
-        "category": 10 if category is not None and finder(category)(text) else 0,
+        "category": 10 if sought.category is not None and finder(sought.category)(text) else 0,
+        "offer": 10 if sought.offer and len(sought.offer & words_of(text)) >= min(2, len(sought.offer)) else 0,
     }
     return threads.lead(
         kind="comment" if "parent_id" in post else "post",
@@ -150,7 +154,7 @@ def scored_of(
         published_at=post["published_at"],
         likes=post["engagement"]["likes"],
         comments=post["engagement"]["comments"],
-        phrase_matched=phrase.format(competitor),
+        phrase_matched=phrase.format(sought.competitor),
         intent_score=min(100, sum(points.values())),
         reasons=[reason for reason, count in points.items() if count],
     )

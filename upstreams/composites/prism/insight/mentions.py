@@ -16,11 +16,14 @@ from upstreams.composites.prism.insight.tone import negative_share, summed
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import words
 from upstreams.model.endpoint import Platform
+from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Single, Steps
 
 BRAND_ROUNDS: Final = 4
 """Pages of each platform that the mentions of a brand are counted over."""
+BOARDS: Final = "message-boards"
+PAGE_TYPES: Final = ("ecommerce", "news", "blogs", BOARDS, "organization")
 _RECENT, _TOP = 20, 10
 _LINEAR: Final = "1.0.0"
 _STEADY: Final = 0.05
@@ -59,10 +62,30 @@ def _following(found: Sequence[SearchSweep]) -> State | None:
     return joined_states(going)
 
 
+def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
+    """The platforms whose pages are of the type that is asked for.
+
+    Raises:
+        InvalidArgument: none is.
+    """
+    wanted = args.text_or_none("page_type")
+    boards = platforms if wanted is None else [one for one in platforms if is_board(one)] if wanted == BOARDS else []
+    if not boards:
+        problem = f"{wanted} is of no platform that is searched; {BOARDS} is of all without followers"
+        raise InvalidArgument("page_type", problem, reason="capability_missing")
+    return boards
+
+
+def is_board(platform: Platform) -> bool:
+    """Whether people meet there by topics: its accounts have no followers."""
+    profile = platform.playing("profile")
+    return profile is not None and "followers" in profile.unfilled
+
+
 def brand_mentions(platforms: Sequence[Platform], args: Args) -> Steps:
     """The mentions of a brand in a window."""
     window, phrase = days.span(args, "date_from", "date_to", back_days=30), phrase_of(args.text("keyword"))
-    found = yield from sweep.sweep(named_in(platforms, args), phrase, window, rounds=BRAND_ROUNDS)
+    found = yield from sweep.sweep(_of_type(named_in(platforms, args), args), phrase, window, rounds=BRAND_ROUNDS)
     listed, group = mentions_of(found), args.text("date_group")
     grouped = series(listed, window, group)
     record = words.brand_mentions(

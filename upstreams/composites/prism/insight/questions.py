@@ -51,8 +51,13 @@ class QuestionPlace(NamedTuple):
     @property
     def words(self) -> frozenset[str]:
         """Its words, without the commonest."""
-        found = frozenset(word.lower() for word in _WORD.findall(self.text))
-        return found - _COMMON or found
+        return words_of(self.text)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text, without the commonest; all of them where it has no others."""
+    found = frozenset(word.lower() for word in _WORD.findall(text))
+    return found - _COMMON or found
 
 
 def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:

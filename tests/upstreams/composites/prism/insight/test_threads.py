@@ -200,6 +200,10 @@ def test_leads_are_scored_as_the_table_says() -> None:
     assert told["counts_by_phrase"]["alternative to Acme"] == told["counts_by_phrase"]["Acme vs"] == 1
     assert "author" not in told["leads"][0]
     assert told["sources"][0]["mentions"] == 6, "each of the three searches finds both"
+    values = {"competitor": "Acme", "platforms": "hackernews", "offer": "A good tool, not expensive"}
+    offered = record("leads", values, hits(*rows))["leads"]
+    assert [one["intent_score"] for one in offered] == [85, 20], "two words of the offer, good and expensive, are 10"
+    assert offered[0]["reasons"][-1] == "offer"
 
 
 def test_without_a_search_that_answers_there_is_no_answer() -> None:

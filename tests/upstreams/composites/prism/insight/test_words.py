@@ -193,6 +193,22 @@ def test_the_mentions_of_a_brand_are_value_by_value_as_counted_by_hand() -> None
     assert [(one["date"], one["mentions"]) for one in weekly["volume_series"]] == [("2024-12-30", 1), ("2025-01-06", 3)]
 
 
+def test_a_brand_is_looked_for_on_pages_of_one_type() -> None:
+    """Goal: message boards are the platforms without followers; there are no others to search."""
+    values = {"keyword": "Acme", "date_from": "2025-01-05"}
+    result: Any = compose("brand-mentions", {**values, "page_type": "message-boards"}, LISTED)
+    assert {one["platform"] for one in result.record["sources"]} == {
+        "discourse",
+        "hackernews",
+        "lemmy",
+        "stackexchange",
+    }
+    for refused in ({"page_type": "news"}, {"page_type": "message-boards", "platforms": "mastodon"}):
+        with pytest.raises(InvalidArgument) as refusal:
+            compose("brand-mentions", {**values, **refused}, LISTED)
+        assert (refusal.value.param, refusal.value.reason) == ("page_type", "capability_missing")
+
+
 def test_the_mentions_of_a_recorded_search_are_those_that_have_the_phrase() -> None:
     """Goal: over a recorded leg. Method: the phrase is looked for in the recorded titles and bodies by another way."""
     answers = {"api.stackexchange.com/2.3/search/advanced": "stackexchange/search__stackapi_merged.json"}
