@@ -15,6 +15,7 @@ from gateway.dashboard.doors import SESSION, Door, door_of, has_token, is_own_fo
 from gateway.dashboard.frame import PIECES, Frame, ObjectMissing, here
 from gateway.dashboard.pages.account import AccountPages
 from gateway.dashboard.pages.billing import BillingPages
+from gateway.dashboard.pages.cohorts import CohortPages
 from gateway.dashboard.pages.discover.runs import RunPages
 from gateway.dashboard.pages.discover.schedules import SchedulePages
 from gateway.dashboard.pages.events import EventPages
@@ -82,6 +83,7 @@ class DashboardApp:
             JobPages,
             RunPages,
             SchedulePages,
+            CohortPages,
         ):
             pages(self._services, self._frame).add_to(app)
         return app

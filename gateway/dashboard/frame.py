@@ -24,6 +24,7 @@ MENU: Final = (
     ("/monitors", "Monitors"),
     ("/jobs", "Jobs"),
     ("/discover", "Discover"),
+    ("/cohorts", "Cohorts"),
     ("/usage", "Usage"),
     ("/transactions", "Transactions"),
     ("/billing", "Billing"),
@@ -60,11 +61,13 @@ NOTICES: Final = {
     "schedule_active": "The schedule is active.",
     "schedule_saved": "The schedule is saved.",
     "schedule_deleted": "The schedule is deleted; its runs stay.",
+    "cohort_deleted": "The cohort is deleted, and its key destroyed: nobody opens what it sealed.",
+    "query_cancelled": "The query is cancelled; what it held goes back.",
     "resumed": "The webhook takes deliveries again.",
 }
 """The notices of deeds, by the names that an address may carry: none says anything in words of its own."""
 
-_PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4, "discover": 5}
+_PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4, "discover": 5, "cohorts": 4}
 """How many parts the path of an object's own page has, where it has one."""
 
 

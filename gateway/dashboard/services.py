@@ -21,6 +21,8 @@ from gateway.docs.operations import Reference
 from gateway.http.forwarded import TrustedProxies
 from gateway.observability.logs import Log
 from scheduler.account_webhooks.service import AccountWebhooks
+from scheduler.jobs.cohorts.queries import CohortQueries
+from scheduler.jobs.cohorts.service import CohortService
 from scheduler.jobs.discover.schedules.service import ScheduleService
 from scheduler.jobs.discover.service import DiscoverService
 from scheduler.jobs.service import JobService
@@ -72,6 +74,8 @@ class Services:
     jobs: JobService
     discover: DiscoverService
     schedules: ScheduleService
+    cohorts: CohortService
+    cohort_queries: CohortQueries
     webhooks: Webhooks
     """Those of Monitors."""
     account_webhooks: AccountWebhooks

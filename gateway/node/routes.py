@@ -144,6 +144,8 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         jobs=parts.jobs.service,
         discover=parts.jobs.discover,
         schedules=parts.jobs.schedules,
+        cohorts=parts.jobs.cohorts,
+        cohort_queries=parts.jobs.cohort_queries,
         webhooks=monitors.webhooks,
         account_webhooks=parts.account_webhooks.service,
         account_deliveries=parts.account_webhooks.webhooks,

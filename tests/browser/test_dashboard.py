@@ -35,6 +35,7 @@ PAGES = {
     "jobs": "/jobs",
     "discover": "/discover",
     "schedules": "/discover/schedules",
+    "cohorts": "/cohorts",
     "account": "/account",
     "confirm": "/confirm",
 }

@@ -18,6 +18,10 @@ READ = f"""
 SELECT {COLUMNS} FROM cohorts WHERE id = ? AND account_id = ? AND destroyed_at IS NULL AND expires_at > ?
 """  # noqa: S608 - made of constants
 LOCKED = READ + " {lock}"
+LIST = f"""
+SELECT {COLUMNS} FROM cohorts WHERE account_id = ? AND destroyed_at IS NULL AND expires_at > ?
+ORDER BY created_at DESC, id DESC LIMIT ?
+"""  # noqa: S608 - made of constants
 READ_KEY = "SELECT kept FROM cohort_keys WHERE cohort_id = ?"
 COUNT = "SELECT COUNT(*) FROM cohorts WHERE account_id = ? AND destroyed_at IS NULL AND expires_at > ?"
 RENEW = "UPDATE cohorts SET member_count = member_count + ?, updated_at = ?, expires_at = ? WHERE id = ?"
@@ -105,6 +109,11 @@ def owned(tx: Tx, account_id: str, cohort_id: str, now: float, *, locked: bool =
     if row is None:
         raise CohortUnknown(cohort_id)
     return CohortRecord(*row)
+
+
+def cohorts_of(tx: Tx, account_id: str, now: float, limit: int) -> list[CohortRecord]:
+    """The cohorts of an account, newest first."""
+    return [CohortRecord(*row) for row in tx.all(LIST, (account_id, now, limit))]
 
 
 def read_key(tx: Tx, cohort_id: str) -> bytes | None:

@@ -108,6 +108,22 @@ class CohortQueries:
         read = partial(query_rows.owned, account_id=account_id, query_id=query_id, now=self._now())
         return Query(*await self._store.read(read))
 
+    async def page(
+        self, account_id: str, cohort_id: str, *, before: tuple[float, str] | None, limit: int
+    ) -> list[Query]:
+        """A page of a cohort's queries, newest first.
+
+        Raises:
+            CohortUnknown: the account has no such cohort.
+        """
+
+        def read(tx: Tx) -> list[Query]:
+            cohort_rows.owned(tx, account_id, cohort_id, self._now())
+            found = query_rows.queries_of(tx, account_id, cohort_id, before=before, limit=limit)
+            return [Query(*one) for one in found]
+
+        return await self._store.read(read)
+
     async def cancel(self, account_id: str, query_id: str) -> None:
         """End a query: shards that are done stay and are paid for, and the rest goes back.
 

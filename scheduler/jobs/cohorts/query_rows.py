@@ -9,6 +9,11 @@ from scheduler.jobs import job_rows
 from scheduler.jobs.records import JobRecord
 from storage.store import Tx
 
+
+def _of(table: str, columns: str) -> str:
+    return ", ".join(f"{table}.{name.strip()}" for name in columns.split(","))
+
+
 KIND: Final = "cohort-query"
 KINDS: Final = (KIND,)
 """The kind of job that a query is."""
@@ -20,6 +25,11 @@ ADD = """
 INSERT INTO cohort_queries (id, cohort_id, account_id, max_credits, members, routes) VALUES (?, ?, ?, ?, ?, ?)
 """
 READ = f"SELECT {COLUMNS} FROM cohort_queries WHERE id = ? AND account_id = ?"  # noqa: S608 - made of constants
+LIST = """
+SELECT {queries}, {jobs} FROM cohort_queries AS q JOIN jobs AS j ON j.id = q.id
+WHERE q.cohort_id = ? AND q.account_id = ? AND q.gone IS NULL
+AND (j.created_at < ? OR (j.created_at = ? AND j.id < ?)) ORDER BY j.created_at DESC, j.id DESC LIMIT ?
+""".format(queries=_of("q", COLUMNS), jobs=_of("j", job_rows.COLUMNS))
 COUNT = """
 UPDATE cohort_queries SET members_completed = members_completed + ?, routes_completed = routes_completed + ?,
     pages_succeeded = pages_succeeded + ?, pages_failed = pages_failed + ?, matches = matches + ?
@@ -93,6 +103,16 @@ def owned(tx: Tx, account_id: str, query_id: str, now: float) -> tuple[QueryReco
     if query is None or job is None:
         raise CohortQueryUnknown(query_id)
     return query, job
+
+
+def queries_of(
+    tx: Tx, account_id: str, cohort_id: str, *, before: tuple[float, str] | None, limit: int
+) -> list[tuple[QueryRecord, JobRecord]]:
+    """Some of the queries of a cohort with their jobs, newest first."""
+    at, id_ = before or (9e15, "")
+    found = tx.all(LIST, (cohort_id, account_id, at, at, id_, limit))
+    parts = len(QueryRecord._fields)
+    return [(QueryRecord(*row[:parts]), JobRecord(*row[parts:])) for row in found]
 
 
 def add_results(tx: Tx, query_id: str, number: int, sealed: bytes, counts: ShardCounts) -> None:

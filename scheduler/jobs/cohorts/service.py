@@ -88,10 +88,22 @@ class CohortService:
             CohortUnknown: the account has no such cohort.
         """
         record, kept = await self._store.read(partial(self._read, account_id=account_id, cohort_id=cohort_id))
+        return self._named(record, kept)
+
+    async def list(self, account_id: str) -> list[Cohort]:
+        """All of them, newest first."""
+
+        def read(tx: Tx) -> list[tuple[CohortRecord, bytes | None]]:
+            found = cohort_rows.cohorts_of(tx, account_id, self._now(), COHORTS_MAX)
+            return [(record, cohort_rows.read_key(tx, record.id)) for record in found]
+
+        return [self._named(record, kept) for record, kept in await self._store.read(read)]
+
+    def _named(self, record: CohortRecord, kept: bytes | None) -> Cohort:
         if record.name is None or kept is None:
             return Cohort(record, None)
         try:
-            name = open_key(self._cipher, cohort_id, kept).unseal(record.name, _name_of(cohort_id))
+            name = open_key(self._cipher, record.id, kept).unseal(record.name, _name_of(record.id))
         except SealBroken:
             return Cohort(record, None)
         return Cohort(record, name.decode())

@@ -10,7 +10,9 @@ import orjson
 from gateway.dashboard.folding import PARTS_MAX, Folded
 from tests.billing.users.test_second_factor import code_at
 from tests.fakes.node import open_test_node
+from tests.gateway.api.routes.test_cohorts import make
 from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_house, open_owner, rules_of
+from tests.gateway.dashboard.test_cohort_pages import new_query
 from tests.gateway.dashboard.test_discover_pages import new_run, new_schedule
 from tests.gateway.dashboard.test_doors import forms_of
 from tests.gateway.dashboard.test_keys import stale
@@ -54,6 +56,7 @@ async def test_pages_of_a_new_account_teach_what_to_do(tmp_path: Path) -> None:
                 ("/monitors", "No Monitor yet"),
                 ("/events", "No event yet"),
                 ("/webhooks", "No webhook yet"),
+                ("/cohorts", "No cohort yet"),
                 ("/discover", "No run yet"),
                 ("/discover/schedules", "No schedule yet"),
                 ("/playground?id=github/profile", "A call needs a key"),
@@ -193,10 +196,13 @@ async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> No
     async with open_house(tmp_path) as owner:
         monitor, webhook = await new_monitor(owner), await new_webhook(owner, "https://example.com/hook")
         run, schedule = await new_run(owner.node), await new_schedule(owner.node)
+        cohort = await make(owner.node, "ada.test")
+        query = await new_query(owner.node, cohort)
         session = (await owner.node.node.stores.people.sessions.list((await users_of(owner))[0]))[0].id
         async with open_owner(owner.node, await owner.node.new_account(), "eve@example.com") as eve:
             ids = {"key_id": owner.node.key_id, "monitor_id": monitor, "delivery_id": "whd_1", "session_id": session}
             ids |= {"job_id": "job_none", "webhook_id": webhook, "run_id": run, "schedule_id": schedule}
+            ids |= {"cohort_id": cohort, "query_id": query}
             rules = rules_of(owner)
             tried = 0
             for rule in [one for one in rules if "<" in one.rule and one.rule != "/dashboard/account/sessions/others"]:
@@ -206,10 +212,10 @@ async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> No
                 answer = await (eve.send(path, sure="yes", credit_limit="1") if method == "POST" else eve.get(path))
                 assert answer.status_code == 404, (rule.rule, answer.status_code)
                 tried += 1
-            assert tried >= 30
-            hidden = (owner.node.key_id, monitor, webhook, run, schedule, session, "ada@example.com")
+            assert tried >= 35
+            hidden = (owner.node.key_id, monitor, webhook, run, schedule, cohort, session, "ada@example.com")
             own = ("/keys", "/monitors", "/webhooks", "/events", "/usage", "/transactions", "/account")
-            for path in (*own, "/discover", "/discover/schedules"):
+            for path in (*own, "/discover", "/discover/schedules", "/cohorts"):
                 page = await eve.get(path)
                 assert not any(one in page.text for one in hidden)
         assert (await owner.get(f"/monitors/{monitor}")).status_code == 200

@@ -1,0 +1,120 @@
+"""Cohorts on their pages: counts, queries with their coverage and results, cancelling, and the end of the key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import orjson
+import trio
+
+from tests.fakes.node import OpenNode
+from tests.fakes.panel import Panel
+from tests.gateway.api.routes.test_cohorts import ADA, BOB, QUERY, ask, ended, make, results_of
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house
+from tests.gateway.dashboard.test_keys import stale
+
+PANEL = {"ada.test": ADA, "bob.test": BOB}
+
+
+@asynccontextmanager
+async def open_panel(tmp_path: Path, *, takes_s: float = 0.0) -> AsyncIterator[Owner]:
+    async with open_house(tmp_path, breaker={"failures": 10_000}, upstreams={"defaults": {"retries": 0}}) as owner:
+        owner.node.upstream.script = Panel(PANEL, broken=frozenset(("down.test",)), takes_s=takes_s)
+        yield owner
+
+
+async def new_query(node: OpenNode, cohort: str) -> str:
+    status, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
+    assert status == 202, begun
+    return str(begun["data"]["query_id"])
+
+
+async def test_a_cohort_tells_its_members_by_number_and_its_queries_with_coverage_and_results(tmp_path: Path) -> None:
+    async with open_panel(tmp_path) as owner:
+        node = owner.node
+        await owner.get("/cohorts")
+        assert "No cohort yet" in owner.words
+        cohort = await make(node, "ada.test", "bob.test", "gone.test", "down.test", name="Panel <b>")
+        await owner.get(f"/cohorts/{cohort}")
+        assert "No query yet" in owner.words
+        query = await new_query(node, cohort)
+        await ended(node, query)
+        await owner.get("/cohorts")
+        assert "Panel <b>" in owner.words
+        page = await owner.get(f"/cohorts/{cohort}")
+        assert "Members 4" in owner.words
+        assert "succeeded" in owner.words
+        assert "refresh" not in page.headers
+        path = f"/cohorts/queries/{query}"
+        await owner.get(path)
+        for words in ("Acme is here", "id-ada.test", "not found", "failed", "UPSTREAM", "Used 4", "complete"):
+            assert words in owner.words, (words, owner.words)
+        items, coverage = await results_of(node, query)
+        lines = [orjson.loads(one) for one in (await owner.get(f"{path}/results.jsonl")).text.splitlines()]
+        assert sorted(map(orjson.dumps, lines)) == sorted(map(orjson.dumps, [*items, *coverage]))
+        for nonsense in ("1", "a-b", "999999999-0", "-1-0"):
+            assert (await owner.get(f"{path}?from={nonsense}")).status_code == 200
+
+
+async def test_results_are_read_page_by_page(tmp_path: Path) -> None:
+    async with open_panel(tmp_path) as owner:
+        many = [(f"acme {n}", at) for n, (_, at) in enumerate(BOB)]
+        owner.node.upstream.script = Panel({f"m{n}.test": many for n in range(3)})
+        cohort = await make(owner.node, "m0.test", "m1.test", "m2.test")
+        query = await new_query(owner.node, cohort)
+        await ended(owner.node, query)
+        items, _ = await results_of(owner.node, query)
+        place, shown = f"/cohorts/queries/{query}", 0
+        while place:
+            page = await owner.get(place)
+            shown += page.text.count('<li class="thing">')
+            place = (
+                page.text.partition('">More results')[0].rpartition('href="/dashboard')[2]
+                if "More results" in page.text
+                else ""
+            )
+        assert shown == len(items) == 75
+
+
+async def test_a_query_under_way_comes_again_and_is_cancelled(tmp_path: Path) -> None:
+    async with open_panel(tmp_path, takes_s=20.0) as owner:
+        cohort = await make(owner.node, "ada.test")
+        path = f"/cohorts/queries/{await new_query(owner.node, cohort)}"
+        for place in (path, f"/cohorts/{cohort}"):
+            assert (await owner.get(place)).headers["refresh"] == f"5;url=/dashboard{place}"
+        await owner.get(path)
+        await owner.send(f"{path}/cancel")
+        assert "Cancel this query?" in owner.words
+        page = await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
+        assert "The query is cancelled" in owner.words
+        assert "refresh" not in page.headers
+        assert (await owner.get(f"{path}/results.jsonl")).status_code == 404
+        await owner.get(f"/cohorts/{cohort}")
+        assert (await owner.send(f"{path}/cancel", sure="yes")).status_code == 400
+        assert "The query is cancelled." in owner.words
+
+
+async def test_deleting_a_cohort_asks_for_the_password_and_leaves_nothing_to_open(tmp_path: Path) -> None:
+    async with open_panel(tmp_path) as owner:
+        cohort = await make(owner.node, "ada.test", name="Panel")
+        query = await new_query(owner.node, cohort)
+        await ended(owner.node, query)
+        path = f"/cohorts/{cohort}"
+        await stale(owner)
+        await owner.get(path)
+        asked = await owner.send(f"{path}/delete", sure="yes")
+        assert asked.headers["location"] == f"/dashboard/confirm?next=%2Fdashboard%2Fcohorts%2F{cohort}"
+        await owner.follow(asked)
+        await owner.follow(await owner.send("/confirm", password=PASSWORD, next=f"/dashboard{path}"))
+        await owner.send(f"{path}/delete")
+        assert "its key is destroyed at once" in owner.words
+        with trio.fail_after(30):
+            await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
+        assert "nobody opens what it sealed" in owner.words
+        assert "No cohort yet" in owner.words
+        for gone in (path, f"/cohorts/queries/{query}", f"/cohorts/queries/{query}/results.jsonl"):
+            assert (await owner.get(gone)).status_code == 404
+        keys = await owner.node.node.stores.store.read(lambda tx: tx.all("SELECT * FROM cohort_keys"))
+        assert keys == []
