@@ -45,6 +45,7 @@ NOTICES: Final = {
     "monitor_active": "The Monitor is active.",
     "monitor_deleted": "The Monitor is deleted.",
     "monitor_saved": "The Monitor is saved.",
+    "alerts_saved": "The alerts are saved, and judged from the next run on.",
     "run_begun": "A run has begun. Reload this page in a moment to see how it ends.",
     "redelivered": "The delivery is queued again.",
     "job_paused": "The job is paused.",

@@ -13,6 +13,7 @@ from gateway.dashboard.address import PREFIX
 from gateway.dashboard.calls import QUERY, callable_operations, fields_of_call, find_operation
 from gateway.dashboard.forms import fields, form_record
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
+from gateway.dashboard.pages.alert_rules import RULES, beside_row, sent_rules
 from gateway.dashboard.services import Services
 from gateway.docs.operations import ApiOperation
 from scheduler.errors import MonitorInvalid, MonitorLimitReached
@@ -21,8 +22,8 @@ from scheduler.monitors.metrics.paths import numbers_in
 from scheduler.monitors.metrics.shapes import shape_of
 from scheduler.monitors.model.draft import CreateBody
 
-RULES: Final = 3
-"""Rows for alert rules; more are set over the API."""
+RULE_ROWS: Final = 3
+"""Rows for alert rules; the page of a Monitor takes more."""
 SUGGESTED: Final = 3
 FOUND_MAX: Final = 60
 _NOT_RECIPES: Final = ("cursor", "max_credits", "fields", "format", "fresh", "max_age")
@@ -58,7 +59,7 @@ class MonitorMaking:
                 return await self._form(operation, sent, price=await monitors.preview(draft, account_id()))
             id_, secret = await self._make(partial(monitors.create, draft, account_id(), None), sent)
         except MonitorInvalid as exc:
-            return await self._form(operation, sent, status=400, errors=_beside(exc))
+            return await self._form(operation, sent, status=400, errors=_beside(exc, sent))
         except MonitorLimitReached as exc:
             text = f"{exc}; pause one first.".capitalize()
             return await self._form(operation, sent, status=400, error=text)
@@ -102,7 +103,7 @@ class MonitorMaking:
             fields=params,
             sent=sent,
             numbers=_numbers(operation),
-            rules=range(RULES),
+            rules=range(RULE_ROWS),
             nonce=secrets.token_hex(16),
             **{"price": None, **more},
         )
@@ -123,15 +124,7 @@ def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
     """The Monitor that the fields describe, as the API takes it."""
     params = {name.removeprefix(QUERY): text for name, text in sent.items() if name.startswith(QUERY) and text}
     metrics = [one.strip() for one in sent.get("metrics", "").split(",") if one.strip()]
-    rules = [
-        {
-            "metric": sent.get(f"rule_metric_{row}", ""),
-            "op": sent.get(f"rule_op_{row}", ""),
-            "value": _number(sent.get(f"rule_value_{row}", "")),
-        }
-        for row in range(RULES)
-        if sent.get(f"rule_metric_{row}")
-    ]
+    rules = [one.rule for one in sent_rules(sent)]
     return CreateBody(
         recipe=operation.id,
         cadence={"cron": sent.get("cron", "")} if sent.get("cadence") == "cron" else sent.get("cadence") or None,
@@ -145,21 +138,13 @@ def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
     )
 
 
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _beside(exc: MonitorInvalid) -> dict[str, str]:
+def _beside(exc: MonitorInvalid, sent: Mapping[str, str]) -> dict[str, str]:
     """The refusal under the name of the field that it belongs to."""
     param = exc.param.partition("[")[0]
-    place = exc.param.partition("[")[2].partition("]")[0]
+    if param == RULES:
+        return {**beside_row(exc, sent_rules(sent)), "other": f"{exc}. {exc.next_step}"}
     names = {"track.metrics": "metrics", "track": "metrics", "cadence.cron": "cron"}
-    if param == "alert_rules":
-        name = f"rule_metric_{place or 0}"
-    elif param.startswith("params.") or param not in _FIELDS:
+    if param.startswith("params.") or param not in _FIELDS:
         name = names.get(param, f"{QUERY}{param.removeprefix('params.')}")
     else:
         name = names.get(param, param)

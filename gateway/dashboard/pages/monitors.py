@@ -13,6 +13,7 @@ from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import long_download
 from gateway.dashboard.forms import fields, sentence
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
+from gateway.dashboard.pages.alert_rules import beside_row, rows_of, sent_rules
 from gateway.dashboard.pages.deliveries import read_log
 from gateway.dashboard.pages.monitor_making import MonitorMaking
 from gateway.dashboard.services import Services
@@ -20,6 +21,7 @@ from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused,
 from scheduler.monitors.changes import View
 from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.history.timeseries import Chosen
+from scheduler.monitors.metrics.rules import RULES_MAX
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, WebhookUnknown
 
@@ -48,7 +50,7 @@ class MonitorPages:
         app.add_url_rule(one, "monitor", self.show)
         app.add_url_rule(f"{one}/chart.svg", "monitor_chart", self.chart)
         app.add_url_rule(f"{one}/numbers.csv", "monitor_numbers", self.numbers)
-        for deed in (self.status, self.run, self.delete, self.webhook, self.resume, self.rotate):
+        for deed in (self.status, self.run, self.delete, self.webhook, self.alerts, self.resume, self.rotate):
             app.add_url_rule(f"{one}/{deed.__name__}", f"monitor_{deed.__name__}", deed, methods=["POST"])
         app.add_url_rule(f"{one}/deliveries/<delivery_id>/redeliver", "redeliver", self.redeliver, methods=["POST"])
 
@@ -86,6 +88,22 @@ class MonitorPages:
         """Save its address again, which resumes a webhook that was paused."""
         sent = await fields()
         return await self._change(monitor_id, PatchBody(webhook_url=sent.get("webhook_url", "")), done="monitor_saved")
+
+    async def alerts(self, monitor_id: str) -> Response:
+        """Put other alert rules in the place of those before."""
+        sent = await fields()
+        rules = sent_rules(sent)
+        patch = PatchBody(alert_rules=[one.rule for one in rules])
+        try:
+            await self._monitors.change(account_id(), monitor_id, patch)
+        except MonitorUnknown as exc:
+            raise ObjectMissing from exc
+        except MonitorInvalid as exc:
+            rows = range(min(max(one.row for one in rules) + 2, RULES_MAX)) if rules else range(1)
+            return await self._shown(
+                monitor_id, status=400, errors=beside_row(exc, rules), rule_values=sent, rule_rows=rows
+            )
+        return self._to(monitor_id, "alerts_saved")
 
     async def run(self, monitor_id: str) -> Response:
         """Begin a run now."""
@@ -165,6 +183,7 @@ class MonitorPages:
             account_id(), monitor_id, status=None, window=SlotSpan(), limit=RUNS, with_data=False
         )
         monitor = _plain(self._monitors.to_json(view))
+        rules = monitor["alert_rules"]
         return await self._frame.shown(
             "monitor.html",
             monitor["name"],
@@ -174,7 +193,11 @@ class MonitorPages:
             log=None if view.webhook is None else await read_log(self._services.webhooks, monitor_id),
             secret=secret,
             series=await self._series(view),
-            **more,
+            **{
+                "rule_values": rows_of(rules),
+                "rule_rows": range(min(len(rules) + 1, RULES_MAX)),
+                **more,
+            },
         )
 
     async def _series(self, view: View) -> dict[str, Any]:
