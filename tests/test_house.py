@@ -58,7 +58,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "gateway.dashboard.folding": "pure: JSON as HTML",
         "gateway.dashboard.pages.billing": "one module an area of pages",
         "gateway.dashboard.pages.discover.rows": "pure: a record as a page and a table have it",
-        "gateway.dashboard.pictures": "pure: numbers as SVG",
         "gateway.docs.account.credits": "one module a family of routes",
         "gateway.docs.account.packs": "one module a family of routes",
         "gateway.docs.pages.event_types": "tables of the registry, with which a document of the repository is compared",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import trio
 from quart import Response
 from quart_trio import QuartTrio
 
@@ -13,6 +14,7 @@ from billing.users.second_factor import enrolment_url
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import fields, secret_field
 from gateway.dashboard.frame import Frame, ObjectMissing, signed_in
+from gateway.dashboard.pictures import qr_svg
 from gateway.dashboard.services import Services
 
 ACCOUNT: Final = f"{PREFIX}/account"
@@ -104,13 +106,15 @@ class AccountPages:
         user = signed_in().user
         secret = self._factor.secret(user, sealed)
         groups = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
+        url = enrolment_url(user, secret)
         return await self._frame.shown(
             "factor.html",
             "Second factor",
             status=400 if problem else 200,
             sealed=sealed,
             secret=groups,
-            url=enrolment_url(user, secret),
+            url=url,
+            code=await trio.to_thread.run_sync(qr_svg, "The secret as a QR code", url),
             errors={"code": problem} if problem else {},
         )
 

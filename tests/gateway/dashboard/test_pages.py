@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 
 import orjson
 
 from gateway.dashboard.folding import PARTS_MAX, Folded
+from gateway.dashboard.pictures import qr_svg
 from tests.billing.users.test_second_factor import code_at
 from tests.fakes.node import open_test_node
 from tests.gateway.api.routes.test_cohorts import make
@@ -277,6 +279,17 @@ def test_an_answer_of_an_upstream_folds_as_text_and_is_cut_where_it_is_long() ->
     assert Folded().html(nested).count("<details") <= 41
 
 
+def test_a_qr_code_is_one_of_the_text_alone_and_has_a_margin() -> None:
+    """Method: another text is another picture, and its margin and the finder behind it are as they must be."""
+    one, other = qr_svg("a <code>", "otpauth://totp/a"), qr_svg("a <code>", "otpauth://totp/b")
+    assert one != other
+    assert qr_svg("a <code>", "otpauth://totp/a") == one
+    assert 'aria-label="a &lt;code&gt;"' in one
+    assert 'fill="#fff"' in one
+    assert 'd="M4 4.5h7' in one, "four modules of margin, then the finder's seven"
+    assert "style=" not in one
+
+
 async def test_the_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/account")
@@ -285,6 +298,10 @@ async def test_the_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path
         sealed = re.search(r'name="sealed" value="([^"]+)"', page.text)
         assert secret is not None
         assert sealed is not None
+        link = re.search(r'href="(otpauth://[^"]+)"', page.text)
+        assert link is not None
+        assert secret[1].replace(" ", "") in link[1]
+        assert qr_svg("The secret as a QR code", unescape(link[1])) in page.text
         now = owner.node.node.runtime.now()
         code = code_at(secret[1].replace(" ", ""), now)
         assert (await owner.send("/account/factor/on", sealed=sealed[1], code="000000")).status_code == 400
