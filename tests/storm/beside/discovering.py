@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
@@ -13,7 +13,7 @@ import orjson
 
 from tests.fakes.scripted_upstream import Told
 from tests.storm.beside.compare import Company
-from tests.storm.discover.run import RUNS, story
+from tests.storm.discover.run import RUNS
 
 HOST: Final = "hn.algolia.com"
 KEYWORDS: Final = [f"word{number}" for number in range(20)]
@@ -43,9 +43,22 @@ def _page(read: Counter[str], asked: str) -> Told | None:
     page, word = int(sent.get("page", "0")), int(sent["query"].removeprefix("word"))
     read[sent["query"]] += 1
     first = (word * 397 + page * PAGE_ROWS) % POOL
-    hits = [story(number % POOL) for number in range(first, first + PAGE_ROWS)]
+    hits = [_story(number % POOL) for number in range(first, first + PAGE_ROWS)]
     body = {"hits": hits, "nbHits": PAGES * PAGE_ROWS, "page": page, "nbPages": PAGES}
     return Told(200, orjson.dumps(body), delay_s=TAKES_S)
+
+
+def _story(number: int) -> Mapping[str, object]:
+    return {
+        "objectID": str(number),
+        "story_id": number,
+        "title": f"The story number {number} of a long list",
+        "author": f"user{number % 7}",
+        "points": number,
+        "created_at": "2026-11-01T12:00:00Z",
+        "created_at_i": 1_793_534_400,
+        "_tags": ["story", f"story_{number}"],
+    }
 
 
 async def _begin(count: int, client: httpx.AsyncClient, keys: Sequence[str]) -> dict[str, str]:

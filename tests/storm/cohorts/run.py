@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,7 +11,6 @@ from typing import Any, Final
 
 import httpx
 import orjson
-import psycopg
 import trio
 
 from scheduler.jobs.cohorts.results import PAGE_BYTES
@@ -23,6 +20,7 @@ from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
 from tests.processes.process import Process
+from tests.storm.cohorts import hiding
 
 PATIENCE_S: Final = 600.0
 ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
@@ -30,9 +28,10 @@ PAGES: Final = 2
 """Pages that are read of one member at most."""
 PAGE_ROWS: Final = 5
 CREDITS: Final = 1_000_000
-SECRETS: Final = (b"hush-", b"panel.test", b"person-", b"whisper", b"A name to hide")
-"""Parts of handles, external ids, texts, keywords and names: nothing but a caller's answer may hold them."""
 RESUMED_S: Final = 10.0
+PUBLIC: Final = ("metrics", "/v1/events?limit=500", "/v1/credits/transactions?limit=100")
+"""Answers of the admin address, and of the account, that name no member."""
+SOME: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def make_panel(size: Size) -> Panel:
     now = time.time()
     posts = {
         handle_of(number): [
-            (f"whisper {place} of acme" if place % 2 else f"whisper {place}", now - (place + 1) * 3_600.0)
+            (f"whispér {place} of acme" if place % 2 else f"whispér {place}", now - (place + 1) * 3_600.0)
             for place in range(number % 13)
         ]
         for number in range(size.members)
@@ -144,13 +143,14 @@ class _Storm:
         took_s = trio.current_time() - began
         for query in self.queries:
             await self._check(query)
-        self._look_for_secrets(store_url, [await self._said(target) for target in ("/v1/events", "metrics")])
+        places = await self._everywhere(store_url)
+        assert hiding.told(places) == []
+        assert any(self.queries[0].encode() in body for body in places.values()), "the places are those that hold it"
         balance = (await self._ask("GET", "/v1/credits/balance"))["data"]
         used = sum(due_of(self.panel, number).pages for number in range(self.size.members)) * self.size.queries
         assert (balance["balance"], balance["held"]) == (CREDITS - used, 0), balance
-        status = (await self._request("DELETE", f"/v1/cohorts/{cohort}")).status_code
-        assert status == 204
         self._measure()
+        destroyed = await self._destroy(cohort, store_url, places)
         for number in list(self.nodes):
             self.fleet.kill(self.nodes.pop(number)[0])
         verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
@@ -164,6 +164,9 @@ class _Storm:
             "resumed_s": round(self.resumed_s, 2),
             "took_s": round(took_s, 1),
             "rss_kb_max": self.rss_kb,
+            "searched_mb": round(sum(map(len, places.values())) / 1e6),
+            "forms": len(hiding.FORMS),
+            "members_sealed_for_good": destroyed,
         }
 
     async def _start(self, number: int) -> None:
@@ -204,7 +207,7 @@ class _Storm:
         for first in range(0, self.size.members, 1_000):
             some = range(first, min(first + 1_000, self.size.members))
             members = [
-                {"platform": "bluesky", "handle": handle_of(one), "external_id": f"person-{one}"} for one in some
+                {"platform": "bluesky", "handle": handle_of(one), "external_id": f"persön-{one}"} for one in some
             ]
             put = (await self._ask("PUT", f"/v1/cohorts/{cohort}/members", {"members": members}))["data"]
             assert put["inserted"] == len(members)
@@ -213,7 +216,7 @@ class _Storm:
 
     async def _begin(self, cohort: str) -> str:
         body = {
-            "keywords": ["Acme", "whisper nobody"],
+            "keywords": ["Acme", "whispér nobody"],
             "date_from": iso_at(time.time() - 30 * DAY_S),
             "max_credits": CREDITS,
             "max_items_per_identity": 100,
@@ -250,7 +253,7 @@ class _Storm:
             items += page["items"]
             coverage += page["coverage"]
         assert [(one["external_id"], one["status"], one["pages"]) for one in coverage] == [
-            (f"person-{number}", one.status, one.pages) for number, one in enumerate(due)
+            (f"persön-{number}", one.status, one.pages) for number, one in enumerate(due)
         ]
         assert [one["content_id"] for one in items] == [id_ for one in due for id_ in one.content_ids]
         assert data["result_count"] == len(items)
@@ -277,12 +280,27 @@ class _Storm:
         _, _, admin_url = next(iter(self.nodes.values()))
         return (await self.client.get(f"{admin_url}/{target}")).content
 
-    def _look_for_secrets(self, store_url: str, said: list[bytes]) -> None:
-        """Nothing of a member is in the store, the logs, the events or the metrics."""
-        places = {"answers": b"".join(said), **dict(_files(self.place.folder)), **dict(_tables(store_url))}
-        found = [(name, secret) for name, body in places.items() for secret in SECRETS if secret in body]
-        assert found == []
-        assert any(self.queries[0].encode() in body for body in places.values()), "the places are those that hold it"
+    async def _everywhere(self, store_url: str) -> dict[str, bytes]:
+        """All that is for somebody who does not know the cohort, or is left behind; but for the config."""
+        answers = {target: await self._said(target) for target in PUBLIC}
+        places = (
+            hiding.files(self.place.folder) | hiding.tables(store_url) | hiding.backup(store_url, self.place.folder)
+        )
+        return {name: body for name, body in (answers | places).items() if name != "config.toml"}
+
+    async def _destroy(self, cohort: str, store_url: str, places: Mapping[str, bytes]) -> int:
+        """Delete a cohort; then the node's secret opens none of its rows, which it did before."""
+        members, secret = hiding.members_of(store_url, cohort), ENVIRON["SLUICE_SECRET"]
+        assert hiding.opened(places, secret, cohort, members[:SOME]) == len(members[:SOME]), "the key is seen"
+        assert (await self._request("DELETE", f"/v1/cohorts/{cohort}")).status_code == 204
+        (self.place.folder / "backup.db").unlink(missing_ok=True)  # a copy keeps its key, as docs/cohorts.md says
+        with trio.fail_after(PATIENCE_S):
+            while hiding.rows(store_url, "SELECT id FROM cohorts"):  # noqa: ASYNC110 - the nodes'
+                await trio.sleep(0.1)
+        left = await self._everywhere(store_url)
+        assert hiding.opened(left, secret, cohort, members) == 0
+        assert not hiding.members_of(store_url, cohort)
+        return len(members)
 
     async def _ask(self, method: str, path: str, body: object = None) -> Any:
         answer = await self._request(method, path, body)
@@ -304,29 +322,3 @@ class _Storm:
                     if answer.status_code != 503:
                         return answer
                 await trio.sleep(0.05)
-
-
-def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and file.name != "config.toml":
-            yield file.name, file.read_bytes()
-
-
-def _tables(store_url: str) -> Iterator[tuple[str, bytes]]:
-    """All rows of a server's tables; of a file a backup, as docs/operating.md has it made."""
-    if not store_url.startswith("postgresql"):
-        file = Path(store_url.removeprefix("sqlite:///"))
-        copy = file.with_name("backup.db")
-        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-        yield "backup", copy.read_bytes()
-        return
-    with psycopg.connect(store_url) as connection:
-        names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        for (name,) in names:
-            rows = connection.execute(psycopg.sql.SQL("SELECT * FROM {}").format(psycopg.sql.Identifier(name)))
-            yield name, b"".join(_plain(value) for row in rows for value in row)
-
-
-def _plain(value: object) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()

@@ -1,15 +1,17 @@
 """A whole node for the storm of discover runs: it serves as `sluice serve` does, with as many searches as it is told.
 
-`STORM_SEARCHES` in its environment says how many. Each is Hacker News' under another name, at a host of its own.
+`STORM_SEARCHES` in its environment says how many. They are those of real platforms, first each under its own name, then
+again under further ones; and they are read at any pace.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -21,35 +23,45 @@ from gateway.node.serve import Start, open_served_node, print_line
 from gateway.observability.logs import open_log
 from upstreams.composites import with_composites
 from upstreams.model.endpoint import Platform
-from upstreams.platforms import load_platforms
+from upstreams.platforms import load_platform
 
 PACE: Final = MembershipPace(beat_s=0.5, dead_after_s=5.0)
+LIKE: Final = {
+    "hackernews": "search",
+    "stackexchange": "search",
+    "mastodon": "search",
+    "github": "search",
+    "lemmy": "search",
+    "peertube": "search",
+    "discourse": "search",
+    "podcasts": "search/episodes",
+}
+"""The platforms whose posts can be searched without a credential, and where."""
 
 
-def host_of(number: int) -> str:
-    """The host of a search."""
-    return f"search{number}.example.com"
+class Search(NamedTuple):
+    """A search: the slug of its platform, and the platform that it is."""
+
+    slug: str
+    like: str
+
+    @property
+    def endpoint(self) -> str:
+        """The id of its endpoint."""
+        return f"{self.slug}/{LIKE[self.like]}"
 
 
-def slug_of(number: int) -> str:
-    """The slug of a search's platform."""
-    return f"search{number}"
+def searches(count: int) -> Iterator[Search]:
+    """So many of them."""
+    slugs = list(LIKE)
+    for number in range(count):
+        again, place = divmod(number, len(slugs))
+        yield Search(f"{slugs[place]}_{again + 1}" if again else slugs[place], slugs[place])
 
 
-def searches(count: int) -> tuple[Platform, ...]:
-    """So many platforms that can be searched."""
-    like = next(one for one in load_platforms() if one.slug == "hackernews")
-    return tuple(
-        replace(
-            like,
-            slug=slug_of(number),
-            sources={name: f"https://{host_of(number)}/{name}" for name in like.sources},
-            hosts=(),
-            address_forms=(),
-            pace=None,
-        )
-        for number in range(1, count + 1)
-    )
+def _platform(search: Search) -> Platform:
+    platform = replace(load_platform(search.like), slug=search.slug, pace=None)
+    return platform if search.slug == search.like else replace(platform, hosts=(), address_forms=())
 
 
 async def run(start: Start) -> None:
@@ -61,7 +73,8 @@ async def run(start: Start) -> None:
 
 def main() -> None:
     """Serve on the config that the last argument names."""
-    platforms = with_composites(searches(int(os.environ["STORM_SEARCHES"])))
+    own = tuple(map(_platform, searches(int(os.environ["STORM_SEARCHES"]))))
+    platforms = with_composites(own)
 
     def read_config() -> Config:
         return load_config(sys.argv[-1], {}, {*known_platforms(), *(one.slug for one in platforms)})

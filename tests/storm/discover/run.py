@@ -1,36 +1,39 @@
-"""Discover runs over many searches on loopback, by nodes that are killed every so often; and the proof of what is left.
+"""Discover runs over real platforms' searches, by nodes that are killed every so often; and the proof of what is left.
 
-What a run has to bring is worked out here from what the searches give, apart from the code that it proves.
+What a run has to bring is worked out here from what the searches' own endpoints answer, apart from the code that it
+proves.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
 import trio
 
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
 from tests.processes.process import Process
+from tests.storm.discover.node import Search, searches
+from tests.storm.discover.stand_ins import StandIns
 
 RUNS: Final = "/v1/prism/discover/runs"
 PATIENCE_S: Final = 900.0
-ROWS: Final = 60
-"""Rows of a leg: two pages."""
-PAGES: Final = 2
-PAGE_ROWS: Final = 50
-POOL: Final = 4_000
-"""Stories that all legs share."""
+PAGES_MAX: Final = 20
+"""Pages of a leg (decisions 19)."""
+PAGE_ROWS: Final = "&limit=50"
+"""The rows of a page that a run asks for."""
+FEWER: Final = {"mastodon": "&limit=40", "discourse": ""}
+"""The same where a search gives fewer, or as many as it likes."""
+CREDITS: Final = 1_000_000
 PROGRAM: Final = "tests.storm.discover.node"
 
 
@@ -58,49 +61,29 @@ class Size:
 
 
 @dataclass(slots=True)
-class Searches:
-    """What the searches give, and how often they were asked for a page."""
+class Expected:
+    """What a run has to bring: asked for page by page at the searches' own endpoints, and put together here."""
 
-    size: Size
-    reads: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    pages: int = 0
+    rows: dict[str, tuple[set[tuple[str, str, int]], list[Any]]] = field(default_factory=dict)
+    """Where each thing stands, by what it is known by: the endpoint, the keyword and the rank; and how it is told."""
 
-    def numbers(self, host: str, word: str) -> range:
-        """The stories that a search has for a keyword, best first."""
-        begin = (int(host[6 : host.index(".")]) * 41 + int(word[4:]) * 97) % POOL
-        return range(begin, begin + ROWS)
-
-    def answer(self, asked: str) -> Told:
-        """A page of a search."""
-        place, _, query = asked.partition("?")
-        host, sent = place.partition("/")[0], {name: one[0] for name, one in parse_qs(query).items()}
-        page, numbers = int(sent.get("page", "0")), self.numbers(host, sent["query"])
-        self.reads[host, sent["query"], page] += 1
-        hits = [story(one) for one in numbers[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]]
-        body = {"hits": hits, "nbHits": ROWS, "page": page, "nbPages": PAGES}
-        return Told(200, orjson.dumps(body), delay_s=self.size.page_s)
-
-    def expected(self) -> dict[str, set[tuple[str, str, int]]]:
-        """Where each story is found: by its number, the endpoint, the keyword and the rank."""
-        found: dict[str, set[tuple[str, str, int]]] = {}
-        for search in range(1, self.size.searches + 1):
-            for word in self.size.words:
-                for rank, number in enumerate(self.numbers(f"search{search}.example.com", word), 1):
-                    found.setdefault(str(number), set()).add((f"search{search}/search", word, rank))
-        return found
+    def take(self, search: Search, keyword: str, items: Sequence[Any]) -> None:
+        """Take the list of a search."""
+        for rank, item in enumerate(items, 1):
+            places, told = self.rows.setdefault(known_by(search.slug, item["post"]), (set(), []))
+            if not any(place[:2] == (search.endpoint, keyword) for place in places):  # the best of several counts
+                places.add((search.endpoint, keyword, rank))
+            told.append(item)
 
 
-def story(number: int) -> Mapping[str, object]:
-    """A story as Hacker News' search tells it."""
-    return {
-        "objectID": str(number),
-        "story_id": number,
-        "title": f"The story number {number} of a storm",
-        "author": f"user{number % 7}",
-        "points": number,
-        "created_at": "2026-11-01T12:00:00Z",
-        "created_at_i": 1_793_534_400,
-        "_tags": ["story", f"story_{number}"],
-    }
+def known_by(slug: str, post: Any) -> str:
+    """What a post is known by: its address without what tells nothing of it, else its platform and id."""
+    if post["url"] is None:
+        return f"{slug} {post['id']}"
+    address = urlsplit(post["url"])
+    host = address.hostname or ""
+    return f"{host.removeprefix('www.')}{address.path.rstrip('/')}?{address.query}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +109,8 @@ async def storm(
 
     One node on a file; three where there is a `state_url`.
     """
-    searches, upstream = Searches(size), Upstream()
-    upstream.script = searches.answer
+    upstream = Upstream()
+    upstream.script = StandIns(size.page_s).answer
     environ = {"SLUICE_SECRET": "a secret of tests, long enough", "STORM_SEARCHES": str(size.searches)}
     async with open_upstream(upstream) as address:
         place = Place(folder, commands, environ)
@@ -142,21 +125,22 @@ async def storm(
         if state_url is not None:
             tables["state"] = {"url": state_url}
         place.configure(**tables)
-        account = place.told("account", "create", "--name", "storm", "--credits", "1000000")["id"]
-        key = place.told("key", "create", "--account", account)["key"]
+        key, reader = (place.new_key(balance=CREDITS)[1]["key"] for _ in range(2))
         with open_fleet(commands) as fleet:
             nodes = 1 if state_url is None else 3
-            return await _Storm(place, fleet, searches, size, environ, key, nodes=nodes).blow()
+            return await _Storm(place, fleet, upstream, size, environ, key, reader, nodes).blow()
 
 
 @dataclass(slots=True)
 class _Storm:
     place: Place
     fleet: Fleet
-    searches: Searches
+    upstream: Upstream
     size: Size
     environ: Mapping[str, str]
     key: str
+    reader: str
+    """The key of another account, with which the searches' endpoints are asked."""
     nodes: int
     kills: int = 0
     resumed_s: float = 0.0
@@ -174,22 +158,56 @@ class _Storm:
                 self.fleet.kill(process)
                 self.kills += 1
                 await self._start(self.kills + self.nodes)
-        rows = [await self._check(one) for one in runs]
-        events = await self._check_events(runs)
+        read, expected = len(self.upstream.requests), await self._expect()
+        rows = [await self._check(one, expected) for one in runs]
+        events = await self._check_events(runs, expected)
         for process, _ in self.living:
             self.fleet.kill(process)
         verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
-        pages = PAGES * self.size.legs * self.size.runs
-        read = sum(self.searches.reads.values())
-        return Report(self.kills, read, pages, sum(rows), events, round(self.resumed_s, 1), round(self.stood_s, 1))
+        times = round(self.resumed_s, 1), round(self.stood_s, 1)
+        return Report(self.kills, read, expected.pages * self.size.runs, sum(rows), events, *times)
 
     async def _start(self, number: int) -> None:
         node = self.fleet.start(self.place.config, self.environ, name=f"node-{number}", program=PROGRAM)
         self.living.append((node, (await node.listening())["url"]))
 
+    async def _expect(self) -> Expected:
+        """Walk each search of a real platform for each keyword; those under further names answer as these do."""
+        expected, lists = Expected(), dict[tuple[str, str], tuple[int, list[Any]]]()
+        for search in searches(self.size.searches):
+            for word in self.size.words:
+                if (search.like, word) not in lists:
+                    lists[search.like, word] = await self._walk(search, word)
+                pages, items = lists[search.like, word]
+                expected.pages += pages
+                expected.take(search, word, items)
+        return expected
+
+    async def _walk(self, search: Search, word: str) -> tuple[int, list[Any]]:
+        """The pages and the items of a list."""
+        items, cursor = list[Any](), ""
+        for page in range(1, PAGES_MAX + 1):
+            target = f"/v1/{search.endpoint}?query={word}{FEWER.get(search.like, PAGE_ROWS)}{cursor}"
+            answer = await self._ask("GET", target, key=self.reader)
+            assert answer.status_code == 200, answer.text
+            body = answer.json()
+            assert body["credits_used"] == 1
+            items += body["data"]["items"]
+            if not body["pagination"]["has_more"]:
+                return page, items
+            cursor = f"&cursor={body['pagination']['next_cursor']}"
+        return page, items
+
     async def _begin(self) -> str:
-        body = {"keywords": self.size.words, "max_credits": 10_000, "max_rows": 10_000, "background": True}
+        slugs = [one.slug for one in searches(self.size.searches)]
+        body = {
+            "keywords": self.size.words,
+            "platforms": slugs,
+            "max_credits": 10_000,
+            "max_rows": 10_000,
+            "background": True,
+        }
         answer = await self._ask("POST", RUNS, json=body)
         assert answer.status_code == 202, answer.text
         assert answer.json()["data"]["counts"]["legs"]["planned"] == self.size.legs
@@ -218,9 +236,9 @@ class _Storm:
     async def _run(self, run_id: str) -> Any:
         return (await self._ask("GET", f"{RUNS}/{run_id}")).json()["data"]
 
-    async def _check(self, run_id: str) -> int:
-        """Each row once, with every place where it was found; each leg done and each page paid."""
-        run, pages = await self._run(run_id), PAGES * self.size.legs
+    async def _check(self, run_id: str, expected: Expected) -> int:
+        """Each row once, with every place where it was found and all that is told of it; each page paid."""
+        run, pages = await self._run(run_id), expected.pages
         assert (run["status"], run["stopped_because"]) == ("completed", None), run
         legs = {"planned": self.size.legs, "done": self.size.legs}
         assert run["counts"]["legs"] == {**legs, "empty": 0, "failed": 0, "skipped": 0, "pending": 0}
@@ -230,15 +248,16 @@ class _Storm:
         lines = (await self._ask("GET", f"{RUNS}/{run_id}/results.jsonl")).text.splitlines()
         rows = [orjson.loads(line) for line in lines]
         assert len({row["row_id"] for row in rows}) == len(rows) == run["counts"]["rows_kept"]
-        found = {
-            row["record"]["post"]["id"]: {(one["endpoint"], one["keyword"], one["rank"]) for one in row["found_in"]}
-            for row in rows
-        }
+        found = {known_by(row["platform"], row["record"]["post"]): row for row in rows}
         assert len(found) == len(rows)
-        assert found == self.searches.expected()
+        assert found.keys() == expected.rows.keys()
+        for name, row in found.items():
+            places, told = expected.rows[name]
+            assert {(one["endpoint"], one["keyword"], one["rank"]) for one in row["found_in"]} == places
+            assert row["record"] in told
         return len(rows)
 
-    async def _check_events(self, runs: list[str]) -> int:
+    async def _check_events(self, runs: list[str], expected: Expected) -> int:
         """Each tenth of each run once, in order, then its end, once; all that was paid stands in the ledger."""
         answer = await self._ask("GET", "/v1/events?types=discover.*&limit=500")
         events = answer.json()["data"]["items"]
@@ -252,13 +271,12 @@ class _Storm:
             assert tenths[-1] == 10
             versions = [one["data"]["version"] for one in own]
             assert versions == sorted(set(versions))
-        moved = (await self._ask("GET", "/v1/credits/transactions?limit=100")).json()["data"]["items"]
-        paid = sum(one["amount"] for one in moved if one["type"] in ("deduction", "refund"))
-        assert paid == -PAGES * self.size.legs * self.size.runs
+        balance = (await self._ask("GET", "/v1/credits/balance")).json()["data"]
+        assert (balance["balance"], balance["held"]) == (CREDITS - expected.pages * len(runs), 0), balance
         return len(events)
 
-    async def _ask(self, method: str, target: str, **terms: Any) -> httpx.Response:
+    async def _ask(self, method: str, target: str, *, key: str | None = None, **terms: Any) -> httpx.Response:
         """Ask a living node."""
         _, url = self.living[0]
         async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as client:
-            return await client.request(method, url + target, headers={"x-api-key": self.key}, **terms)
+            return await client.request(method, url + target, headers={"x-api-key": key or self.key}, **terms)

@@ -9,12 +9,12 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.storm.discover.run import Report, Size, storm
 
-SIZE = Size(legs=100, runs=2, kill_every_s=0.5, kills_max=3, page_s=0.02)
+SIZE = Size(legs=64, keywords=8, runs=2, kill_every_s=0.5, kills_max=3, page_s=0.02)
 
 
 def assert_it_blew(report: Report) -> None:
     assert report.kills >= 2
-    assert report.pages_read >= report.pages == 400
+    assert report.pages_read >= report.pages > 2 * 64
 
 
 async def test_a_run_loses_no_row_and_pays_nothing_twice_however_often_its_node_is_killed(

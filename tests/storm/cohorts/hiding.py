@@ -1,0 +1,146 @@
+"""Looks for what a cohort hides in all that a node leaves behind, in whatever form it may stand there.
+
+All that is hidden has a mark, and each form of a text holds the same form of its mark, wherever it begins: so who looks
+for the forms of the marks looks for every handle, external id, keyword and text.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sqlite3
+import subprocess
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg
+
+from bench.peers.shared_servers import postgres_folder
+from billing.errors import SealBroken
+from billing.keys.sealing import Cipher
+from gateway.config.secrets import derive_secrets
+from scheduler.jobs.cohorts.sealing import SEALED_BYTES, CohortKey, open_key
+from scheduler.jobs.cohorts.spec import sealed_member_of
+
+MARKS: Final = ("hush-", "panel.test", "persön-", "whispér", "A name to hide")
+"""Parts of each handle, external id, text of a post, keyword and name."""
+_SEALED: Final = re.compile(rb"(?=([A-Za-z0-9+/]{%d}[A-Za-z0-9+/=]))" % (SEALED_BYTES - 1))
+"""Whatever may be a sealed key."""
+_SIX: Final = 6
+"""Bits of a character of base64."""
+
+
+def forms(text: str) -> set[bytes]:
+    """The bytes in which a text, or a longer one that holds it, may stand somewhere."""
+    plain = text.encode()
+    escaped = json.dumps(text)[1:-1]
+    percent = quote(text)
+    hexes = plain.hex()
+    found = {plain, text.encode("utf-16-le"), escaped.encode(), escaped.replace("\\", "\\\\").encode()}
+    found |= {
+        percent.encode(),
+        percent.lower().encode(),
+        hexes.encode(),
+        hexes.upper().encode(),
+        repr(plain)[2:-1].encode(),
+    }
+    return found | set(_in_base64(plain))
+
+
+def _in_base64(plain: bytes) -> Iterator[bytes]:
+    """The characters that are the same whatever stands before and behind, for each place in a group of three."""
+    for before in range(3):
+        coded = base64.b64encode(bytes(before) + plain)
+        sure = coded[-(-8 * before // _SIX) : 8 * (before + len(plain)) // _SIX]
+        yield sure
+        yield sure.replace(b"+", b"-").replace(b"/", b"_")
+
+
+FORMS: Final = frozenset(form for mark in MARKS for form in forms(mark))
+
+
+def told(places: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+    """The places that hold something that is hidden, and in which form."""
+    return [(name, form) for name, body in places.items() for form in sorted(FORMS) if form in body]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All files below a folder: logs, notes, and of SQLite the store with its log of commits."""
+    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
+
+
+def backup(store_url: str, folder: Path) -> dict[str, bytes]:
+    """A backup, made as docs/operating.md has it made."""
+    if store_url.startswith("postgresql"):
+        programs = postgres_folder()
+        assert programs is not None
+        made = subprocess.run([programs / "pg_dump", store_url], capture_output=True, check=True)
+        return {"backup": made.stdout}
+    copy = folder / "backup.db"
+    with closing(sqlite3.connect(_file(store_url))) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return {"backup": copy.read_bytes()}
+
+
+def tables(store_url: str) -> dict[str, bytes]:
+    """All rows of all tables, also of what is packed."""
+    is_server = store_url.startswith("postgresql")
+    listed = "pg_tables WHERE schemaname = 'public'" if is_server else "sqlite_master WHERE type = 'table'"
+    names = [name for (name,) in rows(store_url, f"SELECT {'tablename' if is_server else 'name'} FROM {listed}")]
+    found = {name: rows(store_url, f'SELECT * FROM "{name}"') for name in names}
+    return {name: b"\n".join(plain(value) for row in told for value in row) for name, told in found.items()}
+
+
+def rows(store_url: str, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query, asked past the program."""
+    if store_url.startswith("postgresql"):
+        with psycopg.connect(store_url) as connection:
+            return connection.execute(query.encode()).fetchall()
+    with closing(sqlite3.connect(_file(store_url))) as opened:
+        return opened.execute(query).fetchall()
+
+
+def _file(store_url: str) -> Path:
+    return Path(store_url.removeprefix("sqlite:///"))
+
+
+def plain(value: object) -> bytes:
+    """The bytes of a value, with what is packed in them."""
+    if not isinstance(value, bytes):
+        return str(value).encode()
+    try:
+        return value + zlib.decompress(value)
+    except zlib.error:
+        return value
+
+
+def members_of(store_url: str, cohort_id: str) -> list[tuple[bytes, bytes]]:
+    """The digest of each member's identity, and what is sealed of it."""
+    return rows(store_url, f"SELECT identity, sealed FROM cohort_members WHERE cohort_id = '{cohort_id}'")
+
+
+def opened(places: Mapping[str, bytes], secret: str, cohort_id: str, members: Iterable[tuple[bytes, bytes]]) -> int:
+    """How many sealed members the node's secret opens, with any key of their cohort that these places hold."""
+    cipher = Cipher(derive_secrets(secret).sealing)
+    keys = [key for body in places.values() for key in _keys_in(body, cipher, cohort_id)]
+    return sum(any(_opens(key, cohort_id, *member) for key in keys) for member in members)
+
+
+def _keys_in(body: bytes, cipher: Cipher, cohort_id: str) -> Iterator[CohortKey]:
+    for sealed in {match[1] for match in _SEALED.finditer(body)}:
+        try:
+            yield open_key(cipher, cohort_id, sealed)
+        except (SealBroken, ValueError):
+            continue
+
+
+def _opens(key: CohortKey, cohort_id: str, identity: bytes, sealed: bytes) -> bool:
+    try:
+        return bool(key.unseal(sealed, sealed_member_of(cohort_id, identity)))
+    except SealBroken:
+        return False

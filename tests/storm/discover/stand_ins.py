@@ -1,0 +1,48 @@
+"""The platforms that the storm's searches ask: the sandbox's stand-ins, whose lists are longer than a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+
+from tests.fakes.scripted_upstream import Told
+from tests.storm.discover.node import LIKE
+from upstreams.sandbox.made import routes_of
+from upstreams.sandbox.site import SandboxReply, SandboxRoute, answer, by_host, request_of
+from upstreams.sandbox.stand_ins import written_routes
+
+ROWS: Final = 120
+"""Rows of each list that has pages."""
+
+
+def _made(slug: str) -> Iterator[SandboxRoute]:
+    """The routes of a platform whose stand-in is made, if it is."""
+    file = files("upstreams.sandbox").joinpath("made", f"{slug}.json")
+    if file.is_file():
+        made: Any = orjson.loads(file.read_bytes())
+        calls = [
+            {**call, "of": ROWS} if "Once" not in call.get("paging", {"Once": {}}) else call for call in made["calls"]
+        ]
+        yield from routes_of(slug, {**made, "calls": calls})
+
+
+class StandIns:
+    """Answers every call of a search; each takes so long."""
+
+    def __init__(self, page_s: float) -> None:
+        self._page_s = page_s
+        self._routes = by_host((*written_routes(), *(route for slug in LIKE for route in _made(slug))))
+
+    def answer(self, asked: str) -> Told:
+        """A page of a search."""
+        host, _, target = asked.partition("/")
+        return self._told(answer(self._routes, request_of("GET", host, f"/{target}")))
+
+    def _told(self, reply: SandboxReply) -> Told:
+        headers = {name.lower(): value for name, value in reply.headers.items()}
+        text = isinstance(reply.body, str)
+        headers.setdefault("content-type", "text/plain; charset=utf-8" if text else "application/json")
+        return Told(reply.status, reply.body.encode() if text else orjson.dumps(reply.body), headers, self._page_s)
