@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import trio
 
 from events.instants import iso, unix
-from limits.errors import CircuitOpen, Throttled
+from limits.errors import CircuitOpen
 from scheduler.jobs.cohorts.matching import Keywords
-from scheduler.recipes import GatheringFailed, Recipe, RecipePages
+from scheduler.jobs.holds import HELD_BACK, patiently
+from scheduler.recipes import GatheringFailed, Recipe, RecipePage, RecipePages
 from upstreams.model.archetypes import Record
-from upstreams.model.errors import UpstreamThrottled
 from upstreams.model.params import State
 
 PAGE_S: Final = 30.0
-TRIES: Final = 3
-WAIT_S: Final = 5.0
-WAIT_MAX_S: Final = 60.0
-"""The time that a page waits for a source that asks to hold back without saying how long, and at most."""
 EXCERPT: Final = 1_000
 """Characters of a text that a result repeats."""
 
@@ -84,18 +81,9 @@ async def read_member(
     return found
 
 
-async def _page(pages: RecipePages, recipe: Recipe, state: State | None) -> Any:
-    """A page; where its source asks to hold back, after a while."""
-    for _ in range(TRIES - 1):
-        try:
-            return await pages.page(recipe, state, timeout_s=PAGE_S)
-        except GatheringFailed as exc:
-            held_back = exc.__cause__
-            if not isinstance(held_back, CircuitOpen | Throttled | UpstreamThrottled):
-                raise
-            wait_s = held_back.retry_after_s or WAIT_S
-        await trio.sleep(min(WAIT_MAX_S, max(1.0, wait_s)))
-    return await pages.page(recipe, state, timeout_s=PAGE_S)
+async def _page(pages: RecipePages, recipe: Recipe, state: State | None) -> RecipePage:
+    """A page; where its source asks to hold back, or is down for a moment, after a while."""
+    return await patiently(partial(pages.page, recipe, state, timeout_s=PAGE_S), on=(*HELD_BACK, CircuitOpen))
 
 
 async def _take(

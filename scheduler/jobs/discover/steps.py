@@ -18,6 +18,7 @@ from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, ne
 from scheduler.jobs.discover.records import DiscoverLeg, DiscoverRecord, DiscoverRow, Sighting
 from scheduler.jobs.discover.run_events import progressed, settled
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedRead, PlannedSearch, spec_of
+from scheduler.jobs.holds import patiently
 from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, Stop
 from scheduler.recipes import Gathered, GatheringFailed, RecipeInvalid, Recipes
 from storage.store import Store, Tx
@@ -103,10 +104,12 @@ class DiscoverSteps(JobKind):
     async def _gather(
         self, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
     ) -> Gathered | Outcome:
-        """Call an endpoint for the price of one page; the outcome where nothing came."""
+        """Call an endpoint for the price of one page, later where it asks to; the outcome where nothing came."""
         try:
             recipe = self._recipes.read(id_, dict(values))
-            return await self._recipes.gather(recipe, recipe.credits_least, timeout_s=CALL_S, cursor=cursor)
+            return await patiently(
+                partial(self._recipes.gather, recipe, recipe.credits_least, timeout_s=CALL_S, cursor=cursor)
+            )
         except RecipeInvalid as exc:
             return Outcome("failed", error=exc.problem[:200])
         except GatheringFailed as exc:

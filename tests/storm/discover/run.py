@@ -43,7 +43,7 @@ class Size:
 
     legs: int = 1_000
     runs: int = 1
-    keywords: int = 20
+    keywords: int = 10
     kill_every_s: float = 5.0
     kills_max: int = 10_000
     page_s: float = 0.01

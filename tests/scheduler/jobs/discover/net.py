@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import trio
 
+from limits.errors import Throttled
 from scheduler.jobs.discover import run_rows
 from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
 from scheduler.jobs.discover.run_drafts import RunTerms
@@ -61,11 +62,16 @@ Pages = Sequence[Sequence[Record]]
 
 @dataclass(slots=True)
 class Net:
-    """As `Recipes`. `pages` are those of each search and keyword; whatever is in `broken` fails."""
+    """As `Recipes`. `pages` are those of each search and keyword; whatever is in `broken` fails.
+
+    A search in `throttled` asks to hold back so many times first, for `held_s`.
+    """
 
     pages: dict[tuple[str, str], Pages] = field(default_factory=dict)
     profiles: dict[str, Record] = field(default_factory=dict)
     broken: set[tuple[str, str]] = field(default_factory=set)
+    throttled: Counter[str] = field(default_factory=Counter)
+    held_s: int = 1
     takes_s: float = 0.0
     calls: Counter[str] = field(default_factory=Counter)
     price_credits: int = 1
@@ -93,6 +99,9 @@ class Net:
         place = id_, str(recipe.values["query"])
         number = 0 if cursor is None else int(cursor["page"])
         self.calls[f"{place[0]} {place[1]} {number}"] += 1
+        if self.throttled[id_]:
+            self.throttled[id_] -= 1
+            raise GatheringFailed("it is held", [{"error": "UPSTREAM_THROTTLED"}]) from Throttled(self.held_s)
         if place in self.broken:
             raise GatheringFailed("it is broken", [{"error": "UPSTREAM_ERROR"}])
         pages = self.pages.get(place, [[]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -49,6 +50,30 @@ async def test_a_run_keeps_each_row_once_and_tells_where_it_was_found(desk: Desk
     assert {(one.endpoint, one.rank) for one in sightings_of(shared)} == {("one/search", 3), ("two/search", 1)}
     assert await desk.money(owner.account_id) == (497, 0)
     assert await desk.settled() == {owner.request_id: 3}
+    await desk.assert_sound(owner.account_id)
+
+
+async def test_a_search_that_holds_back_is_waited_for(desk: Desk) -> None:
+    net = Net({("one/search", "trio"): pages_of("a", "b", "c")}, throttled=Counter({"one/search": 2}))
+    desk_ = DiscoverDesk(desk, net, TWO[:1])
+    owner = await desk_.owner()
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    assert (view.job.status, view.run.legs_failed, view.job.used_credits) == ("completed", 0, 2)
+    assert sorted(await desk_.names(view.run.run_id)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("held_s", "calls"), [(1, 3), (61, 1)])
+async def test_a_search_that_holds_back_too_often_or_for_too_long_fails_its_leg(
+    desk: Desk, held_s: int, calls: int
+) -> None:
+    net = Net({("two/search", "trio"): pages_of("a")}, throttled=Counter({"one/search": 9}), held_s=held_s)
+    desk_ = DiscoverDesk(desk, net, TWO)
+    owner = await desk_.owner()
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    assert (view.job.status, view.run.legs_failed, view.job.used_credits) == ("partial", 1, 1)
+    assert net.calls["one/search trio 0"] == calls
     await desk.assert_sound(owner.account_id)
 
 
