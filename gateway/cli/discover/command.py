@@ -54,6 +54,9 @@ def discover() -> None:
 @click.option("--max-credits", type=WholeNumber(1, 10_000), required=True, help="The most that it may cost.")
 @click.option("--platform", "platforms", multiple=True, help="A slug; all that can be searched when absent.")
 @click.option("--view", type=click.Choice(["posts", "accounts", "items"]), default="posts", show_default=True)
+@click.option("--date-from", help="A day or an instant: nothing older.")
+@click.option("--date-to", help="A day or an instant: nothing newer.")
+@click.option("--language", help="A code such as en.")
 @click.option("--max-rows", type=WholeNumber(1, 10_000), default=1_000, show_default=True, help="The most rows.")
 @click.option("--no-wait", is_flag=True, help="Print the run as it was begun.")
 @_caller_options
@@ -67,6 +70,7 @@ def discover_run(**o: Any) -> None:
         "max_rows": o["max_rows"],
         "background": True,
         **({"platforms": list(o["platforms"])} if o["platforms"] else {}),
+        **{name: o[name] for name in ("date_from", "date_to", "language") if o[name] is not None},
     }
     with _client(o["url"], o["key_file"]) as client:
         begun = _read(client, Question("POST", _RUNS, orjson.dumps(body), once=f"cli_{secrets.token_hex(16)}"))

@@ -36,6 +36,18 @@ def test_a_run_is_begun_waited_for_shown_and_its_rows_are_printed(place: Place) 
     assert "no discover run dr_none" in place.operate("discover", "show", "dr_none").refused(1)
 
 
+def test_a_run_can_be_of_a_span_and_a_language(place: Place) -> None:
+    _, key = place.new_key(balance=100)
+    terms = ("trio", "--max-credits", "5", "--platform", "hackernews", "--json")
+    with place.serve("--sandbox") as node:
+        none = ran(place, node, key["key"], "run", *terms, "--date-to", "1999-12-31").json
+        assert (none["status"], none["counts"]["rows_kept"]) == ("completed", 0)
+        some = ran(place, node, key["key"], "run", *terms, "--date-from", "2001-01-01", "--language", "en").json
+        assert some["counts"]["rows_kept"] > 0
+        wrong = ran(place, node, key["key"], "run", *terms, "--date-from", "soon").refused(1)
+        assert "date_from" in wrong
+
+
 def test_wrong_use_and_refusals_are_told_on_one_line(place: Place) -> None:
     _, key = place.new_key(balance=100)
     with place.serve("--sandbox") as node:
