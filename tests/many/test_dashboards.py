@@ -1,0 +1,115 @@
+"""Owners at two nodes that share a database: who is signed out, or whose password or key has ended at one, is refused
+by the very next request at the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+
+from tests.many.conftest import OpenCluster
+from tests.many.harness import PATIENCE_S, Cluster, Node
+from tests.many.load import FREE
+
+TWO = (0.0, 0.0)
+TIMES = 5
+EMAIL, PASSWORD = "ada@example.com", "a river of small stones"
+_TOKEN = re.compile(r'name="form_token" value="(\w+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """A browser whose cookies, of one host, go to every port of it."""
+
+    client: httpx.AsyncClient
+
+    async def get(self, node: Node, path: str) -> httpx.Response:
+        return await self.client.get(f"http://{node.public.authority}/dashboard{path}")
+
+    async def send(self, node: Node, page: str, path: str, **fields: str) -> httpx.Response:
+        """A form of a page of this node."""
+        shown = await self.get(node, page)
+        token = _TOKEN.search(shown.text)
+        assert token is not None, shown.text
+        url = f"http://{node.public.authority}/dashboard{path}"
+        return await self.client.post(url, data={**fields, "form_token": token[1]})
+
+    async def sign_in(self, node: Node, password: str = PASSWORD) -> int:
+        """The status of signing in: 303 where it is done."""
+        return (await self.send(node, "/sign-in", "/sign-in", email=EMAIL, password=password)).status_code
+
+    async def is_in(self, node: Node) -> bool:
+        """Whether a page is shown; it leads to the sign-in otherwise."""
+        page = await self.get(node, "/keys")
+        assert page.status_code == 200 or "/dashboard/sign-in" in page.headers["location"]
+        return page.status_code == 200
+
+
+@asynccontextmanager
+async def open_browser() -> AsyncIterator[Browser]:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        yield Browser(client)
+
+
+async def invite(cluster: Cluster, browser: Browser) -> None:
+    """A user with a password, who is signed in."""
+    invited = await cluster.operate(cluster.nodes[0], "user.invite", account=cluster.account, email=EMAIL)
+    path = invited["url"].partition("/dashboard")[2]
+    answer = await browser.send(cluster.nodes[0], path, path, password=PASSWORD, repeated=PASSWORD)
+    assert answer.status_code == 303, answer.text
+
+
+async def test_what_ends_at_one_node_is_refused_by_the_very_next_request_at_the_other(
+    cluster_of: OpenCluster,
+) -> None:
+    """Sessions signed out and revoked, a password changed, a key revoked: each several times, from either node."""
+    async with cluster_of(skews_s=TWO) as cluster, open_browser() as mine, open_browser() as theirs:
+        await invite(cluster, mine)
+        for here, there in [cluster.nodes, cluster.nodes[::-1]] * TIMES:
+            assert await mine.is_in(here)
+            assert await mine.is_in(there)
+            await _a_session_that_signs_out(theirs, here, there)
+            await _a_session_that_another_revokes(mine, theirs, here, there)
+            await _a_key(cluster, mine, here, there)
+        await _a_password(mine, theirs, *cluster.nodes)
+
+
+async def _a_session_that_signs_out(theirs: Browser, here: Node, there: Node) -> None:
+    assert await theirs.sign_in(there) == 303
+    kept = list(theirs.client.cookies.jar)
+    assert await theirs.is_in(there)
+    assert (await theirs.send(here, "/account", "/sign-out")).status_code == 303
+    for cookie in kept:  # as somebody who has kept it
+        theirs.client.cookies.jar.set_cookie(cookie)
+    assert not await theirs.is_in(there)
+
+
+async def _a_session_that_another_revokes(mine: Browser, theirs: Browser, here: Node, there: Node) -> None:
+    assert await theirs.sign_in(there) == 303
+    assert await theirs.is_in(there)
+    assert (await mine.send(here, "/account", "/account/sessions/others")).status_code == 303
+    assert not await theirs.is_in(there)
+    assert await mine.is_in(there)
+
+
+async def _a_key(cluster: Cluster, mine: Browser, here: Node, there: Node) -> None:
+    made = await cluster.operate(there, "key.create", account=cluster.account)
+    assert (await cluster.told(there, FREE, made["key"])).status == 200
+    answer = await mine.send(here, "/keys", f"/keys/{made['id']}/revoke", sure="yes")
+    assert answer.status_code == 303
+    assert (await cluster.told(there, FREE, made["key"])).status == 401
+
+
+async def _a_password(mine: Browser, theirs: Browser, here: Node, there: Node) -> None:
+    other = "another river of stones"
+    assert await theirs.sign_in(there) == 303
+    assert await theirs.is_in(there)
+    changed = await mine.send(here, "/account", "/account/password", password=other, repeated=other)
+    assert changed.status_code == 303, changed.text
+    assert not await theirs.is_in(there), "every other session ended"
+    assert await mine.is_in(there)
+    assert await theirs.sign_in(there) != 303, "the old password"
+    assert await theirs.sign_in(there, other) == 303
