@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,12 +34,26 @@ PAGES = {
     "webhooks": "/webhooks",
     "new webhook": "/webhooks?new=1",
     "jobs": "/jobs",
+    "billing": "/billing?paid=1",
     "discover": "/discover",
     "schedules": "/discover/schedules",
     "cohorts": "/cohorts",
     "account": "/account",
     "confirm": "/confirm",
 }
+PACKS = """
+[[packs]]
+name = "starter"
+credits = 10000
+price_cents = 900
+plan = "starter"
+
+[[packs]]
+name = "welcome"
+credits = 50
+price_cents = 0
+"""
+CARDS = {"STRIPE_KEY": "sk_test_of_nobody", "STRIPE_WEBHOOK": "whsec_of_nobody"}
 PAGE_BYTES_MAX = 150_000
 LIVE_S = 20_000
 
@@ -52,13 +67,22 @@ class Receiver:
 
 
 @contextmanager
-def open_receiver() -> Iterator[Receiver]:
+def open_checkout() -> Iterator[str]:
+    """Stripe, as far as it begins payments."""
+    session = {"id": "cs_test_1", "url": "https://checkout.stripe.com/c/pay/cs_test_1", "expires_at": 2_000_000_000}
+    with open_receiver(json.dumps(session).encode()) as receiver:
+        yield receiver.url.removesuffix("/hook")
+
+
+@contextmanager
+def open_receiver(answer: bytes = b"") -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             receiver.bodies.append(self.rfile.read(int(self.headers["content-length"])))
             self.send_response(200)
-            self.send_header("content-length", "0")
+            self.send_header("content-length", str(len(answer)))
             self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *_args: object) -> None:
             """Keep quiet."""
@@ -101,10 +125,14 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with open_commands() as runner:
-        place = Place(tmp_path_factory.mktemp("house"), runner)
-        place.configure(webhooks={"allow_insecure_targets": True})
-        with place.serve("--sandbox") as node:
-            yield House(place, node)
+        place = Place(tmp_path_factory.mktemp("house"), runner, CARDS)
+        with open_checkout() as stripe:
+            cards = {"secret_key_env": "STRIPE_KEY", "webhook_secret_env": "STRIPE_WEBHOOK", "api_url": stripe}
+            place.configure(webhooks={"allow_insecure_targets": True}, **{"billing.stripe": cards})
+            with place.config.open("a") as config:
+                config.write(PACKS)
+            with place.serve("--sandbox") as node:
+                yield House(place, node)
 
 
 def welcome(page: Page, link: str) -> None:
@@ -329,6 +357,19 @@ def test_the_page_of_a_webhook_is_readable_too(owner: Visit, house: House) -> No
         look_at(owner, page.url.partition("?")[0])
 
 
+def test_a_purchase_and_the_page_that_leads_to_its_payment_are_readable_too(owner: Visit, house: House) -> None:
+    needed(AXE.is_file(), "axe-core")
+    page = owner.page
+    house.place.told("pack", "grant", account_of(page, house), "welcome")
+    page.goto(house.address("/billing"))
+    page.get_by_role("button", name="Buy").click()
+    expect(page.get_by_role("link", name="Pay at Stripe")).to_have_attribute("href", re.compile("checkout.stripe.com"))
+    look_through(owner)
+    look_at(owner, house.address("/billing"))
+    expect(page.get_by_text("given by the operator.")).to_be_visible()
+    expect(page.get_by_text("open", exact=True)).to_be_visible()
+
+
 def test_the_operators_pages_are_readable_too(browser: Browser, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     with visiting(browser, DESKTOP) as visit:
@@ -358,6 +399,11 @@ def look_at(visit: Visit, url: str) -> None:
     assert answer is not None
     assert answer.status == 200
     assert len(answer.body()) < PAGE_BYTES_MAX
+    look_through(visit)
+
+
+def look_through(visit: Visit) -> None:
+    """The open page in every look."""
     for look, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
         visit.turn(look)
         assert visit.violations(rules) == []
