@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -35,8 +35,13 @@ class ProfileItem(msgspec.Struct, frozen=True):
     custom_id: Annotated[str | None, Meta(description="Your own name of the row.", examples=["a1"])] = None
 
 
+_NO_POSTS: Final = "is about the posts of accounts, which no batch reads; profile/full of their platform does"
+
+
 class ProfilesBody(msgspec.Struct, frozen=True):
     """The accounts of `profiles`, by name or by address."""
+
+    LACKS: ClassVar[Mapping[str, str]] = dict.fromkeys(("include", "since", "stop_at_id"), _NO_POSTS)
 
     items: Annotated[
         list[ProfileItem] | None,
@@ -48,6 +53,9 @@ class ProfilesBody(msgspec.Struct, frozen=True):
 class IdsBody(msgspec.Struct, frozen=True):
     """The ids of a platform's own batch."""
 
+    LACKS: ClassVar[Mapping[str, str]] = {
+        "include_localizations": "asks for titles in all languages, which no batch reads; hl of videos gives one"
+    }
     ids: Annotated[list[str], Meta(description="1 to 1,000 ids.", examples=[["D-lhorsDlUQ"]])]
 
 

@@ -41,6 +41,7 @@ class NoFields(msgspec.Struct, frozen=True):
 async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = False) -> T:
     """The body as a `kind`, whose fields are all that may stand in it; an empty one has none, where that may be.
 
+    A kind's `LACKS` has the fields of other APIs that no node has the means for, each with the reason.
     It is parsed by orjson: msgspec takes 9 us for one `1e308`, which a body of the largest size may hold 160,000 times.
 
     Raises:
@@ -132,8 +133,11 @@ def _malformed(body: bytes, exc: orjson.JSONDecodeError) -> InvalidParam:
 
 
 def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
-    fields = kind.__struct_encode_fields__
+    fields, lacks = kind.__struct_encode_fields__, getattr(kind, "LACKS", {})
     for name in sent:
+        if name in lacks:
+            more = {"remove_params": [name]}
+            raise InvalidParam(name, lacks[name], reason="capability_missing", more=more)
         if name not in fields:
             raise _unknown(name[:100], fields)
 

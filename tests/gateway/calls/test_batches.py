@@ -289,6 +289,24 @@ async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, path: str, 
         assert answer.json["error"]["details"]["param"] == param
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (PROFILES, {"urls": ["https://github.com/octocat"], "include": "posts"}, "include"),
+        (PROFILES, {"urls": ["https://github.com/octocat"], "since": "2024-06-01"}, "since"),
+        (VIDEOS, {"ids": ["here0001"], "include_localizations": True}, "include_localizations"),
+    ],
+)
+async def test_a_field_that_no_node_has_the_means_for_is_refused_by_name(
+    tmp_path: Path, path: str, body: Any, param: str
+) -> None:
+    async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
+        answer = await post(node, path, body)
+        details = answer.json["error"]["details"]
+        assert (answer.status, details["param"], details["reason"]) == (400, param, "capability_missing")
+        assert answer.json["credits_used"] == 0
+
+
 @asynccontextmanager
 async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
     async with open_test_node(folder, upstreams=NO_RETRIES, server={"request_timeout_s": 2}) as node:

@@ -61,8 +61,27 @@ def test_everywhere_fuses_by_reciprocal_ranks() -> None:
     later = play("search/everywhere", {"query": "trio", "limit": 10}, second, cursor=result.next)
     assert [(part.platform, part.cursor) for part in asked] == [("hackernews", {"p": 1}), ("stackexchange", None)]
     assert isinstance(later, Page)
-    assert [row["score"] for row in later.records] == [0.014085, 0.014085]  # 1/71: the eleventh
+    assert [(row["platform"], row["score"]) for row in later.records] == [
+        ("stackexchange", 0.016393),  # 1/61: it failed before, so that this is its first
+        ("hackernews", 0.014085),  # 1/71: the eleventh
+    ]
     assert later.next is None
+
+
+def test_a_page_that_a_platform_has_twice_counts_there_once_and_by_its_better_place() -> None:
+    """Goal: who submits a page ten times does not move it up."""
+    twice = page(found("h1"), found("h2", "https://trio.io/a"), found("h3", "https://www.trio.io/a/"))
+    legs: dict[str, Answered] = {"hackernews": twice, "lemmy": page(found("l1"), found("l2", "https://trio.io/a"))}
+    values = {"query": "trio", "platforms": "hackernews,lemmy"}
+    result = play("search/everywhere", values, lambda part: legs[part.platform])
+    assert isinstance(result, Page)
+    row = result.records[0]
+    assert (row["post"]["id"], row["score"]) == ("h2", 0.032258)  # 1/62 + 1/62, and not 1/63 more
+    assert [(one["platform"], one["rank"]) for one in row["found_in"]] == [
+        ("hackernews", 2),
+        ("lemmy", 2),
+        ("hackernews", 3),
+    ]
 
 
 @pytest.mark.parametrize(

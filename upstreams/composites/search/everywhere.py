@@ -19,6 +19,7 @@ K: Final = 60
 WEIGHTS: Final[Mapping[str, float]] = {"bluesky": 0.5, "mastodon": 0.5}
 """The weight of a platform whose search gives the newest first, not the best; 1 for all others."""
 _PAGE: Final = "page"
+_NONE: Final[Mapping[str, int]] = {}
 DESCRIPTION: Final = (
     "All searches at once, by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over the "
     "platforms that have it. Rows about the same page are one. `limit` is the rows of each platform on a page; "
@@ -33,7 +34,8 @@ def search(platforms: Sequence[Platform], args: Args) -> Steps:
     check_any(settled)
     rows = {leg.platform: POST_LIST.rows(leg.records, []) for leg in settled if leg.answer}
     following = joined_states(settled)
-    before = page * args.number("limit")
+    seen = page * args.number("limit")
+    before = {slug: seen for slug in rows if states is not None and states[slug] is not None}
     return Page(
         fuse(rows, before),
         None if following is None else {**following, _PAGE: page + 1},
@@ -60,11 +62,11 @@ def _parts(platforms: Sequence[Platform], args: Args, states: Mapping[str, State
     ]
 
 
-def fuse(rows: Mapping[str, Iterable[Record]], before: int = 0) -> list[Record]:
-    """The rows of each platform, best first, as one ranking; `before` each stood so many on earlier pages."""
+def fuse(rows: Mapping[str, Iterable[Record]], before: Mapping[str, int] = _NONE) -> list[Record]:
+    """The rows of each platform, best first, as one ranking; `before` a platform's stood so many on earlier pages."""
     found: dict[str, list[tuple[float, int, str, Record]]] = {}
     for slug, of_platform in rows.items():
-        for rank, row in enumerate(of_platform, before + 1):
+        for rank, row in enumerate(of_platform, before.get(slug, 0) + 1):
             key = subject_of(row["post"]) or f"{slug} {row['post']['id']}"
             found.setdefault(key, []).append((WEIGHTS.get(slug, 1.0) / (K + rank), rank, slug, row))
     fused_rows = [_fused(places) for places in found.values()]
@@ -78,5 +80,6 @@ def _fused(places: list[tuple[float, int, str, Record]]) -> Record:
         sighting(platform=slug, rank=rank, id=row["post"]["id"], url=row["post"]["url"])
         for _, rank, slug, row in places
     ]
-    score = round(sum(share for share, *_ in places), 6)
+    shares = {slug: share for share, _, slug, _ in reversed(places)}  # the best of each platform, which stands first
+    score = round(sum(shares.values()), 6)
     return fused(post=best["post"], computed=best["computed"], platform=slug, score=score, found_in=found_in)
