@@ -43,6 +43,8 @@ def gather(node: Node) -> Iterator[Metric]:
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
+    held = "Sessions of the web whose pages this node holds open."
+    yield GaugeMetricFamily("sluice_web_sessions_open", held, node.sessions.held())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)
     if node.state is not None:

@@ -248,6 +248,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         feed=parts.feed,
         edge_answer=edge_answer_of(runtime.make_id, setting.base_url),
         monitors=parts.monitors,
+        sessions=parts.sessions,
         unsent=unsent,
         overload=_overload(setting, parts, calls, unsent=unsent, runtime=runtime),
         metrics=metrics,

@@ -82,6 +82,10 @@ class SessionService:
             raise InvalidArgument(param, "needs a browser, which this node does not have", reason="capability_missing")
         return self._pages
 
+    def held(self) -> int:
+        """The number of sessions whose pages this node holds, those included that are just being opened."""
+        return len(self._holder)
+
     async def begin(self, draft: SessionDraft, owner: SessionOwner, *, write: Write | None = None) -> SessionRecord:
         """Reserve the price of its time and store a session, in one transaction; `open` opens its page.
 
@@ -91,7 +95,7 @@ class SessionService:
             SessionLimitReached, UpstreamThrottled: there is no room for it.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was reserved.
         """
-        if len(self._holder) >= self._held_max:
+        if self.held() >= self._held_max:
             raise UpstreamThrottled("browser", _FULL_S)
         return await (write or self._store.write)(partial(self._add, draft=draft, owner=owner))
 

@@ -108,6 +108,7 @@ async def test_a_session_is_opened_worked_in_and_closed_for_the_price_of_its_tim
         session = await open_session(node, ttl_seconds=3600)
         assert (session["status"], session["credits"]) == ("open", {"reserved": 20, "used": 0, "refunded": 0})
         assert session["session_id"].startswith("ws_")
+        assert await node.gauge("sluice_web_sessions_open") == 1
         assert await node.money() == (before[0] - 20, 20)
         done = await execute(
             node,
@@ -143,6 +144,11 @@ async def test_a_session_is_opened_worked_in_and_closed_for_the_price_of_its_tim
         assert await node.money() == (before[0] - 5, 0)
         again = await send(node, "DELETE", f"{PATH}/{session['session_id']}")
         assert again[1]["data"]["credits"] == told["data"]["credits"], "closed once"
+        with trio.fail_after(30):
+            held = 1.0
+            while held:
+                await trio.sleep(0.05)
+                held = await node.gauge("sluice_web_sessions_open")
         status, over = await send(
             node, "POST", f"{PATH}/{session['session_id']}/execute", {"actions": [{"type": "scrape"}]}
         )

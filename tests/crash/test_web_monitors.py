@@ -1,0 +1,134 @@
+"""A node with web monitors under SIGKILL, again and again: each check is charged once, and told once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import httpx
+import orjson
+import trio
+
+from gateway.node.membership import MembershipPace
+from tests.fakes.entries import nets, read_entries
+from tests.fakes.outsider import open_outsider
+from tests.fakes.quick_node import BEAT_S
+from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.stores import engine
+from tests.processes.commands import Commands
+from tests.processes.fleet import Fleet, open_fleet
+from tests.processes.place import Place
+from tests.processes.process import Process
+
+KILLS, BALANCE = 8, 10_000
+ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+HTML: Final = {"content-type": "text/html"}
+CHANGING, STILL, FAILING = "changing", "still", "failing"
+HOSTS: Final = (*(f"{CHANGING}{number}" for number in range(3)), STILL, f"{FAILING}0", f"{FAILING}1")
+CHECK_CREDITS: Final = 2
+"""A page and the check itself."""
+CADENCE_S: Final = 300.0
+LEFT: Final = "SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')"
+
+
+def pages() -> Any:
+    """Pages of which some are another at each look, some never are, and some fail."""
+    versions = count()
+
+    def page(asked: str) -> Told:
+        if asked.endswith("robots.txt"):
+            return Told(404, b"", HTML)
+        if asked.startswith(FAILING):
+            return Told(500, b"", HTML)
+        version = next(versions) if asked.startswith(CHANGING) else 0
+        text = f"It has a text that is long enough to be told, and this is version number {version} of it."
+        return Told(200, f"<title>A page</title><body><main><p>{text}</p></main></body>".encode(), HTML)
+
+    return page
+
+
+async def test_each_check_of_a_node_that_is_killed_is_charged_and_told_once(tmp_path: Path, commands: Commands) -> None:
+    """Goal: whatever SIGKILL meets, a check that read its page costs 2 and one that did not costs nothing; a change and
+    a failure are told by one event each. Method: each life's clock is a cadence ahead of the last one's: all are due.
+    """
+    rng, upstream = Random(11), Upstream()
+    upstream.script = pages()
+    with trio.fail_after(300), open_fleet(commands) as fleet:
+        async with open_upstream(upstream) as egress:
+            place = Place(tmp_path, commands, ENVIRON)
+            place.configure(upstreams={"egress": egress, "defaults": {"retries": 0}}, breaker={"failures": 100_000})
+            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", str(BALANCE))[
+                "id"
+            ]
+            await _made(place, fleet, place.told("key", "create", "--account", account)["key"])
+            for life in range(1, KILLS + 1):
+                node = _start(place, fleet, ahead_s=life * CADENCE_S)
+                await node.listening()
+                await trio.sleep(rng.random() * 1.5)
+                fleet.kill(node)
+            await _settled(place, fleet)
+    _check(place, account)
+    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+
+
+async def _made(place: Place, fleet: Fleet, key: str) -> None:
+    """Monitors of all pages, each with a first check under way when the node is killed."""
+    node = _start(place, fleet)
+    url = (await node.listening())["url"]
+    async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
+        for host in HOSTS:
+            body = {"url": f"https://{host}.example.com/", "cadence_minutes": 5, "run_now": True}
+            answer = await client.post("/v1/web/monitors", content=orjson.dumps(body))
+            assert answer.status_code == 201, answer.content
+    fleet.kill(node)
+
+
+async def _settled(place: Place, fleet: Fleet) -> None:
+    """Let a last node do all that is left."""
+    node = _start(place, fleet, ahead_s=KILLS * CADENCE_S)
+    await node.listening()
+    with open_outsider(place.store_url) as store:
+        while store.run(LEFT)[0][0]:  # noqa: ASYNC110 - another process sets no event
+            await trio.sleep(0.1)
+    fleet.kill(node)
+
+
+def _check(place: Place, account: str) -> None:
+    place.bury()
+    with open_outsider(place.store_url) as store:
+        runs = store.run(
+            "SELECT runs.id, runs.status, runs.credits_used, monitors.web, runs.monitor_id FROM runs "
+            "JOIN monitors ON monitors.id = runs.monitor_id ORDER BY runs.scheduled_for"
+        )
+        events = store.run("SELECT type, body FROM events WHERE type IN ('web.changed', 'web.check_failed')")
+        entries = read_entries(store.run)
+        (balance,) = store.run("SELECT balance FROM accounts WHERE id = ?", account)[0]
+    told = Counter((kind, orjson.loads(body)["data"]["check_id"]) for kind, body in events)
+    due = Counter[tuple[str, str]]()
+    seen, done = set[str](), 0
+    for run, status, used, web, monitor in runs:
+        assert used == (CHECK_CREDITS if status == "ok" else 0), (run, status, used)
+        done += status == "ok"
+        if status != "ok":
+            due["web.check_failed", run] += 1
+        elif CHANGING in web and monitor in seen:
+            due["web.changed", run] += 1
+        seen |= {monitor} if status == "ok" else set()
+    assert told == due, "each change and each failure is told once, and nothing else is"
+    assert {kind for kind, _ in due} == {"web.changed", "web.check_failed"}, "kills have met both"
+    assert Counter(net for net in nets(entries).values() if net) == {CHECK_CREDITS: done}, "each check is paid once"
+    taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
+    assert len(taken) > done, "kills have met checks that were paid for, and these were given back"
+    assert set(taken.values()) == {1}
+    assert balance == BALANCE - CHECK_CREDITS * done
+
+
+def _start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
+    """A node whose clock is so far ahead."""
+    place.bury()
+    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
+    environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}
+    return fleet.start(place.config, environ, skew_s=ahead_s, pace=pace)
