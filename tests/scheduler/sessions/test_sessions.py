@@ -15,6 +15,8 @@ from PIL import Image
 from tests.fakes.chromium import Chromium, open_chromium
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
 from tests.upstreams.web.test_scraping import HOST, page, serve
 
 FORM = page(
@@ -315,3 +317,42 @@ async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_s
         status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form"}, key=key)
         assert (status, told["error"]["details"]["reason"]) == (400, "capability_missing")
         await node.assert_sound()
+
+
+async def test_a_session_is_worked_in_and_closed_on_the_node_that_does_not_hold_it(
+    tmp_path: Path, chromium: Chromium, postgres: PostgresServer, empty_redis: RedisServer
+) -> None:
+    """Goal: any node answers for a session. Method: two whole nodes on one PostgreSQL and one browser."""
+    shared = {"store": {"url": postgres.fresh()}, "state": {"url": empty_redis.url}}
+    async with (
+        open_node(tmp_path / "first", chromium, **shared) as first,
+        open_node(tmp_path / "second", chromium, **shared) as second,
+    ):
+        site(first)
+        site(second)
+        session = (await open_session(first, ttl_seconds=3600))["session_id"]
+        path, told = f"{PATH}/{session}/execute", dict[str, Any]()
+        actions = [
+            {"type": "type", "selector": "#who", "text": "Ada"},
+            {"type": "click", "selector": "#go"},
+            {"type": "scrape", "formats": "text"},
+        ]
+        for node in (second, first):  # the second time on the other node: it is told, and not done again
+            status, told = await send(node, "POST", path, {"actions": actions}, key=first.key, once="work")
+            assert status == 200, told
+            assert "Ada" in told["data"]["results"][2]["page"]["content"]["text"]
+        assert told["idempotent_replay"]
+        assert sum("/hello" in asked for asked in first.upstream.requests) == 1
+        assert not any("/hello" in asked for asked in second.upstream.requests), "who holds a page makes its requests"
+        assert (await send(second, "GET", f"{PATH}/{session}", key=first.key))[1]["data"]["status"] == "open"
+        status, longer = await send(second, "PATCH", f"{PATH}/{session}", {"ttl_seconds": 600}, key=first.key)
+        assert (status, longer["data"]["ttl_seconds"]) == (200, 600)
+        assert [await node.gauge("sluice_web_sessions_open") for node in (first, second)] == [1, 0]
+        status, over = await send(second, "DELETE", f"{PATH}/{session}", key=first.key)
+        assert (status, over["data"]["closed_because"]) == (200, "owner")
+        assert over["data"]["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
+        await until_no_page(chromium)
+        status, late = await send(first, "POST", path, {"actions": actions}, key=first.key)
+        assert (status, late["error"]["details"]["reason"]) == (400, "session_over")
+        assert (await first.money())[1] == 0
+        await first.assert_sound()

@@ -1,0 +1,133 @@
+"""Sessions that are cancelled at each of their steps: what was reserved is used or given back, on each real engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import count
+from typing import Any
+
+import trio
+
+from scheduler.errors import WebSessionOver
+from scheduler.sessions.holder import HolderSetting, SessionHolder, open_holder
+from scheduler.sessions.service import SessionDraft, SessionOwner, SessionService
+from tests.fakes.cancelling import cancel_everywhere
+from tests.scheduler.desk import Desk
+from upstreams.web.browser.actions import Action
+from upstreams.web.browser.page import PageIds
+
+CREDITS = 10_000
+
+
+class ScriptedPages:
+    """A browser whose pages open at once; `open_now` are those that are open."""
+
+    def __init__(self) -> None:
+        self.open_now = 0
+
+    @asynccontextmanager
+    async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
+        await trio.lowlevel.checkpoint()
+        self.open_now += 1
+        try:
+            yield PageIds("context", "target")
+        finally:
+            self.open_now -= 1
+
+    async def run(self, target_id: str, actions: Sequence[Action]) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"url": "https://example.com/", "results": []}
+
+
+class Owned:
+    """An account whose sessions are opened, worked in, lengthened and closed, and its books."""
+
+    def __init__(self, desk: Desk, account: str, key: str) -> None:
+        self._desk = desk
+        self._account = account
+        self._key = key
+        self._numbers = count(1)
+        self.pages = ScriptedPages()
+        log: Any = desk.log
+        self.setting = HolderSetting(
+            store=desk.store, charges=desk.charges, pages=self.pages, log=log, now=desk.now, is_alone=True
+        )
+        self.lives = 0
+
+    def service(self, holder: SessionHolder) -> SessionService:
+        desk = self._desk
+        return SessionService(
+            desk.store, desk.charges, holder, self.pages, now=desk.now, make_id=desk.make_id, held_max=10
+        )
+
+    async def live(self, holder: SessionHolder) -> None:
+        """One session from its beginning to its end."""
+        service, account = self.service(holder), self._account
+        session = await service.open(await service.begin(SessionDraft("https://example.com/", 600), self._owner()))
+        await service.execute(account, session.id, [Action("scrape")])
+        self._desk.time += 400.0
+        await service.set_time(self._owner(), session.id, 3_600)
+        closed = await service.close(account, session.id)
+        assert (closed.held_credits, closed.used_credits) == (20, 5)
+        self.lives += 1
+
+    def _owner(self) -> SessionOwner:
+        return SessionOwner(self._account, self._key, f"req_{next(self._numbers):032x}")
+
+    async def close_all(self, holder: SessionHolder) -> None:
+        """Close what is left, as its owner does."""
+        service = self.service(holder)
+        for session in await service.page(self._account, before=None, limit=100):
+            await service.close(self._account, session.id)
+        with trio.fail_after(10):
+            while service.held():
+                await trio.lowlevel.checkpoint()
+
+    async def assert_conserved(self) -> None:
+        """All are closed, their pages too, and what was reserved is used or has gone back."""
+        assert self.pages.open_now == 0
+        sql = "SELECT status, used_credits, held_credits FROM web_sessions"
+        rows = await self._desk.store.read(lambda tx: tx.all(sql, ()))
+        assert {status for status, _, _ in rows} <= {"closed"}
+        assert all(0 <= used <= held for _, used, held in rows)
+        assert await self._desk.money(self._account) == (CREDITS - sum(used for _, used, _ in rows), 0)
+
+
+async def owned(desk: Desk) -> Owned:
+    account = await desk.account(CREDITS)
+    return Owned(desk, account, (await desk.keys.create(account)).id)
+
+
+async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_closed_and_are_paid_once(
+    desk: Desk,
+) -> None:
+    """Goal: `used + refunded = reserved`. Method: cancel opening, work, more time and the end at each step."""
+    one = await owned(desk)
+    async with open_holder(one.setting) as holder:
+
+        async def check(_got_through: bool) -> None:
+            await one.close_all(holder)
+            await one.assert_conserved()
+
+        assert await cancel_everywhere(partial(one.live, holder), check) > 5
+    assert one.lives == 1
+
+
+async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unpaid(desk: Desk) -> None:
+    """Method: cancel the node and its caller at each of their steps; the next node closes what is left."""
+    one = await owned(desk)
+
+    async def run() -> None:
+        async with open_holder(one.setting) as holder:
+            with suppress(WebSessionOver):  # the node has closed it under its caller
+                await one.live(holder)
+
+    async def check(_got_through: bool) -> None:
+        async with open_holder(one.setting):
+            pass
+        await one.assert_conserved()
+
+    assert await cancel_everywhere(run, check) > 10
+    assert one.lives >= 1
