@@ -15,8 +15,6 @@ from PIL import Image
 from tests.fakes.chromium import Chromium, open_chromium
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
-from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer
 from tests.upstreams.web.test_scraping import HOST, page, serve
 
 FORM = page(
@@ -70,13 +68,6 @@ async def execute(node: OpenNode, session: str, *actions: Any) -> dict[str, Any]
     assert status == 200, told
     data: dict[str, Any] = told["data"]
     return data
-
-
-async def typed_times(node: OpenNode, session: str) -> int:
-    """The times that something was typed, which the page itself counts."""
-    done = await execute(node, session, {"type": "scrape", "formats": "text", "only_main_content": False})
-    text: str = done["results"][0]["page"]["content"]["text"]
-    return text.count("|")
 
 
 async def closed(node: OpenNode, session: str) -> dict[str, Any]:
@@ -222,59 +213,6 @@ async def test_time_is_lengthened_idempotency_keys_open_once_and_limits_hold(
         await node.assert_sound()
 
 
-async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: a click is not made twice. Method: the page counts what is typed into it."""
-    async with open_node(tmp_path, chromium) as node:
-        site(node)
-        session = (await open_session(node))["session_id"]
-        path, typed = f"{PATH}/{session}/execute", {"type": "type", "selector": "#who", "text": "Ada"}
-        body = {"actions": [typed, {"type": "scrape", "formats": "raw_html"}]}
-        (status, first), (again, second) = [await send(node, "POST", path, body, once="click") for _ in range(2)]
-        assert (status, again) == (200, 200)
-        assert second["data"] == first["data"]
-        assert (second["idempotent_replay"], second["replayed"]) == (True, True)
-        assert second["request_id"] == first["request_id"]
-        assert await typed_times(node, session) == 1
-        status, told = await send(node, "POST", path, {"actions": [typed, typed]}, once="click")
-        assert (status, told["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
-        assert await typed_times(node, session) == 1
-        with trio.move_on_after(0.3):  # the client goes, and what it asked for is done all the same
-            slow = {"actions": [{"type": "wait", "ms": 1000}, typed]}
-            await send(node, "POST", path, slow, once="gone")
-        told = {}
-        with trio.fail_after(30):
-            while "data" not in told:
-                status, told = await send(node, "POST", path, slow, once="gone")
-                await trio.sleep(0.1)
-        assert told["idempotent_replay"]
-        assert await typed_times(node, session) == 2
-        await send(node, "DELETE", f"{PATH}/{session}")
-        for _ in range(2):  # nothing was done, so the key is free
-            status, told = await send(node, "POST", path, body, once="late")
-            assert (status, told["error"]["details"]["reason"]) == (400, "session_over")
-        await node.assert_sound()
-
-
-async def test_actions_whose_end_nobody_knows_are_not_done_again(tmp_path: Path) -> None:
-    with open_chromium() as browser:
-        async with open_node(tmp_path, browser) as node:
-            site(node)
-            session = (await open_session(node))["session_id"]
-            path, body = f"{PATH}/{session}/execute", {"actions": [{"type": "wait", "ms": 20_000}]}
-
-            async def lose() -> None:
-                assert (await send(node, "POST", path, body, once="lost"))[0] == 502
-
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(lose)
-                await trio.sleep(1)
-                status, told = await send(node, "POST", path, body, once="lost")
-                assert (status, told["error"]["type"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
-                browser.kill()
-            status, told = await send(node, "POST", path, body, once="lost")
-            assert (status, told["error"]["type"]) == (409, "IDEMPOTENCY_REPLAY_UNAVAILABLE")
-
-
 async def test_a_session_ends_when_its_time_is_up_or_nothing_is_done_in_it(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
@@ -317,42 +255,3 @@ async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_s
         status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form"}, key=key)
         assert (status, told["error"]["details"]["reason"]) == (400, "capability_missing")
         await node.assert_sound()
-
-
-async def test_a_session_is_worked_in_and_closed_on_the_node_that_does_not_hold_it(
-    tmp_path: Path, chromium: Chromium, postgres: PostgresServer, empty_redis: RedisServer
-) -> None:
-    """Goal: any node answers for a session. Method: two whole nodes on one PostgreSQL and one browser."""
-    shared = {"store": {"url": postgres.fresh()}, "state": {"url": empty_redis.url}}
-    async with (
-        open_node(tmp_path / "first", chromium, **shared) as first,
-        open_node(tmp_path / "second", chromium, **shared) as second,
-    ):
-        site(first)
-        site(second)
-        session = (await open_session(first, ttl_seconds=3600))["session_id"]
-        path, told = f"{PATH}/{session}/execute", dict[str, Any]()
-        actions = [
-            {"type": "type", "selector": "#who", "text": "Ada"},
-            {"type": "click", "selector": "#go"},
-            {"type": "scrape", "formats": "text"},
-        ]
-        for node in (second, first):  # the second time on the other node: it is told, and not done again
-            status, told = await send(node, "POST", path, {"actions": actions}, key=first.key, once="work")
-            assert status == 200, told
-            assert "Ada" in told["data"]["results"][2]["page"]["content"]["text"]
-        assert told["idempotent_replay"]
-        assert sum("/hello" in asked for asked in first.upstream.requests) == 1
-        assert not any("/hello" in asked for asked in second.upstream.requests), "who holds a page makes its requests"
-        assert (await send(second, "GET", f"{PATH}/{session}", key=first.key))[1]["data"]["status"] == "open"
-        status, longer = await send(second, "PATCH", f"{PATH}/{session}", {"ttl_seconds": 600}, key=first.key)
-        assert (status, longer["data"]["ttl_seconds"]) == (200, 600)
-        assert [await node.gauge("sluice_web_sessions_open") for node in (first, second)] == [1, 0]
-        status, over = await send(second, "DELETE", f"{PATH}/{session}", key=first.key)
-        assert (status, over["data"]["closed_because"]) == (200, "owner")
-        assert over["data"]["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
-        await until_no_page(chromium)
-        status, late = await send(first, "POST", path, {"actions": actions}, key=first.key)
-        assert (status, late["error"]["details"]["reason"]) == (400, "session_over")
-        assert (await first.money())[1] == 0
-        await first.assert_sound()
