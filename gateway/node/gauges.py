@@ -17,6 +17,7 @@ from gateway.node.stores import Stores
 from gateway.observability.log_writer import LogStatistics
 from gateway.server.unsent import Unsent
 from limits.breaker import BreakerStatistics
+from scheduler.sessions.service import SessionService
 from storage.state import State
 from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
@@ -31,8 +32,8 @@ def calls_charged(node: Node) -> int:
     return node.metrics.charged_total() + ended["ok"] + ended["partial"]
 
 
-def gather(node: Node) -> Iterator[Metric]:
-    """The metrics of every part of the node."""
+def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
+    """The metrics of every part of the node, and of the sessions that it holds."""
     yield from _limits(node.admission)
     yield from _overload(node.overload)
     counts = node.calls.claims.counts
@@ -44,7 +45,7 @@ def gather(node: Node) -> Iterator[Metric]:
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
     held = "Sessions of the web whose pages this node holds open."
-    yield GaugeMetricFamily("sluice_web_sessions_open", held, node.sessions.held())
+    yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)
     if node.state is not None:

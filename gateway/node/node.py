@@ -30,7 +30,6 @@ from gateway.runtime import Runtime
 from gateway.server.errors import EdgeAnswer
 from gateway.server.unsent import Unsent
 from limits.shared_gate import DEFAULT_SPANS, GateSpans
-from scheduler.sessions.service import SessionService
 from storage.disk_watch import Probe
 from storage.opening import open_store
 from storage.state import State
@@ -58,7 +57,6 @@ class Node:
     feed: Feed
     edge_answer: EdgeAnswer
     monitors: Monitors
-    sessions: SessionService
     unsent: Unsent
     """The server of the public address reports to it."""
     overload: Overload

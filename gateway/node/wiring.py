@@ -248,13 +248,12 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         feed=parts.feed,
         edge_answer=edge_answer_of(runtime.make_id, setting.base_url),
         monitors=parts.monitors,
-        sessions=parts.sessions,
         unsent=unsent,
         overload=_overload(setting, parts, calls, unsent=unsent, runtime=runtime),
         metrics=metrics,
         description=description,
     )
-    metrics.gather = partial(gather, node)
+    metrics.gather = partial(gather, node, parts.sessions)
     return node
 
 
