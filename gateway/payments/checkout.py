@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import trio
+
 from billing.packs.packs import Packs
 from billing.packs.payments import Payments
 from billing.packs.records import Purchase
@@ -22,6 +24,7 @@ from scheduler.webhooks.signature import verify
 
 WEBHOOK_PATH: Final = "/billing/stripe"
 RETRY_AFTER_S: Final = 30
+FORGET_S: Final = 5.0
 BODY_BYTES_MAX: Final = 262_144
 _HEADER: Final = b"stripe-signature"
 
@@ -73,6 +76,10 @@ class Checkout:
             return Begun(purchase, await self._stripe.begin(draft))
         except CheckoutFailed as exc:
             failure = exc
+        except trio.Cancelled:  # whoever is gone was given no page
+            with trio.move_on_after(FORGET_S, shield=True):
+                await self._packs.forget(purchase.id)
+            raise
         self._log.failure("checkout_failed", failure, purchase_id=purchase.id)
         await self._packs.forget(purchase.id)  # nobody was given a page to pay on
         message = "The page to pay on could not be made; nothing was bought."

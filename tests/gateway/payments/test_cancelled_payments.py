@@ -19,17 +19,22 @@ SENDERS = 20
 
 async def told_in_this_task(shop: Shop, body: bytes) -> int | None:
     """The status that the app itself gives an event, as a server calls it."""
+    return await posted_in_this_task(shop, WEBHOOK_PATH, body, (b"stripe-signature", signature(body).encode()))
+
+
+async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tuple[bytes, bytes]) -> int | None:
+    """The status that the app itself gives a POST; None where it was cancelled before."""
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": "POST",
         "scheme": "http",
-        "path": WEBHOOK_PATH,
-        "raw_path": WEBHOOK_PATH.encode(),
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "root_path": "",
-        "headers": [(b"content-type", b"application/json"), (b"stripe-signature", signature(body).encode())],
+        "headers": [(b"content-type", b"application/json"), *headers],
         "client": None,
         "server": None,
     }
@@ -84,6 +89,38 @@ async def test_an_event_cancelled_at_any_wait_counts_whole_or_not_at_all_and_onc
 
         under_way = [await begin()]
         assert await cancel_everywhere(lambda: told_in_this_task(shop, under_way[0][0]), check) >= 3
+
+
+async def test_a_purchase_whose_beginning_is_cancelled_at_any_wait_is_begun_by_its_repetition_and_paid_once(
+    tmp_path: Path,
+) -> None:
+    """Goal: one page for one idempotency key, whatever was cut; it is paid, and no other purchase brings credits."""
+    async with open_shop(tmp_path) as shop:
+        key = shop.node.key.encode()
+        paid = 0
+
+        def order() -> str:
+            return f"order-{paid}"
+
+        async def begin() -> None:
+            headers = ((b"x-api-key", key), (b"idempotency-key", order().encode()))
+            await posted_in_this_task(shop, "/v1/purchases", b'{"pack":"starter"}', *headers)
+
+        async def check(_got_through: bool) -> None:
+            nonlocal paid
+            answers = [await shop.buy(headers={"idempotency-key": order()}) for _ in range(3)]
+            assert {answer.status for answer in answers} == {201}, answers
+            (purchase,) = {answer.json["data"]["purchase_id"] for answer in answers}
+            told = event("checkout.session.completed", session(purchase, f"pi_{paid}"))
+            assert (await shop.told(told)).status == 200
+            paid += 1
+            assert await shop.balance() == 1_000 * paid
+
+        assert await cancel_everywhere(begin, check) >= 5
+        left = [one["status"] for one in await shop.purchases()]
+        assert left.count("paid") == paid
+        # The one that was cut while its page was kept for the key: Stripe lets the page expire, and says so.
+        assert left.count("open") == len(left) - paid <= 1
 
 
 async def test_an_event_that_comes_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
