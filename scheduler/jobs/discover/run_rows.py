@@ -52,9 +52,10 @@ WHERE run_id = ? AND number = ?
 FAILED_LEGS = """
 SELECT number, error FROM discover_legs WHERE run_id = ? AND status = 'failed' ORDER BY number LIMIT ?
 """
+# Each half by an index of its own: with OR both engines read all rows of the run.
 FIND = f"""
-SELECT {ROW_COLUMNS} FROM discover_rows
-WHERE run_id = ? AND ((is_gone = 0 AND key IN ({{keys}})) OR row_id IN ({{ids}}))
+SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND is_gone = 0 AND key IN ({{keys}})
+UNION ALL SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND row_id IN ({{ids}})
 """  # noqa: S608 - made of constants
 READ_ROW = f"SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND row_id = ?"  # noqa: S608 - constants
 SAVE_ROWS = f"""
@@ -145,7 +146,8 @@ def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) 
     if not keys:
         return []
     sql = FIND.replace("{keys}", _places(keys)).replace("{ids}", _places(row_ids))
-    return [DiscoverRow(*row) for row in tx.all(sql, (run_id, *keys, *row_ids))]
+    found = (DiscoverRow(*row) for row in tx.all(sql, (run_id, *keys, run_id, *row_ids)))
+    return list({one.number: one for one in found}.values())
 
 
 def read_row(tx: Tx, run_id: str, row_id: str) -> DiscoverRow | None:
