@@ -118,7 +118,8 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
 
 
 def dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
-    """The pages of account owners, over the services of the API that `entry` is of."""
+    """The pages of account owners, over the services of the API that `entry` is of; its other pages lead to them."""
+    entry.description.pages.has_dashboard = True
     return Dashboard(partial(_services, api, entry, parts, operations))
 
 

@@ -43,8 +43,10 @@ _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
 class HtmlPages:
     """Makes any page by its path."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts, *, has_dashboard: bool) -> None:
+        """With a dashboard every page leads to it."""
         self._texts = texts
+        self._has_dashboard = has_dashboard
         self._library = texts.library
         self._renderer = Renderer()
         self._templates = Environment(
@@ -145,7 +147,14 @@ class HtmlPages:
 
     async def _shown(self, template: str, path: str, title: str, **values: Any) -> Response:
         twin = "/index.md" if path == "/" else f"{path}.md"
-        common = {"title": title, "path": path, "twin": twin, "nav": self._nav(path), **values}
+        common = {
+            "title": title,
+            "path": path,
+            "twin": twin,
+            "nav": self._nav(path),
+            "has_dashboard": self._has_dashboard,
+            **values,
+        }
         text = await trio.to_thread.run_sync(lambda: self._templates.get_template(template).render(common))
         return Response(text, content_type=HTML.decode())
 

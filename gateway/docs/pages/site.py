@@ -65,6 +65,8 @@ class PublicPages:
         self._base_url = base_url
         self._relinked = relinked
         self._status, self._past = status, past
+        self.has_dashboard = False
+        """Whether pages lead to the dashboard: set before the first is made."""
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
         self._missing: MadePage | None = None
@@ -140,11 +142,10 @@ class PublicPages:
         self._schemas = self._every_schema()
         return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status, past=self._past)
 
-    @staticmethod
-    def _load_html(texts: Texts) -> HtmlPages:
+    def _load_html(self, texts: Texts) -> HtmlPages:
         from gateway.docs.pages.app import HtmlPages  # noqa: PLC0415 - Quart and the rest take 0.3 s
 
-        return HtmlPages(texts)
+        return HtmlPages(texts, has_dashboard=self.has_dashboard)
 
     def _every_schema(self) -> dict[str, Callable[[], Any]]:
         """How each schema is made, by its path: of archetypes, and of the answers of routes."""

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.node import open_test_node
 
 PROGRAM = "import sys, gateway.node.wiring, gateway.node.serve; print(*sys.modules)"
 LATER = {
@@ -31,3 +36,17 @@ def test_the_pages_load_the_maker_of_qr_codes_with_the_first_code() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "gateway.dashboard.pictures" in loaded
     assert "segno" not in loaded
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_the_landing_page_and_the_docs_lead_to_the_dashboard_where_there_is_one(
+    enabled: bool, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, dashboard={"enabled": enabled}) as node:
+        for path in ("/", "/docs", "/docs/webhooks", "/status"):
+            page = (await node.client.get(node.url + path)).text
+            assert ('href="/dashboard"' in page) == enabled, path
+        opened = await node.client.get(f"{node.url}/dashboard/sign-in")
+        assert (opened.status_code == 200) == enabled
+        if enabled:
+            assert 'href="/docs"' in opened.text
