@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -339,6 +340,14 @@ def test_the_page_of_a_monitor_is_readable_too(owner: Visit, house: House) -> No
     owner.page.goto(house.address("/monitors"))
     place = owner.page.get_by_role("link", name="github/profile monitor").get_attribute("href")
     look_at(owner, f"{house.node.url}{place}")
+    owner.page.get_by_text("Add an alert").click()
+    owner.page.get_by_label("When").fill("author.followers")
+    owner.page.get_by_label("value").fill("many")
+    owner.page.get_by_role("button", name="Save alerts").click()
+    expect(owner.page.get_by_text("must be a finite number")).to_be_visible()
+    for look in (DESKTOP, DARK, PHONE):
+        owner.turn(look)
+        assert owner.violations() == []
     assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
 
 
@@ -368,6 +377,48 @@ def test_a_purchase_and_the_page_that_leads_to_its_payment_are_readable_too(owne
     look_at(owner, house.address("/billing"))
     expect(page.get_by_text("given by the operator.")).to_be_visible()
     expect(page.get_by_text("open", exact=True)).to_be_visible()
+
+
+def test_the_pages_of_long_work_are_readable_too(owner: Visit, house: House) -> None:
+    """A run with its rows, the schedule of such runs, a cohort, and a query with its coverage."""
+    needed(AXE.is_file(), "axe-core")
+    owner.turn(DESKTOP)
+    key = make_key(owner.page, house, Name="long work")
+
+    def send(method: str, path: str, body: object) -> Any:
+        answer = call(
+            f"{house.node.url}/v1/{path}", method=method, headers={"x-api-key": key}, body=json.dumps(body).encode()
+        )
+        assert answer.status < 300, answer.body
+        return json.loads(answer.body)["data"]
+
+    search = {"keywords": ["python"], "platforms": ["hackernews"], "max_credits": 2}
+    run = send("POST", "prism/discover/runs", search)["run_id"]
+    schedule = send("POST", "prism/discover/schedules", {"run": search, "cadence": "daily"})["schedule_id"]
+    cohort = send("POST", "cohorts", {"name": "Panel"})["id"]
+    send("PUT", f"cohorts/{cohort}/members", {"members": [{"platform": "bluesky", "handle": "bsky.app"}]})
+    bounds = {"max_credits": 50, "max_items_per_identity": 10, "max_pages_per_identity": 2}
+    asked = {"keywords": ["the"], "date_from": "2020-01-01T00:00:00Z", **bounds}
+    query = send("POST", f"cohorts/{cohort}/queries", asked)["query_id"]
+    owner.page.goto(house.address(f"/cohorts/queries/{query}"))
+    await_text(owner.page, "Coverage")
+    places = (f"/discover/runs/{run}", f"/discover/schedules/{schedule}", f"/cohorts/{cohort}")
+    for path in (*places, f"/cohorts/queries/{query}", "/discover", "/discover/schedules", "/cohorts"):
+        look_at(owner, house.address(path))
+
+
+def test_the_page_of_a_new_second_factor_is_readable_and_its_code_is_whole(owner: Visit, house: House) -> None:
+    needed(AXE.is_file(), "axe-core")
+    page = owner.page
+    for look in (DESKTOP, DARK, PHONE):
+        owner.turn(look)
+        page.goto(house.address("/account"))
+        page.get_by_role("button", name="Turn on").click()
+        expect(page.get_by_role("heading", name="Turn the second factor on")).to_be_visible()
+        assert owner.violations(None if look is DESKTOP else ["color-contrast"]) == []
+        size = page.get_by_role("img", name="QR code").bounding_box()
+        assert size is not None
+        assert size["width"] >= 180
 
 
 def test_the_operators_pages_are_readable_too(browser: Browser, house: House) -> None:

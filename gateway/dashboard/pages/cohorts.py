@@ -29,7 +29,7 @@ from scheduler.jobs.cohorts.service import Cohort
 
 COHORTS: Final = f"{PREFIX}/cohorts"
 QUERIES: Final = 20
-RESULTS: Final = 50
+RESULTS: Final = 40
 RESULTS_AT_ONCE: Final = 500
 """Results of a download that are read from the store at a time."""
 _REFRESH_S: Final = 5

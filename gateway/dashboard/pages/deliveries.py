@@ -12,6 +12,8 @@ from scheduler.account_webhooks.batches import batch_id
 from scheduler.monitors.webhooks import Logged, Webhooks
 
 DELIVERIES: Final = 10
+ATTEMPTS: Final = 6
+"""Attempts of a delivery that are shown, the newest: those of one series. The API has all."""
 _ANSWER_MAX: Final = 500
 
 
@@ -36,5 +38,6 @@ def _entry(logged: Logged) -> dict[str, Any]:
     return {
         "delivery": delivery,
         "subject": delivery.run_id or batch_id(delivery.id),
-        "attempts": [{"row": each, "answer": each.answer[:_ANSWER_MAX]} for each in logged.attempts],
+        "attempts": [{"row": each, "answer": each.answer[:_ANSWER_MAX]} for each in logged.attempts[-ATTEMPTS:]],
+        "made": len(logged.attempts),
     }

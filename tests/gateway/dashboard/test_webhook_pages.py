@@ -209,3 +209,23 @@ async def test_the_log_of_deliveries_is_read_page_by_page(tmp_path: Path) -> Non
         older = page.text.partition("?before=")[2].partition('"')[0]
         assert (await owner.get(f"{path}?before={older}")).text.count("/redeliver") == 1
         assert (await owner.get(f"{path}?before=nonsense")).text.count("/redeliver") == 10
+
+
+async def test_the_page_stays_small_where_receivers_answered_at_length_many_times(tmp_path: Path) -> None:
+    async with open_ear(tmp_path) as ear:
+        owner = ear.owner
+        path = f"/webhooks/{await new_webhook(owner, ear.url)}"
+        for number in range(1, 11):
+            await owner.get(path)
+            await owner.send(f"{path}/test")
+            await until(partial(ear.has_heard, b"webhook.test", number))
+        await shown_until(owner, path, lambda words: words.count("delivered,") == 10)
+        more = """
+        INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer)
+        SELECT delivery_id, number + ?, at, status, error, latency_ms, ? FROM attempts WHERE number = 1
+        """
+        for extra in range(1, 60):
+            await owner.node.node.stores.store.write(lambda tx, n=extra: tx.run(more, (n, "\u20ac<" * 10_000)))
+        page = await owner.get(path)
+        assert "60 attempts, the newest 6 of them" in owner.words
+        assert len(page.content) < 150_000
