@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 import trio
@@ -22,6 +23,13 @@ PAGE: Final = 50
 WAIT_S: Final = 8.0
 """For how long a page waits for news before it asks again: no longer than a node may take to stop."""
 _LOOK_S: Final = 1.0
+_PAGES: Final = {
+    "monitor": "monitors",
+    "discover_run": "discover/runs",
+    "discover_schedule": "discover/schedules",
+    "webhook": "webhooks",
+}
+"""Where the pages of subjects are, by their kinds; a Monitor's runs are told on its own."""
 
 
 class EventPages:
@@ -89,6 +97,14 @@ def _shown(body: bytes) -> dict[str, Any]:
         "at": event.get("created_at", ""),
         "kind": subject.get("kind", ""),
         "subject": subject.get("name") or subject.get("id", ""),
-        "subject_id": subject.get("id", ""),
+        "place": _page_of(subject, event.get("data") or {}),
         "data": orjson.dumps(event.get("data"), option=orjson.OPT_INDENT_2).decode(),
     }
+
+
+def _page_of(subject: dict[str, Any], data: dict[str, Any]) -> str:
+    """The page of an event's subject; empty where it has none."""
+    kind, id_ = str(subject.get("kind", "")), str(subject.get("id", ""))
+    if kind == "run":
+        kind, id_ = "monitor", str(data.get("monitor_id", ""))
+    return f"{PREFIX}/{_PAGES[kind]}/{quote(id_, safe='')}" if kind in _PAGES and id_ else ""

@@ -20,6 +20,7 @@ from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.discover.algolia import Algolia, story
 from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house, open_owner
 from tests.gateway.dashboard.test_keys import stale
+from tests.gateway.dashboard.test_webhook_pages import shown_until
 
 RUNS = "/v1/prism/discover/runs"
 SCHEDULES = "/v1/prism/discover/schedules"
@@ -195,3 +196,11 @@ async def test_occurrences_lead_to_their_runs_or_say_why_they_were_skipped(tmp_p
         page = await owner.get(f"/discover/schedules/{schedule}?before={older}")
         assert page.text.count("<tr><td>") == 5
         assert (await owner.get(f"/discover/schedules/{schedule}?before=nonsense")).status_code == 200
+
+
+async def test_the_events_of_runs_lead_to_their_pages(tmp_path: Path) -> None:
+    async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
+        run = await new_run(owner.node, background=True)
+        await shown_until(owner, "/events", lambda words: "discover.completed" in words)
+        assert owner.page is not None
+        assert f'href="/dashboard/discover/runs/{run}"' in owner.page.text

@@ -18,6 +18,7 @@ import pytest
 import trio
 
 from events.log.kinds import FAMILIES, KINDS
+from gateway.dashboard.address import PREFIX
 from gateway.docs.errors import REASONS
 from gateway.docs.pages.reasons import REMEDIES
 from gateway.docs.pages.texts import OWN
@@ -66,6 +67,9 @@ async def crawl(node: OpenNode) -> dict[str, Answered]:
     while waiting:
         path = waiting.pop()
         found[path] = answer = await node.get(path, key=None)
+        if path == PREFIX:
+            assert answer.headers["location"].startswith(f"{PREFIX}/sign-in"), "nobody has signed in"
+            continue
         assert answer.status == 200, f"{path}: {answer.body[:200]!r}"
         if not answer.headers["content-type"].startswith("text/html"):
             continue
