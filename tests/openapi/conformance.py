@@ -36,7 +36,9 @@ CHECKS: Final = (
     "ensure_resource_availability",
 )
 """All but `positive_data_acceptance`: an invented cursor or address has the right form and is refused nevertheless."""
-CONFIG: Final = """\
+CONFIG: Final = f"""\
+hooks = "{Path(__file__).with_name("hooks.py")}"
+
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 404, 405, 409, 410, 413, 414, 415, 422, 426, 429]
 """
