@@ -244,6 +244,7 @@ class Platform:
     """The hosts that its addresses are at, with all below them. Those that callers name need not be told."""
     address_forms: tuple[AddressForm, ...] = ()
     """Addresses that its parameters' `forms` cannot say, since they hold several values."""
+    _cast: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         needed = [name for one in self.endpoints for needs in _needs(one) for all_ in needs for name in all_.split("|")]
@@ -251,11 +252,11 @@ class Platform:
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
             object.__setattr__(self, "endpoints", tuple(endpoints))
+        object.__setattr__(self, "_cast", casting(self.endpoints))
 
     def playing(self, role: Role) -> Endpoint | None:
         """The endpoint that plays a role here."""
-        resource = casting(self.endpoints).get(role)
-        return next((one for one in self.endpoints if one.resource == resource), None)
+        return self._cast.get(role)
 
     def host_of(self, source: str) -> str | None:
         """The name of the parameter that stands in a source's address; None where its host is fixed."""

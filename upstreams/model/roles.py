@@ -11,7 +11,7 @@ that are `of` it too: a post's address also leads to its comments.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,14 +89,17 @@ class Player(Protocol):
         ...
 
 
-def casting(endpoints: Iterable[Player]) -> dict[Role, str]:
-    """The resource that plays each role among these endpoints; the first one where several could."""
-    listed, parts = tuple(endpoints), dict[Role, str]()
+P = TypeVar("P", bound=Player)
+
+
+def casting(endpoints: Iterable[P]) -> dict[Role, P]:
+    """The endpoint that plays each role among these; the first one where several could."""
+    listed, parts = tuple(endpoints), dict[Role, P]()
     for role, contract in CONTRACTS.items():
-        declared = [one.resource for one in listed if one.role == role]
-        usual = contract.resource.format_map({"post": parts.get("post", "")})
+        declared = [one for one in listed if one.role == role]
+        usual = contract.resource.format_map({"post": parts["post"].resource if "post" in parts else ""})
         fitting = [
-            one.resource
+            one
             for one in listed
             if one.archetype.name == contract.archetype and usual in ("", one.resource) and one.role is None
         ]
