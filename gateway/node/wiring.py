@@ -253,7 +253,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         metrics=metrics,
         description=description,
     )
-    metrics.gather = partial(gather, node, parts.sessions)
+    metrics.gather, parts.jobs.turns.answered = partial(gather, node, parts.sessions), metrics.answered_total
     return node
 
 

@@ -113,6 +113,10 @@ class Metrics(Collector):
             return Waits(0, None)
         return Waits(int(histogram.cumulative()[0][-1][1]), histogram.within_s(0.95))
 
+    def answered_total(self) -> int:
+        """Return the number of requests that were answered."""
+        return len(self._seen) + self._requests.total()
+
     def charged_total(self) -> int:
         """Return the number of requests that were charged before they were answered."""
         return int(self._phases["charge"].cumulative()[0][-1][1])

@@ -1,9 +1,13 @@
-"""Turns of steps on one node: few at a time for each account, some for all, and none while requests have to wait."""
+"""Turns of steps on one node: few at a time for each account, some for all, and none while requests have to wait.
+
+While requests come, steps begin apart from each other, so that they take no more than a small part of the node.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Final
 
 import trio
@@ -12,6 +16,12 @@ EACH_MAX: Final = 4
 """Steps of one account's jobs that are made side by side (decisions 17)."""
 ALL_MAX: Final = 32
 YIELD_S: Final = 0.25
+PACE_S: Final = 0.1
+"""The time between the beginnings of two steps while requests come. A step takes about 5 ms of the loop and the writer,
+so that of 100 requests fewer than 5 meet one, and each of these waits for a part of it."""
+BUSY_PER_S: Final = 20.0
+"""The requests a second from which on steps keep that distance."""
+WINDOW_S: Final = 0.1
 
 
 class Turns:
@@ -22,6 +32,10 @@ class Turns:
         self._each: dict[str, trio.CapacityLimiter] = {}
         self.is_yielding: Callable[[], bool] = lambda: False
         """Whether steps stand back behind requests; whoever knows that may set another."""
+        self.answered: Callable[[], int] = lambda: 0
+        """The requests that were answered so far; whoever knows them may set another."""
+        self._begins_at = self._looked_at = -inf
+        self._seen, self._is_busy = 0, False
 
     @asynccontextmanager
     async def of(self, account_id: str) -> AsyncIterator[None]:
@@ -31,7 +45,18 @@ class Turns:
             async with own, self._all:
                 while self.is_yielding():  # noqa: ASYNC110 - a look at figures that nobody announces
                     await trio.sleep(YIELD_S)
+                await self._keep_distance()
                 yield
         finally:
             if not own.borrowed_tokens and not own.statistics().tasks_waiting:
                 self._each.pop(account_id, None)
+
+    async def _keep_distance(self) -> None:
+        """Wait for a beginning that is apart from the others', where requests come."""
+        now, answered = trio.current_time(), self.answered()
+        if now - self._looked_at >= WINDOW_S:
+            self._is_busy = answered - self._seen >= BUSY_PER_S * (now - self._looked_at)
+            self._looked_at, self._seen = now, answered
+        if self._is_busy:
+            self._begins_at = max(self._begins_at + PACE_S, now)
+            await trio.sleep_until(self._begins_at)

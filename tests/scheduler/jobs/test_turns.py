@@ -1,0 +1,48 @@
+"""The turns of a node's steps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import trio
+from trio.testing import MockClock
+
+from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
+
+
+async def begin_steps(turns: Turns, count: int) -> list[float]:
+    """The times at which so many steps begin that come at once, each of another account's."""
+    begun = list[float]()
+
+    async def step(account: int) -> None:
+        async with turns.of(f"acc_{account}"):
+            begun.append(trio.current_time())
+            await trio.sleep(1.0)
+
+    async with trio.open_nursery() as nursery:
+        for account in range(count):
+            nursery.start_soon(step, account)
+    return begun
+
+
+async def test_steps_begin_at_once_where_no_requests_come(autojump_clock: MockClock) -> None:
+    turns = Turns()
+    before = trio.current_time()
+    assert await begin_steps(turns, 20) == [before] * 20
+
+
+async def test_while_requests_come_steps_begin_apart_and_at_once_again_when_those_end(
+    autojump_clock: MockClock,
+) -> None:
+    turns, per_s = Turns(), BUSY_PER_S
+    turns.answered = lambda: int(trio.current_time() * per_s)
+    await begin_steps(turns, 1)
+    await trio.sleep(WINDOW_S)
+    begun = await begin_steps(turns, 20)
+    assert [round(later - before, 6) for before, later in pairwise(begun)] == [PACE_S] * 19
+    per_s = BUSY_PER_S - 1
+    turns.answered = lambda: int(trio.current_time() * per_s)
+    await begin_steps(turns, 1)
+    await trio.sleep(WINDOW_S)
+    before = trio.current_time()
+    assert await begin_steps(turns, 20) == [before] * 20
