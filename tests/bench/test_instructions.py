@@ -112,7 +112,7 @@ async def test_answers_that_are_not_as_expected_make_no_figure(tmp_path) -> None
 
 async def test_a_real_node_s_instructions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: figures of the right size, from a node under callgrind that a real client asks. Method: few requests."""
-    monkeypatch.setattr("bench.instructions.IDLE_S", 1.0)
+    monkeypatch.setattr("bench.instructions.IDLE_S", 3.0)
     if shutil.which("valgrind") is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "valgrind is not installed"
         pytest.skip("valgrind is not installed")
