@@ -15,11 +15,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import AXE, DARK, DESKTOP, PHONE, PLAIN, Visit, needed, open_chromium, visiting
+from tests.browser.hands import Hands, Keyboard, Mouse
 from tests.fakes.calling import call
 from tests.processes.commands import open_commands
 from tests.processes.place import Place, Served
 
 PASSWORD = "a river of small stones"
+MOUSE = Mouse()
 PAGES = {
     "overview": "",
     "keys": "/keys?new=1",
@@ -136,73 +138,79 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
                 yield House(place, node)
 
 
-def welcome(page: Page, link: str) -> None:
+def welcome(page: Page, link: str, hands: Hands = MOUSE) -> None:
     page.goto(link)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.get_by_label("Repeat password").fill(PASSWORD)
-    page.get_by_role("button", name="Create account").click()
+    hands.write(page.get_by_label("Password", exact=True), PASSWORD)
+    hands.write(page.get_by_label("Repeat password"), PASSWORD)
+    hands.press(page.get_by_role("button", name="Create account"))
     expect(page.get_by_role("link", name="Overview")).to_be_visible()
 
 
-def make_key(page: Page, house: House, **fields: str) -> str:
+def make_key(page: Page, house: House, hands: Hands = MOUSE, **fields: str) -> str:
     page.goto(house.address("/keys"))
-    page.get_by_role("button", name="Create key").click()
+    hands.press(page.get_by_role("button", name="Create key"))
     for label, text in fields.items():
-        page.get_by_label(label.replace("_", " ")).fill(text)
-    page.get_by_role("button", name="Create key").click()
+        hands.write(page.get_by_label(label.replace("_", " ")), text)
+    hands.press(page.get_by_role("button", name="Create key"))
     return page.locator(".note .code code").inner_text()
 
 
-def call_profile(page: Page, house: House, handle: str, name: str) -> None:
+def call_profile(page: Page, house: House, handle: str, name: str, hands: Hands = MOUSE) -> None:
     page.goto(house.address(f"/playground?id=github/profile&p.handle={handle}"))
     option = page.get_by_label("Key that pays").locator("option", has_text=name).inner_text()
-    page.get_by_label("Key that pays").select_option(option)
-    page.get_by_role("button", name="Call", exact=True).click()
+    hands.choose(page.get_by_label("Key that pays"), option)
+    hands.press(page.get_by_role("button", name="Call", exact=True))
 
 
-def set_limit(page: Page, house: House, name: str, limit: str) -> None:
+def set_limit(page: Page, house: House, name: str, limit: str, hands: Hands = MOUSE) -> None:
     page.goto(house.address("/keys"))
     key = page.get_by_role("listitem").filter(has_text=name)
-    key.get_by_label("Limit", exact=True).fill(limit)
-    key.get_by_role("button", name="Save limit").click()
+    hands.write(key.get_by_label("Limit", exact=True), limit)
+    hands.press(key.get_by_role("button", name="Save limit"))
 
 
-def test_the_whole_life_of_an_owner(browser: Browser, house: House) -> None:
-    """Invited, a key, a call, usage, a limit and its 402, raised; a Monitor, its alert, delivered twice; revoked."""
-    with visiting(browser, DESKTOP) as visit, open_receiver() as receiver:
+@pytest.mark.parametrize("way", ["mouse", "keyboard", "phone", "plain"])
+def test_the_whole_life_of_an_owner(browser: Browser, house: House, way: str) -> None:
+    """Invited, a key, a call, usage, a limit and its 402, raised; a Monitor, its alert, delivered twice; revoked.
+
+    With a mouse, by keyboard alone, on a phone, and without JavaScript.
+    """
+    seen = {"phone": PHONE, "plain": PLAIN}.get(way, DESKTOP)
+    with visiting(browser, seen) as visit, open_receiver() as receiver:
         page = visit.page
-        welcome(page, house.invited("life"))
-        key = make_key(page, house, Name="life", Credit_limit="1")
-        call_profile(page, house, "octocat", "life")
+        hands = Keyboard(page) if way == "keyboard" else MOUSE
+        welcome(page, house.invited(f"life-{way}"), hands)
+        key = make_key(page, house, hands, Name="life", Credit_limit="1")
+        call_profile(page, house, f"{way}-cat", "life", hands)
         expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
         page.goto(house.address("/usage"))
         expect(page.get_by_role("cell", name="/v1/github/profile")).to_be_visible()
-        call_profile(page, house, "torvalds", "life")
+        call_profile(page, house, f"{way}-dog", "life", hands)
         expect(page.get_by_role("heading", name="Answer")).to_contain_text("402")
-        set_limit(page, house, "life", "100")
+        set_limit(page, house, "life", "100", hands)
         expect(page.get_by_role("status")).to_contain_text("next call")
-        call_profile(page, house, "torvalds", "life")
+        call_profile(page, house, f"{way}-dog", "life", hands)
         expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
-        page.get_by_role("link", name="Make a Monitor").click()
-        page.get_by_label("Webhook").fill(receiver.url)
-        page.get_by_text("Alerts", exact=True).click()
-        page.get_by_label("When").first.fill("author.followers")
-        page.get_by_label("value").first.fill("1")
-        page.get_by_label("Run once at once").check()
-        page.get_by_role("button", name="Create Monitor").click()
+        hands.press(page.get_by_role("link", name="Make a Monitor"))
+        hands.write(page.get_by_label("Webhook"), receiver.url)
+        hands.press(page.get_by_text("Alerts", exact=True))
+        hands.write(page.get_by_label("When").first, "author.followers")
+        hands.write(page.get_by_label("value").first, "1")
+        hands.tick(page.get_by_label("Run once at once"))
+        hands.press(page.get_by_role("button", name="Create Monitor"))
         expect(page.get_by_text("whsec_")).to_be_visible()
-        page.get_by_role("link", name="Go to the Monitor").click()
+        hands.press(page.get_by_role("link", name="Go to the Monitor"))
         await_text(page, "delivered")
         expect(page.get_by_role("cell", name="author.followers")).to_be_visible()
         assert json.loads(receiver.bodies[0])["alerts_fired"]
-        page.get_by_role("button", name="Redeliver").click()
+        hands.press(page.get_by_role("button", name="Redeliver"))
         expect(page.get_by_role("status")).to_contain_text("queued again")
         wait_until(page, lambda: len(receiver.bodies) == 2)
         assert receiver.bodies[0] == receiver.bodies[1]
         assert call(f"{house.node.url}/v1/credits/balance", headers={"x-api-key": key}).status == 200
         page.goto(house.address("/keys"))
-        page.get_by_role("listitem").filter(has_text="life").get_by_role("button", name="Revoke").click()
-        page.get_by_role("button", name="Revoke").click()
+        hands.press(page.get_by_role("listitem").filter(has_text="life").get_by_role("button", name="Revoke"))
+        hands.press(page.get_by_role("button", name="Revoke"))
         expect(page.get_by_role("status")).to_contain_text("refused")
         assert call(f"{house.node.url}/v1/credits/balance", headers={"x-api-key": key}).status == 401
         assert [one for one in visit.complaints if "status of 40" not in one] == []
@@ -247,48 +255,6 @@ def account_of(page: Page, house: House) -> str:
     account = other.locator("main code").first.inner_text()
     other.close()
     return account
-
-
-def test_a_key_is_made_and_revoked_by_keyboard_alone(browser: Browser, house: House) -> None:
-    with visiting(browser, DESKTOP) as visit:
-        page = visit.page
-        page.goto(house.invited("keys"))
-        page.get_by_label("Password", exact=True).focus()
-        page.keyboard.type(PASSWORD)
-        page.keyboard.press("Tab")
-        page.keyboard.type(PASSWORD)
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("link", name="Overview")).to_be_visible()
-        tab_to(page, "Keys")
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
-        tab_to(page, "Create key")
-        page.keyboard.press("Enter")
-        expect(page.get_by_label("Name")).to_be_visible()
-        tab_to(page, "name")
-        page.keyboard.type("typed")
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("Your new key")).to_be_visible()
-        tab_to(page, "Revoke")
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="Revoke this key?")).to_be_visible()
-        tab_to(page, "Revoke")
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("status")).to_contain_text("revoked")
-
-
-_FOCUSED = "document.activeElement.name || document.activeElement.textContent.trim()"
-
-
-def tab_to(page: Page, wanted: str) -> None:
-    """Press Tab until what is wanted has the focus, which can be seen."""
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate(_FOCUSED) == wanted:
-            width = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-            assert width != "none", f"nothing shows that {wanted} has the focus"
-            return
-    raise AssertionError(f"no Tab leads to {wanted}")
 
 
 def test_all_of_it_works_without_javascript(browser: Browser, house: House) -> None:
