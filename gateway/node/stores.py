@@ -196,37 +196,50 @@ async def open_stores(
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
     """
     async with open_store(config.store.url, MIGRATIONS) as store:
-        balances = Balances(store, shared)
         begin = config.server.public_url(config.server.port) if base_url is None else base_url
         feed = EventLog(now=now, make_id=make_id, base_url=begin, publish=publish, ended=partial(_ended, now=now))
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
-        cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed, now=now), config.keys.prefix
-        keys = Keys(
-            store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events
-        )
-        accounts = Accounts(store, balances, now=now, make_id=make_id)
-        charges = Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events)
-        on_sale = [Pack(one.name, one.credits, one.price_cents, one.currency, one.plan) for one in config.packs]
-        packs = Packs(store, accounts, on_sale, now=now, make_id=make_id, billing_events=billing_events)
-        stores = Stores(
-            store=store,
-            balances=balances,
-            accounts=accounts,
-            keys=keys,
-            people=_people(config, secrets, store, cipher, now=now, make_id=make_id, base_url=begin),
-            lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
-            charges=charges,
-            packs=packs,
-            payments=Payments(store, packs, accounts, charges, now=now, billing_events=billing_events),
-            ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),
-            usage=FreeUsage(store, now=now),
-            archiver=_archiver(store, config),
-            feed=feed,
-            cipher=cipher,
-            disk=disk,
-            growth=StoreGrowth(store, disk, now=now),
-            now=now,
-        )
+        stores = _stores_on(store, config, secrets, feed, disk, now=now, make_id=make_id, shared=shared, base_url=begin)
         yield stores
         with suppress(StorageError):  # which moves no credit
             await stores.usage.flush()
+
+
+def _stores_on(
+    store: Store,
+    config: Config,
+    secrets: Secrets,
+    feed: EventLog,
+    disk: DiskWatch,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    shared: Gate | None,
+    base_url: str,
+) -> Stores:
+    balances = Balances(store, shared)
+    cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed, now=now), config.keys.prefix
+    keys = Keys(store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events)
+    accounts = Accounts(store, balances, now=now, make_id=make_id)
+    charges = Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events)
+    on_sale = [Pack(one.name, one.credits, one.price_cents, one.currency, one.plan) for one in config.packs]
+    packs = Packs(store, accounts, on_sale, now=now, make_id=make_id, billing_events=billing_events)
+    return Stores(
+        store=store,
+        balances=balances,
+        accounts=accounts,
+        keys=keys,
+        people=_people(config, secrets, store, cipher, now=now, make_id=make_id, base_url=base_url),
+        lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
+        charges=charges,
+        packs=packs,
+        payments=Payments(store, packs, accounts, charges, now=now, billing_events=billing_events),
+        ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),
+        usage=FreeUsage(store, now=now),
+        archiver=_archiver(store, config),
+        feed=feed,
+        cipher=cipher,
+        disk=disk,
+        growth=StoreGrowth(store, disk, now=now),
+        now=now,
+    )

@@ -8,23 +8,18 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import httpx
 import orjson
 import trio
 
+from tests.crash.dying import PATIENCE_S, NodeDied, ask
 from tests.crash.seen import Finished, Life, Seen, content_of
 from upstreams.transport.http import Exchange, HttpCall
 from upstreams.transport.origin import Origin
 
-PATIENCE_S = 60.0
 HOT = 5
 """Handles that everybody asks for, so that the cache answers."""
 RETRIED = (409, 500, 502, 503)
 KEYS_PENDING_MAX = 200
-
-
-class NodeDied(Exception):
-    """The node was killed before it had answered."""
 
 
 @dataclass
@@ -50,12 +45,7 @@ class Node:
         return answer
 
     async def _exchange(self, call: HttpCall) -> tuple[int, Any]:
-        try:
-            answer = await self.exchange(call, trio.current_time() + PATIENCE_S)
-        except httpx.TransportError as exc:
-            if not self.is_killed:
-                raise
-            raise NodeDied from exc
+        answer = await ask(self, call)
         return answer.status, orjson.loads(answer.body)
 
 

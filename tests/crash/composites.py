@@ -14,29 +14,25 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-import httpx
 import orjson
 import trio
 
-from gateway.node.membership import MembershipPace
+from tests.crash.dying import PATIENCE_S, NodeDied, ask
+from tests.crash.lives import ENVIRON, start
 from tests.crash.seen import Life
 from tests.fakes.entries import EntryRow, nets, read_entries
 from tests.fakes.outsider import open_outsider
-from tests.fakes.quick_node import BEAT_S
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
-from tests.fakes.stores import engine
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
-from tests.processes.process import Process
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import open_transport
 
 BALANCE: Final = 10_000_000
 CLIENTS: Final = 12
-LOAD_S_MAX, PATIENCE_S, RECOVERED_S = 0.8, 60.0, 60.0
-ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+LOAD_S_MAX, RECOVERED_S = 0.8, 60.0
 TABLES: Final[Mapping[str, dict[str, object]]] = {
     "server": {"request_timeout_s": 2},
     "limits": {"requests_per_minute": 1_000_000, "concurrent_requests": 1000},
@@ -59,10 +55,6 @@ TARGETS: Final = (
 """Composites with fixed prices, with ranges, and with walks."""
 STATS: Final = "/v1/prism/post-stats"
 _POSTS: Final = ("https://mastodon.social/@u/{}", "https://news.ycombinator.com/item?id={}", "https://bit.ly/{}")
-
-
-class NodeDied(Exception):
-    """The node was killed before it had answered."""
 
 
 @dataclass
@@ -94,12 +86,7 @@ class Load:
             call, sent = self._call(), self.life.sent()
             hurry_s = self.rng.random() * 0.4 if self.rng.random() < 0.25 else PATIENCE_S
             with trio.move_on_after(hurry_s) as hurry:
-                try:
-                    answer = await self.exchange(call, trio.current_time() + PATIENCE_S)
-                except httpx.TransportError as exc:
-                    if not self.is_killed:
-                        raise
-                    raise NodeDied from exc
+                answer = await ask(self, call)
             if hurry.cancelled_caught:
                 self.counts["hung up"] += 1
                 continue
@@ -189,16 +176,9 @@ def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settl
     assert balance == BALANCE - sum(net.values())
 
 
-def _start(place: Place, fleet: Fleet) -> Process:
-    """A node that finds at once what the one before it has left: on a server, where it looks for that often."""
-    place.bury()
-    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
-    return fleet.start(place.config, {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}, pace=pace)
-
-
 async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
     """Let a last node give back what the ones before it have left open."""
-    started = _start(place, fleet)
+    started = start(place, fleet)
     await started.listening()
     with trio.fail_after(RECOVERED_S), open_outsider(place.store_url) as store:
         while store.run("SELECT count(*) FROM charges")[0][0]:  # noqa: ASYNC110 - another process sets no event
@@ -209,7 +189,7 @@ async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
 
 async def _killed(place: Place, fleet: Fleet, rng: Random, key: str, report: Report) -> Life:
     """One life of a node under load, ended by SIGKILL."""
-    started = _start(place, fleet)
+    started = start(place, fleet)
     line = await started.listening()
     async with open_transport(max_connections=CLIENTS) as transport:
         load = Load(transport.exchange, origin_of(line["url"])[0], key, rng, report.counts)

@@ -15,13 +15,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-import httpx
 import orjson
 import trio
 
 from gateway.node.membership import MembershipPace
 from gateway.payments.checkout import WEBHOOK_PATH
-from tests.crash.clients import NodeDied
+from tests.crash.dying import PATIENCE_S, NodeDied, ask
 from tests.crash.stripe_side import CREDITS, Stripe
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import Outsider, open_outsider
@@ -39,7 +38,7 @@ from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import open_transport
 
 SENDERS, BUYERS, WAITING_MAX = 6, 2, 40
-LOAD_S_MAX, PATIENCE_S, QUIET_S = 0.8, 60.0, 120.0
+LOAD_S_MAX, QUIET_S = 0.8, 120.0
 ENVIRON: Final = {
     "SLUICE_SECRET": "a secret of tests, long enough",
     "STRIPE_KEY": SECRET_KEY,
@@ -124,12 +123,7 @@ class Load:
         return await self._asked(HttpCall("POST", self.public, target, named, body))
 
     async def _asked(self, call: HttpCall) -> tuple[int, Any]:
-        try:
-            answer = await self.exchange(call, trio.current_time() + PATIENCE_S)
-        except httpx.TransportError as exc:
-            if not self.is_killed:
-                raise
-            raise NodeDied from exc
+        answer = await ask(self, call)
         return answer.status, orjson.loads(answer.body)
 
 

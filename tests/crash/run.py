@@ -14,7 +14,8 @@ import trio
 
 from gateway.config.secrets import load_secret
 from gateway.node.membership import MembershipPace
-from tests.crash.clients import Clients, Node, NodeDied
+from tests.crash.clients import Clients, Node
+from tests.crash.dying import NodeDied
 from tests.crash.seen import Life, Seen, check_costs
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import open_outsider

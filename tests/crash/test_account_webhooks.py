@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import httpx
 import orjson
 import trio
 
-from gateway.node.membership import MembershipPace
-from scheduler.webhooks.signature import verify
+from tests.crash.lives import ENVIRON, settle, start, verified
 from tests.fakes.outsider import open_outsider
-from tests.fakes.quick_node import BEAT_S
-from tests.fakes.stores import engine
 from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
-from tests.processes.process import Process
 
 KILLS: Final = 8
 SECRET: Final = "a secret of my own"
-ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+LEFT: Final = (
+    "SELECT (SELECT COUNT(*) FROM runs WHERE finished_at IS NULL) "
+    "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued') "
+    "+ (SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
+    "WHERE feeds.last_pos > account_webhooks.pos)"
+)
+"""Runs, batches and deliveries that are still to come."""
 MONITOR: Final = {
     "recipe": "github/profile",
     "params": {"handle": "octocat"},
@@ -51,8 +53,8 @@ async def test_events_of_a_node_that_is_killed_are_each_in_one_batch_that_comes(
             key = place.told("key", "create", "--account", account)["key"]
             for life in range(KILLS):
                 await _killed(place, fleet, receiver, key, rng, is_first=life == 0)
-            await _settled(place, fleet)
-            received = [_verified(request) for request in receiver.requests]
+            await settle(place, fleet, LEFT)
+            received = [verified(request, SECRET) for request in receiver.requests]
     with open_outsider(place.store_url) as store:
         happened = [id_ for (id_,) in store.run("SELECT id FROM events WHERE account_id = ? ORDER BY pos", account)]
     batches = {batch["id"]: [event["id"] for event in batch["events"]] for batch in received}
@@ -66,7 +68,7 @@ async def _killed(
     place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random, *, is_first: bool
 ) -> None:
     """One life of a node: Monitors run, and the node is killed at any moment after a few."""
-    node = _start(place, fleet)
+    node = start(place, fleet)
     url = (await node.listening())["url"]
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
         if is_first:
@@ -79,35 +81,3 @@ async def _killed(
             await trio.sleep(rng.random() * 0.15)
         await trio.sleep(rng.random() * 0.6)
         fleet.kill(node)
-
-
-async def _settled(place: Place, fleet: Fleet) -> None:
-    """Let a last node run, queue and deliver all that is left."""
-    node = _start(place, fleet)
-    await node.listening()
-    left = (
-        "SELECT (SELECT COUNT(*) FROM runs WHERE finished_at IS NULL) "
-        "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued') "
-        "+ (SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
-        "WHERE feeds.last_pos > account_webhooks.pos)"
-    )
-    with open_outsider(place.store_url) as store:
-        while store.run(left)[0][0]:  # noqa: ASYNC110 - another process sets no event
-            await trio.sleep(0.1)
-    fleet.kill(node)
-
-
-def _start(place: Place, fleet: Fleet) -> Process:
-    place.bury()
-    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
-    return fleet.start(place.config, {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}, pace=pace)
-
-
-def _verified(request: bytes) -> Any:
-    """The body of a delivery, after its signature was found good."""
-    head, _, body = request.partition(b"\r\n\r\n")
-    lines = head.decode().split("\r\n")[1:]
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    stamp = headers["x-sluice-signature"].partition(",")[0].removeprefix("t=")
-    verify(SECRET, headers["x-sluice-signature"], body, now=float(stamp))
-    return orjson.loads(body)

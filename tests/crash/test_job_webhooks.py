@@ -10,21 +10,21 @@ import httpx
 import orjson
 import trio
 
-from gateway.node.membership import MembershipPace
-from scheduler.webhooks.signature import verify
+from tests.crash.lives import ENVIRON, settle, start, verified
 from tests.fakes.outsider import open_outsider
-from tests.fakes.quick_node import BEAT_S
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
-from tests.fakes.stores import engine
 from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
-from tests.processes.process import Process
 
 KILLS: Final = 8
 SECRET: Final = "a secret of my own"
-ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
+LEFT: Final = (
+    "SELECT (SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL) "
+    "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued')"
+)
+"""Jobs that have not ended, and deliveries that have not come."""
 HTML: Final = {"content-type": "text/html"}
 BODY: Final = b"<html><title>A page</title><body><main><p>It has a text that is long enough.</p></main></body></html>"
 
@@ -54,8 +54,8 @@ async def test_the_end_of_each_job_of_a_node_that_is_killed_is_delivered_by_one_
             for _ in range(KILLS):
                 begun += await _killed(place, fleet, receiver, key, rng)
                 _check(place)
-            await _settled(place, fleet)
-            told = {job["job_id"]: job for job in map(_verified, receiver.requests)}
+            await settle(place, fleet, LEFT)
+            told = {job["job_id"]: job for job in (verified(one, SECRET) for one in receiver.requests)}
     assert set(begun) <= set(told), "each job whose beginning was answered has told of its end"
     assert {job["status"] for job in told.values()} == {"completed"}
     _check(place)
@@ -63,7 +63,7 @@ async def test_the_end_of_each_job_of_a_node_that_is_killed_is_delivered_by_one_
 
 async def _killed(place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random) -> list[str]:
     """The jobs that were begun in one life of a node, which is killed at any moment after a few."""
-    node = _start(place, fleet)
+    node = start(place, fleet)
     url = (await node.listening())["url"]
     begun = list[str]()
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
@@ -90,33 +90,3 @@ def _check(place: Place) -> None:
     """
     with open_outsider(place.store_url) as store:
         assert [row for row in store.run(sql) if int(row[1]) != row[2]] == []
-
-
-async def _settled(place: Place, fleet: Fleet) -> None:
-    """Let a last node end and deliver all that is left."""
-    node = _start(place, fleet)
-    await node.listening()
-    left = (
-        "SELECT (SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL) "
-        "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued')"
-    )
-    with open_outsider(place.store_url) as store:
-        while store.run(left)[0][0]:  # noqa: ASYNC110 - another process sets no event
-            await trio.sleep(0.1)
-    fleet.kill(node)
-
-
-def _start(place: Place, fleet: Fleet) -> Process:
-    place.bury()
-    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
-    return fleet.start(place.config, {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}, pace=pace)
-
-
-def _verified(request: bytes) -> Any:
-    """The body of a delivery, after its signature was found good."""
-    head, _, body = request.partition(b"\r\n\r\n")
-    lines = head.decode().split("\r\n")[1:]
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    stamp = headers["x-sluice-signature"].partition(",")[0].removeprefix("t=")
-    verify(SECRET, headers["x-sluice-signature"], body, now=float(stamp))
-    return orjson.loads(body)

@@ -13,19 +13,15 @@ import httpx
 import orjson
 import trio
 
-from gateway.node.membership import MembershipPace
+from tests.crash.lives import ENVIRON, settle, start
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import open_outsider
-from tests.fakes.quick_node import BEAT_S
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
-from tests.fakes.stores import engine
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
-from tests.processes.process import Process
 
 KILLS, BALANCE = 8, 10_000
-ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 HTML: Final = {"content-type": "text/html"}
 CHANGING, STILL, FAILING = "changing", "still", "failing"
 HOSTS: Final = (*(f"{CHANGING}{number}" for number in range(3)), STILL, f"{FAILING}0", f"{FAILING}1")
@@ -71,20 +67,21 @@ async def test_each_check_of_a_node_that_is_killed_is_charged_and_told_once(tmp_
             life, met = 0, 0
             while life < KILLS or not met:
                 life += 1
-                node = _start(place, fleet, ahead_s=life * CADENCE_S)
+                node = start(place, fleet, ahead_s=life * CADENCE_S)
                 await node.listening()
                 await trio.sleep(rng.random() * 1.5)
                 fleet.kill(node)
                 met += _open_charges(place)
             for calm in (life, life + 1):  # so that there are two looks at each page, whatever the kills have met
-                await _settled(place, fleet, ahead_s=calm * CADENCE_S)
+                ahead_s = calm * CADENCE_S
+                await settle(place, fleet, LEFT, time() + ahead_s, ahead_s=ahead_s)
     _check(place, account)
     assert place.told("ledger", "verify") == {"ok": True, "violations": []}
 
 
 async def _made(place: Place, fleet: Fleet, key: str) -> None:
     """Monitors of all pages, each with a first check under way when the node is killed."""
-    node = _start(place, fleet)
+    node = start(place, fleet)
     url = (await node.listening())["url"]
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
         for host in HOSTS:
@@ -99,17 +96,6 @@ def _open_charges(place: Place) -> int:
     place.bury()
     with open_outsider(place.store_url) as store:
         return int(store.run("SELECT COUNT(*) FROM charges")[0][0])
-
-
-async def _settled(place: Place, fleet: Fleet, *, ahead_s: float) -> None:
-    """Let a node do all that is left, and all that is due by its clock."""
-    node = _start(place, fleet, ahead_s=ahead_s)
-    await node.listening()
-    now = time() + ahead_s
-    with open_outsider(place.store_url) as store:
-        while store.run(LEFT, now)[0][0]:  # noqa: ASYNC110 - another process sets no event
-            await trio.sleep(0.1)
-    fleet.kill(node)
 
 
 def _check(place: Place, account: str) -> None:
@@ -139,11 +125,3 @@ def _check(place: Place, account: str) -> None:
     taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
     assert set(taken.values()) == {1}
     assert balance == BALANCE - CHECK_CREDITS * done
-
-
-def _start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
-    """A node whose clock is so far ahead."""
-    place.bury()
-    pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
-    environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}
-    return fleet.start(place.config, environ, skew_s=ahead_s, pace=pace)

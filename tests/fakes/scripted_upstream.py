@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -14,6 +14,7 @@ import trio
 
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, port_of
+from gateway.server.asgi import ASGIApp
 from gateway.server.serve import serve_native
 from upstreams.sandbox.app import Behaviour, Sandbox
 
@@ -123,14 +124,19 @@ async def _send(answer: Told, send: Any) -> None:
 
 
 @asynccontextmanager
-async def open_upstream(upstream: Upstream) -> AsyncIterator[str]:
-    """Serve it on a port of its own; gives the address for `egress`."""
-    listeners = await bind("127.0.0.1", 0, change="upstream.port")
+async def open_app(app: ASGIApp, *, change: str) -> AsyncIterator[str]:
+    """Serve a stand-in on a port of its own; gives its address, which is for the setting `change`."""
+    listeners = await bind("127.0.0.1", 0, change=change)
     stop = trio.Event()
-    serve = partial(serve_native, upstream, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
+    serve = partial(serve_native, app, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
     async with trio.open_nursery() as nursery:
         await nursery.start(serve)
         try:
             yield f"http://127.0.0.1:{port_of(listeners)}"
         finally:
             stop.set()
+
+
+def open_upstream(upstream: Upstream) -> AbstractAsyncContextManager[str]:
+    """Serve it on a port of its own; gives the address for `egress`."""
+    return open_app(upstream, change="upstream.port")

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AbstractAsyncContextManager
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
-import trio
 
-from gateway.http.edge_answers import plain_edge_answer
-from gateway.node.listeners import bind, port_of
 from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.http1.whole_body import read_body
-from gateway.server.serve import serve_native
+from tests.fakes.scripted_upstream import open_app
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of others' making
@@ -69,18 +64,9 @@ def _error(message: str) -> bytes:
     return orjson.dumps({"error": {"type": "invalid_request_error", "message": message}})
 
 
-@asynccontextmanager
-async def open_stripe(stand_in: StripeStandIn) -> AsyncIterator[str]:
+def open_stripe(stand_in: StripeStandIn) -> AbstractAsyncContextManager[str]:
     """Serve it on a port of its own; gives the address for `api_url`."""
-    listeners = await bind("127.0.0.1", 0, change="billing.stripe.api_url")
-    stop = trio.Event()
-    serve = partial(serve_native, stand_in, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(serve)
-        try:
-            yield f"http://127.0.0.1:{port_of(listeners)}"
-        finally:
-            stop.set()
+    return open_app(stand_in, change="billing.stripe.api_url")
 
 
 def event(type_: str, thing: dict[str, Any], event_id: str = "") -> bytes:

@@ -1,0 +1,33 @@
+"""Calls of a node that may die at any moment."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import httpx
+import trio
+
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
+
+PATIENCE_S = 60.0
+
+
+class NodeDied(Exception):
+    """The node was killed before it had answered."""
+
+
+class Mortal(Protocol):
+    """A node in one of its lives. Whoever kills it says so first."""
+
+    exchange: Exchange
+    is_killed: bool
+
+
+async def ask(node: Mortal, call: HttpCall) -> HttpAnswer:
+    """The answer to one call. Raises NodeDied; a broken connection of a node that lives is raised as it is."""
+    try:
+        return await node.exchange(call, trio.current_time() + PATIENCE_S)
+    except httpx.TransportError as exc:
+        if not node.is_killed:
+            raise
+        raise NodeDied from exc
