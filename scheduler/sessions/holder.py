@@ -120,9 +120,9 @@ class SessionHolder:
         except StorageError as failure:
             self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))
         finally:
-            self._held.pop(session.id, None)
             with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
                 await self._close(session.id, because)
+            self._held.pop(session.id, None)
             held.opened.set()
 
     async def _wait_until_over(self, held: _Held) -> str:
@@ -156,10 +156,14 @@ class SessionHolder:
         return known, session_rows.revoked_keys(tx, sorted({one.key_id for one in known}))
 
     async def _close_lost(self) -> None:
-        """Close the sessions of nodes that are gone: they were open until the last that was heard of them."""
+        """Close the sessions of nodes that are gone: they were open until the last that was heard of them.
+
+        One that this node holds is not lost, however late this look is: its lease is renewed next.
+        """
         look = lambda tx: session_rows.lost_sessions(tx, self.leases_at(tx), LOST_AT_ONCE)  # noqa: E731
         for session_id in await self._store.read(look):
-            await self._store.write(partial(self._settle_lost, session_id=session_id))
+            if session_id not in self._held:
+                await self._store.write(partial(self._settle_lost, session_id=session_id))
 
     def _settle_lost(self, tx: Tx, *, session_id: str) -> None:
         session = session_rows.read_session(tx, session_id)

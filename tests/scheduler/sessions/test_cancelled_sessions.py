@@ -8,11 +8,14 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+import pytest
 import trio
 
 from scheduler.errors import WebSessionOver
 from scheduler.sessions.holder import HolderSetting, SessionHolder, open_holder
+from scheduler.sessions.records import price_of
 from scheduler.sessions.service import SessionDraft, SessionOwner, SessionService
+from scheduler.sessions.session_rows import LEASE_S
 from tests.fakes.cancelling import cancel_everywhere
 from tests.scheduler.desk import Desk
 from upstreams.web.browser.actions import Action
@@ -65,15 +68,15 @@ class Owned:
     async def live(self, holder: SessionHolder) -> None:
         """One session from its beginning to its end."""
         service, account = self.service(holder), self._account
-        session = await service.open(await service.begin(SessionDraft("https://example.com/", 600), self._owner()))
+        session = await service.open(await service.begin(SessionDraft("https://example.com/", 600), self.owner()))
         await service.execute(account, session.id, [Action("scrape")])
         self._desk.time += 400.0
-        await service.set_time(self._owner(), session.id, 3_600)
+        await service.set_time(self.owner(), session.id, 3_600)
         closed = await service.close(account, session.id)
         assert (closed.held_credits, closed.used_credits) == (20, 5)
         self.lives += 1
 
-    def _owner(self) -> SessionOwner:
+    def owner(self) -> SessionOwner:
         return SessionOwner(self._account, self._key, f"req_{next(self._numbers):032x}")
 
     async def close_all(self, holder: SessionHolder) -> None:
@@ -131,3 +134,22 @@ async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unp
 
     assert await cancel_everywhere(run, check) > 10
     assert one.lives >= 1
+
+
+async def test_a_node_that_looks_late_keeps_the_sessions_that_it_holds(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Method: let the clock pass the lease of an open session between two looks, many times."""
+    monkeypatch.setattr("scheduler.sessions.holder.LOOK_S", 0.001)
+    one = await owned(desk)
+    async with open_holder(one.setting) as holder:
+        service = one.service(holder)
+        session = await service.open(await service.begin(SessionDraft("https://example.com/", 3_600), one.owner()))
+        for _ in range(20):
+            desk.time += 2 * LEASE_S
+            with trio.fail_after(10):
+                while session.lease_until < desk.now():
+                    session = await service.get(session.account_id, session.id)
+            assert session.status == "open"
+        closed = await service.close(session.account_id, session.id)
+    assert (closed.closed_because, closed.used_credits) == ("owner", price_of(20 * 2 * LEASE_S))
