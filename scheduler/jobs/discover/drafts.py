@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from events.instants import unix
+from scheduler.jobs.discover.run_rows import packed
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedSearch
 from upstreams.composites.addresses import canonical_url
 from upstreams.model.archetypes import AUTHOR, Record
@@ -26,6 +27,8 @@ class RowDraft:
     row_id: str
     kind: str
     record: Record
+    packed: bytes
+    """The record as it is kept: made with the draft, since whoever keeps it holds up all that is written."""
     rank: int
     is_known_well: bool = True
     """False: an account of which its own page tells more."""
@@ -65,10 +68,10 @@ def _drafts(
             return
         key, author = row_key(search.platform, wrapped["author"]), wrapped["author"]
         is_known_well = author["followers"] is not None and author["bio"] is not None
-        yield RowDraft(key, row_id_of(key), "account", wrapped, rank, is_known_well)
+        yield RowDraft(key, row_id_of(key), "account", wrapped, packed(wrapped), rank, is_known_well)
     elif record.get("id") or canonical_url(record.get("url")):
         key = row_key(search.platform, record)
-        yield RowDraft(key, row_id_of(key), search.key, dict(item), rank)
+        yield RowDraft(key, row_id_of(key), search.key, dict(item), packed(item), rank)
 
 
 def _account_of(post: Record) -> Record | None:

@@ -21,8 +21,39 @@ class Merge:
     """A run whose rows change in one transaction, and the rows that have. Changed by its methods only."""
 
     run: DiscoverRecord
+    """As it was before."""
     rows: dict[str, DiscoverRow] = field(default_factory=dict)
     """Those that changed, by their ids."""
+    is_cut: bool = False
+    """Whether a row was left out, or a search passed over."""
+    _changes: int = 0
+    _added: int = 0
+    _dropped: int = 0
+    _new: int = 0
+    _ended: str | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the run takes no further rows."""
+        return self.run.rows_kept + self._added - self._dropped >= self.run.max_rows
+
+    def merged(self) -> DiscoverRecord:
+        """The run as it is now."""
+        run, ended = self.run, self._ended
+        return replace(
+            run,
+            version=run.version + self._changes,
+            rows_total=run.rows_total + self._added,
+            rows_kept=run.rows_kept + self._added - self._dropped,
+            rows_new=run.rows_new + self._new,
+            is_cut=int(run.is_cut or self.is_cut),
+            **({} if ended is None else {ended: getattr(run, ended) + 1}),
+        )
+
+    def end_page(self, leg_status: str) -> None:
+        """Count a page, and its leg where that has ended with it."""
+        self._changes += 1
+        self._ended = None if leg_status == "pending" else f"legs_{leg_status}"
 
     def take(
         self, drafts: Iterable[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, at: float
@@ -33,36 +64,32 @@ class Merge:
         for draft in drafts:
             sighting = place._replace(rank=draft.rank)
             row = by_key.get(draft.key) or by_id.get(draft.row_id)
-            if row is None and not self.run.is_full:
+            if row is None and not self.is_full:
                 added.append(self._add(draft, sighting, at=at))
             elif row is None:
-                self.run = replace(self.run, is_cut=1)
+                self.is_cut = True
             elif not row.is_gone:
                 self._sight(row, [sighting])
         return added
 
     def _add(self, draft: RowDraft, sighting: Sighting, *, at: float) -> DiscoverRow:
-        run = self.run = replace(
-            self.run,
-            version=self.run.version + 1,
-            rows_total=self.run.rows_total + 1,
-            rows_kept=self.run.rows_kept + 1,
-        )
+        run, version = self.run, self._next_version()
+        self._added += 1
         row = DiscoverRow(
             run_id=run.run_id,
-            number=run.rows_total,
+            number=run.rows_total + self._added,
             row_id=draft.row_id,
             key=draft.key,
             kind=draft.kind,
             platform=sighting.platform,
             endpoint=sighting.endpoint,
             found_in=orjson.dumps([sighting._asdict()]).decode(),
-            record=packed(draft.record),
+            record=draft.packed,
             judged=_judged([sighting], draft.record, is_read=False) if run.view == "accounts" else None,
             is_new=None,
             first_seen_at=at,
-            first_version=run.version,
-            version=run.version,
+            first_version=version,
+            version=version,
         )
         self.rows[row.row_id] = row
         return row
@@ -72,7 +99,7 @@ class Merge:
         found = set(new)
         for row in added:
             self.rows[row.row_id] = replace(self.rows[row.row_id], is_new=int(row.row_id in found))
-        self.run = replace(self.run, rows_new=self.run.rows_new + len(found))
+        self._new += len(found)
 
     def enrich(self, row: DiscoverRow, key: str, record: Mapping[str, Any], other: DiscoverRow | None) -> None:
         """Take what an account's own page tells; `other` is the row that is known by its address already."""
@@ -86,9 +113,8 @@ class Merge:
     def drop(self, row: DiscoverRow) -> None:
         """Let a row go: there is no such account, or it is another row too."""
         self._change(replace(row, record=None, is_gone=1))
-        self.run = replace(
-            self.run, rows_kept=self.run.rows_kept - 1, rows_new=self.run.rows_new - int(row.is_new or 0)
-        )
+        self._dropped += 1
+        self._new -= int(row.is_new or 0)
 
     def _sight(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
         """Tell of a row that it was found there too; the best place of each search and keyword counts."""
@@ -104,8 +130,11 @@ class Merge:
             self._change(replace(self.rows.get(row.row_id, row), found_in=told))
 
     def _change(self, row: DiscoverRow) -> None:
-        self.run = replace(self.run, version=self.run.version + 1)
-        self.rows[row.row_id] = replace(row, version=self.run.version)
+        self.rows[row.row_id] = replace(row, version=self._next_version())
+
+    def _next_version(self) -> int:
+        self._changes += 1
+        return self.run.version + self._changes
 
 
 def sightings_of(row: DiscoverRow) -> list[Sighting]:
