@@ -1,6 +1,6 @@
 """Billed misses while many jobs go on beside them, by turns with the same misses while those are paused.
 
-The misses are an open loop of the bench's, so whoever waits is counted; the upstream answers them at once, so that a
+The misses are an open loop of the bench's, so whoever waits is counted. Where the upstream answers them at once, a
 latency is nearly all the node's. Each turn is held against the one before it, since a machine's pace changes.
 """
 
@@ -30,7 +30,9 @@ MISS: Final = SCENARIOS["miss"]
 RATIO_MAX: Final = 1.5
 """How many times the p99 of misses may be with jobs beside them."""
 GROWTH_MB_MAX: Final = 96.0
-"""How much larger than before its first job the node may become."""
+"""How much larger than before its first job the node may become, worker processes aside."""
+WORKER_MB_MAX: Final = 64.0
+"""How large each of its worker processes may be."""
 KEYS_A_TURN: Final = 1_000_000
 """Misses of a turn ask for what no other turn does."""
 CACHE_BYTES: Final = 4_194_304
@@ -47,13 +49,16 @@ Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]
 class Company:
     """The jobs that go on beside misses: those of so many accounts, and what the upstream answers them.
 
-    `read` counts the pages that they have asked for.
+    `read` counts the pages that they have asked for, `miss_s` is how long the upstream takes for a miss, and `workers`
+    the number of worker processes that the jobs keep busy.
     """
 
     accounts: int
     begin: Begin
     script: Callable[[str], Told | None]
     read: Counter[str]
+    miss_s: float = 0.0
+    workers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class Compared:
     beside: list[Step] = field(default_factory=list)
     pages: int = 0
     """Pages that jobs read beside misses."""
+    workers: int = 0
     alone_mb: float = 0.0
     highest_mb: float = 0.0
 
@@ -86,7 +92,7 @@ class Compared:
         failed = Counter[str]()
         for step in (*self.without, *self.beside):
             failed.update(step.unexpected | ({"unanswered": step.unanswered} if step.unanswered else {}))
-        grown_mb = self.highest_mb - self.alone_mb
+        grown_mb = self.highest_mb - self.alone_mb - self.workers * WORKER_MB_MAX
         return [
             *([f"the p99 is {self.p99_times:.2f} times as long"] if self.p99_times > RATIO_MAX else []),
             *([f"misses failed: {dict(failed)}"] if failed else []),
@@ -109,7 +115,7 @@ class Compared:
 async def compare(folder: Path, company: Company, pace: Pace, commands: Commands) -> Compared:
     """Measure by turns; every job is cancelled at the end."""
     upstream = Upstream()
-    upstream.script = company.script
+    upstream.script, upstream.behaviour.latency_s = company.script, company.miss_s
     async with open_upstream(upstream) as egress:
         place = Place(folder, commands, ENVIRON)
         place.configure(
@@ -129,7 +135,7 @@ async def compare(folder: Path, company: Company, pace: Pace, commands: Commands
 async def _by_turns(
     client: httpx.AsyncClient, target: ServerTarget, company: Company, pace: Pace, keys: Sequence[str]
 ) -> Compared:
-    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared()
+    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=company.workers)
     alone = await drive_open(MISS, target, tempo)  # what is loaded and kept at the first calls is nobody's
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
     jobs = await company.begin(client, keys)

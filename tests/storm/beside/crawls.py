@@ -10,9 +10,12 @@ import httpx
 from tests.fakes.scripted_upstream import Told
 from tests.storm.beside.compare import Company
 from tests.storm.crawls.run import HTML
+from upstreams.workers.pool import PROCESSES_MAX
 
 LINE = "A line of a page that is read beside calls which have nothing to do with it. "
 DOMAIN = ".example.com"
+MISS_S = 0.02
+"""The time that the upstream takes for a miss: a quick platform's."""
 
 
 def crawls(count: int, *, lines: int = 200) -> Company:
@@ -31,7 +34,7 @@ def crawls(count: int, *, lines: int = 200) -> Company:
         links = "".join(f'<a href="/p{4 * number + below}">Page</a> ' for below in range(1, 5))
         return Told(200, f"<html><body><main>{text}{links}</main></body></html>".encode(), HTML)
 
-    return Company(count, _begin, answer, read)
+    return Company(count, _begin, answer, read, miss_s=MISS_S, workers=PROCESSES_MAX)
 
 
 async def _begin(client: httpx.AsyncClient, keys: Sequence[str]) -> dict[str, str]:
