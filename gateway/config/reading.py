@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from keyword import iskeyword
 from typing import Annotated, Literal, TypeVar, get_args, get_origin
 
@@ -119,10 +120,16 @@ def field_names(settings: msgspec.Struct) -> frozenset[str]:
 def _settable(settings: msgspec.Struct) -> dict[str, object]:
     """Keys and their types. A mapping holds tables whose names the schema does not know; it is read apart."""
     return {
-        field.encode_name: field.type
-        for field in fields(settings)
-        if not isinstance(getattr(settings, field.name), Mapping)
+        name: kind
+        for attribute, name, kind in _fields(type(settings))
+        if not isinstance(getattr(settings, attribute), Mapping)
     }
+
+
+@cache
+def _fields(table: type[msgspec.Struct]) -> tuple[tuple[str, str, object], ...]:
+    """The attributes of a table's settings, with their keys and types."""
+    return tuple((field.name, field.encode_name, field.type) for field in fields(table))
 
 
 def _tables_of(kind: object) -> type[msgspec.Struct] | None:

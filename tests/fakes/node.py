@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,7 +25,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
-from upstreams.composites import with_composites
+from upstreams.composites import load_all, with_composites
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
@@ -131,6 +132,12 @@ class OpenNode:
         return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])
 
 
+@cache
+def _all() -> tuple[Platform, ...]:
+    """Everything that a node serves, made once for all nodes of a process."""
+    return load_all()
+
+
 @asynccontextmanager
 async def open_test_node(
     folder: Path,
@@ -158,7 +165,7 @@ async def open_test_node(
     upstream, log = Upstream(), io.BytesIO()
     with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = only or with_composites((*load_platforms(), *platforms))
+            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _all())
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             start = start.over_sandbox(sandbox) if sandbox else start
