@@ -154,7 +154,7 @@ class ApiOperation:
         """The parameters of its query."""
         if self.listing is None:
             return self.route.params
-        return (*self.listing.endpoint.params, *common_params(self.listing.endpoint))
+        return (*self.listing.endpoint.params, *common_params(self.listing.endpoint.archetype))
 
     @property
     def is_form(self) -> bool:

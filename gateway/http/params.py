@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from urllib.parse import unquote
 
 from events.instants import unix
@@ -152,9 +153,9 @@ class Declared:
         return next(iter(get_close_matches(name, self.by_name, n=1, cutoff=_NEAR)), None)
 
 
-def common_params(endpoint: Endpoint) -> tuple[Param, ...]:
+@cache
+def common_params(archetype: Archetype) -> tuple[Param, ...]:
     """The parameters that an endpoint has beside its own, as all of its kind."""
-    archetype = endpoint.archetype
     fields = replace(FIELDS, example=",".join(_first_paths(archetype)))
     if archetype.many:
         return CURSOR, MAX_CREDITS, DRY_RUN, fields, FORMAT
@@ -178,7 +179,7 @@ def _first_paths(archetype: Archetype) -> list[str]:
 
 def declared_by(endpoint: Endpoint) -> Declared:
     """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
-    return Declared((*endpoint.params, *common_params(endpoint)), endpoint.one_of, endpoint.lacks)
+    return Declared((*endpoint.params, *common_params(endpoint.archetype)), endpoint.one_of, endpoint.lacks)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:

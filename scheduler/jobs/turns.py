@@ -16,9 +16,9 @@ EACH_MAX: Final = 4
 """Steps of one account's jobs that are made side by side (decisions 17)."""
 ALL_MAX: Final = 32
 YIELD_S: Final = 0.25
-PACE_S: Final = 0.1
+PACE_S: Final = 0.2
 """The time between the beginnings of two steps while requests come. A step takes about 3 ms of the loop and the writer,
-so that of 100 requests some 3 meet one, and each of these waits for a part of it."""
+so that of 100 requests fewer than 2 meet one, and each of these waits for a part of it."""
 BUSY_PER_S: Final = 20.0
 """The requests a second from which on steps keep that distance."""
 WINDOW_S: Final = 0.1

@@ -80,7 +80,7 @@ async def test_what_nobody_declares_may_be_named_below(tmp_path: Path) -> None:
 
 @every_endpoint
 def test_the_example_of_fields_names_what_the_endpoint_answers(row: Any) -> None:
-    (fields,) = (param for param in common_params(row.endpoint) if param.name == "fields")
+    (fields,) = (param for param in common_params(row.endpoint.archetype) if param.name == "fields")
     assert projection_of(row.endpoint.archetype, {"fields": fields.example}) is not None
 
 
