@@ -25,7 +25,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
-from upstreams.composites import load_all, with_composites
+from upstreams.composites import over_all, with_composites, with_derived
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
@@ -133,9 +133,9 @@ class OpenNode:
 
 
 @cache
-def _all() -> tuple[Platform, ...]:
-    """Everything that a node serves, made once for all nodes of a process."""
-    return load_all()
+def _own() -> tuple[Platform, ...]:
+    """The platforms with what follows from them, which remember nothing: made once for all nodes of a process."""
+    return tuple(map(with_derived, load_platforms()))
 
 
 @asynccontextmanager
@@ -165,7 +165,7 @@ async def open_test_node(
     upstream, log = Upstream(), io.BytesIO()
     with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _all())
+            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else over_all(_own()))
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             start = start.over_sandbox(sandbox) if sandbox else start

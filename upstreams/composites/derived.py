@@ -35,7 +35,7 @@ _POSTS = Param(
 _INCLUDE = several("include", "What is wanted beside the account; both when absent.", ("posts", "computed"))
 
 
-def with_derived(platform: Platform) -> tuple[Endpoint, ...]:
+def derived_of(platform: Platform) -> tuple[Endpoint, ...]:
     """The endpoints that follow from the roles of a platform's own."""
     profile, posts = platform.playing("profile"), platform.playing("profile_posts")
     full = _profile_full(platform, profile, posts) if profile is not None and posts is not None else None
