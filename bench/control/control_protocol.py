@@ -5,6 +5,7 @@ no other knowledge.
 """
 
 import http.client
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -24,6 +25,8 @@ POSTED = "bench.posted"
 LEFT = "bench.left"
 TRUST = "bench.trust"
 ANSWER_S = 120.0
+IDLE_S = 2.0
+"""A node closes connections that were idle for longer than a few seconds."""
 PEOPLE_AT_ONCE = 20
 """Few, so that what the server needs for making them is not taken for the memory of what comes after."""
 
@@ -161,16 +164,19 @@ class ControlClient:
         assert at.hostname is not None
         self._connection = http.client.HTTPConnection(at.hostname, at.port, timeout=ANSWER_S)
         self._headers = {"authorization": f"Bearer {place.token}"}
+        self._used_at = time.monotonic()
 
     def send(self, name: str, arguments: msgspec.Struct | None = None) -> None:
         """Send a command; `receive` has to follow."""
         body = b"{}" if arguments is None else msgspec.json.encode(arguments)
+        if time.monotonic() - self._used_at > IDLE_S:
+            self._connection.close()  # the next request opens it again
         self._connection.request("POST", f"/admin/{name}", body, self._headers)
 
     def receive(self, kind: type[T]) -> T:
         """Return the answer to the command that was sent."""
         answer = self._connection.getresponse()
-        body = answer.read()
+        body, self._used_at = answer.read(), time.monotonic()
         if answer.status != 200:
             raise RuntimeError(f"a command was answered with {answer.status}: {body.decode(errors='replace')}")
         return msgspec.json.decode(body, type=kind)
