@@ -19,7 +19,7 @@ YIELD_S: Final = 0.25
 PACE_S: Final = 0.2
 """The time between the beginnings of two steps while requests come. A step takes about 3 ms of the loop and the writer,
 so that of 100 requests fewer than 2 meet one, and each of these waits for a part of it."""
-BUSY_PER_S: Final = 20.0
+BUSY_PER_S: Final = 100.0
 """The requests a second from which on steps keep that distance."""
 WINDOW_S: Final = 0.1
 
