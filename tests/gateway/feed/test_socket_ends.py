@@ -28,9 +28,9 @@ GONE_S = 1.0
 
 @pytest.fixture(autouse=True)
 def nothing_fails_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """However a stream ends, no app has failed on it."""
+    """However a stream ends, no app has failed on it; a link that a test takes away may be told of."""
     yield
-    assert caplog.get_records("call") == []
+    assert [one for one in caplog.get_records("call") if one.name != "storage.link_log"] == []
 
 
 def held(node: OpenNode) -> dict[str, int]:
