@@ -128,9 +128,9 @@ async def test_a_program_that_is_not_there_ends_the_start() -> None:
 async def test_one_that_only_starts_is_ended_at_once() -> None:
     supervised = Supervised(NEVER_READY)
     async with running(supervised) as slots:
-        while len(supervised.pids()) < 2:  # noqa: ASYNC110 - no event tells of it
-            await trio.sleep(0.01)
-        assert [slot.state for slot in slots.slots] == ["is starting"] * 2
+        with trio.fail_after(90):
+            while len(supervised.pids()) < 2 or {one.state for one in slots.slots} != {"is starting"}:  # noqa: ASYNC110 - no event tells of it
+                await trio.sleep(0.01)
         began_at = trio.current_time()
     assert trio.current_time() - began_at < 3
     assert not supervised.events("worker_killed")
