@@ -48,15 +48,12 @@ def row_id_of(key: str) -> str:
 
 def drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
-) -> list[RowDraft]:
-    """The rows of a page that are looked for, each once, the best first; `before` it stood so many."""
-    found: dict[str, RowDraft] = {}
+) -> Iterator[RowDraft]:
+    """The rows of a page, or a part of one, that are looked for, the best first; `before` it stood so many."""
     for rank, item in enumerate(items, before + 1):
         record = item.get(search.key)
         if isinstance(record, dict) and spec.holds(date_of(record), _language_of(item, record)):
-            for draft in _drafts(spec, search, item, record, rank=rank):
-                found.setdefault(draft.key, draft)
-    return list(found.values())
+            yield from _drafts(spec, search, item, record, rank=rank)
 
 
 def _drafts(

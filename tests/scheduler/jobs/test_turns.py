@@ -34,13 +34,13 @@ async def test_steps_begin_at_once_where_no_requests_come(autojump_clock: MockCl
 async def test_while_requests_come_steps_begin_apart_and_at_once_again_when_those_end(
     autojump_clock: MockClock,
 ) -> None:
-    turns, per_s = Turns(), 2 * BUSY_PER_S
+    turns, per_s = Turns(), 1.2 * BUSY_PER_S
     turns.answered = lambda: int(trio.current_time() * per_s)
     await begin_steps(turns, 1)
     await trio.sleep(WINDOW_S)
     begun = await begin_steps(turns, 20)
     assert [round(later - before, 6) for before, later in pairwise(begun)] == [PACE_S] * 19
-    per_s = BUSY_PER_S / 2
+    per_s = 0.8 * BUSY_PER_S
     turns.answered = lambda: int(trio.current_time() * per_s)
     await begin_steps(turns, 1)
     await trio.sleep(WINDOW_S)
