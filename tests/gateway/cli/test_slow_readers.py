@@ -67,12 +67,15 @@ def statuses(clients: list[socket.socket]) -> list[int]:
 
 @asynccontextmanager
 async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, object]) -> AsyncIterator[Opened]:
-    """A node whose upstream gives large answers, and so many keys of each account."""
+    """A node whose upstream gives large answers, and so many keys of each account.
+
+    It sheds nothing: hundreds of answers that wait for their readers are load, which a slow machine would refuse.
+    """
     upstream = Upstream()
     upstream.script = large
     with trio.fail_after(PATIENCE_S):
         async with open_upstream(upstream) as egress:
-            place.configure(upstreams={"egress": egress}, **tables)
+            place.configure(server={"shed": False}, upstreams={"egress": egress}, **tables)
             made = []
             for _ in range(accounts):
                 account = place.told("account", "create", "--name", "test", "--credits", str(READERS))["id"]
@@ -102,8 +105,8 @@ async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(
         asked = [(LARGE, made[number % len(made)]) for number in range(READERS)]
         held, seen = await trio.to_thread.run_sync(held_by, node, asked)
         assert held < HELD_BYTES_MAX
-        assert seen[200] == min(READERS, PLACES_OF_A_KEY * len(made))
-        assert seen[200] + seen[429] == READERS
+        served = min(READERS, PLACES_OF_A_KEY * len(made))
+        assert seen == Counter({200: served, 429: READERS - served})
 
 
 async def test_slow_readers_of_different_answers_are_ended_before_they_fill_the_memory(place: Place) -> None:
