@@ -1,16 +1,17 @@
 """The Trio side of group commit: what waited while the last commit ran goes into the next transaction.
 
-One thread runs the batches. All state here belongs to the Trio thread, so no lock is needed: the thread gets whole
-batches through a queue, and reports each with `TrioToken.run_sync_soon`.
+One thread runs the batches. It gets the first through a queue, reports each with `TrioToken.run_sync_soon`, and takes
+what has gathered meanwhile by itself. What is pending is shared by both sides: each job is popped from it once, by the
+thread or by who gives it up, which needs no lock. All other state belongs to the Trio thread, or says whose it is.
 """
 
 import logging
 import queue
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import islice
 from typing import Final
 
 import trio
@@ -21,16 +22,17 @@ from storage.transactions import Callback, Job
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-# While calls come together, the next batch gathers for four times as long as the last one took: fewer, larger commits
-# take less CPU a billed call. They do when one of the last batches was for several, so a lone caller never waits.
-GATHER_RATIO = 4.0
-GATHER_S_MAX = 0.01
+# While calls come together, the next batch gathers for five times as long as the last one took: fewer, larger commits
+# take less CPU a billed call. They do when one of the last batches was for several, so a lone caller never waits. Where
+# commits are slow it gathers for less, since they gather enough by themselves.
+GATHER_RATIO = 5.0
+GATHER_S_MAX = 0.0019
 TOGETHER = 4
 # What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
 # once does not find the writer busy closing its last charge (at one connection: half the commits). The thread waits for
 # that, which has nothing else to do then: a timer on the loop took it 80,000 instructions. It lingers after each commit
 # before it rests, so that where calls come one after another none needs to wake it for that.
-LINGER_S = 0.003
+LINGER_S = 0.01
 LINGER: Final = ()  # what the thread is told instead of a batch, when it rests
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
@@ -48,7 +50,7 @@ class Writer:
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
         self._batches: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
-        self._pending: dict[Job, None] = {}
+        self._pending: OrderedDict[Job, None] = OrderedDict()
         self._running = False
         self._closed = False
         self._refusal: str | None = None
@@ -96,8 +98,7 @@ class Writer:
         """Refuse every call from now on, those that wait too; None takes them again."""
         self._refusal = why
         if why is not None:
-            waiting = list(self._pending)
-            self._pending.clear()
+            waiting = self._take(QUEUE_MAX)
             for job in waiting:
                 job.error = StoreUnavailable(why)
             self._publish(waiting)
@@ -113,17 +114,19 @@ class Writer:
         )
 
     def _dispatch(self) -> None:
-        if not self._pending:
+        if batch := self._take(BATCH_MAX):
+            self._batches.put(batch)
+        else:
             self._running = False
             self._quiet.set()
-            return
-        batch = list(islice(self._pending, BATCH_MAX))
-        if len(batch) == len(self._pending):
-            self._pending.clear()
-        else:
-            for job in batch:
-                del self._pending[job]
-        self._batches.put(batch)
+
+    def _take(self, at_most: int) -> list[Job]:
+        """So many of the longest pending; on either side."""
+        taken: list[Job] = []
+        with suppress(KeyError):
+            while len(taken) < at_most:
+                taken.append(self._pending.popitem(last=False)[0])
+        return taken
 
     def _work(self) -> None:
         """The thread: one batch after another until it is told to stop."""
@@ -151,16 +154,20 @@ class Writer:
                 self._token.run_sync_soon(self._start)
 
     def _run_batch(self, batch: Sequence[Job]) -> None:
-        began = time.monotonic()
-        callbacks = self._run(batch)
-        took_s = time.monotonic() - began
+        """Run a batch, and while calls come together what has gathered after each."""
         try:
-            if self._come_together(batch):
+            while batch:
+                began = time.monotonic()
+                callbacks = self._run(batch)
+                took_s = time.monotonic() - began
+                if not self._come_together(batch):
+                    # One message instead of two: a lone caller pays for each with a wake-up of the loop.
+                    self._token.run_sync_soon(self._go_on, batch, callbacks)
+                    return
                 self._token.run_sync_soon(self._done, batch, callbacks)
                 time.sleep(min(GATHER_RATIO * took_s, GATHER_S_MAX))
-                self._token.run_sync_soon(self._dispatch)
-            else:  # one message instead of two: a lone caller pays for each with a wake-up of the loop
-                self._token.run_sync_soon(self._go_on, batch, callbacks)
+                batch = self._take(BATCH_MAX)
+            self._token.run_sync_soon(self._dispatch)
         except trio.RunFinishedError:
             _log.warning("%d calls ended after the program had", len(batch))
 

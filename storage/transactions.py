@@ -1,7 +1,7 @@
 """The thread's side of group commit: many calls in one transaction, each call on its own feet."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -9,6 +9,7 @@ from storage.errors import HandlerFailed, StorageError, StoreUnavailable
 from storage.store import BatchHandler, Tx
 
 Callback = Callable[[], None]
+_TAKEN: Final = object()
 
 
 class Job:
@@ -44,9 +45,8 @@ class Job:
         self.task = trio.lowlevel.current_task()
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            if self in pending:
-                del pending[self]
-            elif not self.abandonable:
+            is_pending = pending.pop(self, _TAKEN) is not _TAKEN
+            if not (is_pending or self.abandonable):
                 return trio.lowlevel.Abort.FAILED
             self.task = None
             return trio.lowlevel.Abort.SUCCEEDED

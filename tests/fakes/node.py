@@ -25,10 +25,12 @@ from tests.fakes.calling import Answered
 from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
 from tests.fakes.scripted_upstream import Upstream, open_upstream
-from upstreams.composites import over_all, with_composites, with_derived
+from upstreams.composites import load_all, with_composites
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
+from upstreams.web import SLUG as WEB
+from upstreams.web import make_web
 
 EXPIRED_AT = 1_580_472_000.0
 CREDITS = 100_000
@@ -133,9 +135,14 @@ class OpenNode:
 
 
 @cache
-def _own() -> tuple[Platform, ...]:
-    """The platforms with what follows from them, which remember nothing: made once for all nodes of a process."""
-    return tuple(map(with_derived, load_platforms()))
+def _all() -> tuple[Platform, ...]:
+    """Everything that a node serves, made once for all nodes of a process."""
+    return load_all()
+
+
+def _anew() -> tuple[Platform, ...]:
+    """Everything that a node serves: all but the web remember nothing, and are shared."""
+    return tuple(make_web() if platform.slug == WEB else platform for platform in _all())
 
 
 @asynccontextmanager
@@ -165,7 +172,7 @@ async def open_test_node(
     upstream, log = Upstream(), io.BytesIO()
     with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else over_all(_own()))
+            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _anew())
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             start = start.over_sandbox(sandbox) if sandbox else start
