@@ -1,33 +1,36 @@
 """The Trio side of group commit: what waited while the last commit ran goes into the next transaction.
 
-One thread runs the batches. It gets the first through a queue, reports each with `TrioToken.run_sync_soon`, and takes
-what has gathered meanwhile by itself. What is pending is shared by both sides: each job is popped from it once, by the
-thread or by who gives it up, which needs no lock. All other state belongs to the Trio thread, or says whose it is.
+One thread runs the batches. It gets them through a queue, or takes what has gathered by itself, and reports each with
+`TrioToken.run_sync_soon`. What is pending is shared by both sides: each job is popped from it once, by the thread or by
+who gives it up, which needs no lock. All other state belongs to the Trio thread, or says whose it is.
 """
 
 import logging
 import queue
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from typing import Final
 
 import trio
 
 from storage.errors import StoreBusy, StoreUnavailable
 from storage.store import StoreStatistics
-from storage.transactions import Callback, Job
+from storage.transactions import TAKEN, Callback, Job
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-# While calls come together, the next batch gathers for five times as long as the last one took: fewer, larger commits
-# take less CPU a billed call. They do when one of the last batches was for several, so a lone caller never waits. Where
-# commits are slow it gathers for less, since they gather enough by themselves.
+# While calls come together, the next batch gathers for five times as long as the shorter of the last two took: fewer,
+# larger commits take less CPU a billed call, and one slow moment of the disk is no reason to wait. They do when one of
+# the last batches was for several, so a lone caller never waits.
 GATHER_RATIO = 5.0
-GATHER_S_MAX = 0.0019
+GATHER_S_MAX = 0.01
 TOGETHER = 4
+# After a batch of no more jobs the thread takes what has gathered by itself, which saves waking up the loop. After a
+# larger one the loop is awake, and gives it all that is ready in the same tick.
+FEW = 16
 # What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
 # once does not find the writer busy closing its last charge (at one connection: half the commits). The thread waits for
 # that, which has nothing else to do then: a timer on the loop took it 80,000 instructions. It lingers after each commit
@@ -50,12 +53,14 @@ class Writer:
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
         self._batches: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
-        self._pending: OrderedDict[Job, None] = OrderedDict()
+        self._pending: dict[Job, None] = {}
         self._running = False
         self._closed = False
         self._refusal: str | None = None
         self._together = 0
         """For so many batches more, calls are taken to come together; the thread's own."""
+        self._took_s = 0.0
+        """How long the last batch took; the thread's own too."""
         self._rests = True
         """The thread waits for a message: set by it before a last look at what is pending, ended by either side."""
         self._quiet = trio.Event()
@@ -121,12 +126,9 @@ class Writer:
             self._quiet.set()
 
     def _take(self, at_most: int) -> list[Job]:
-        """So many of the longest pending; on either side."""
-        taken: list[Job] = []
-        with suppress(KeyError):
-            while len(taken) < at_most:
-                taken.append(self._pending.popitem(last=False)[0])
-        return taken
+        """So many of the longest pending, without any that is given up meanwhile; on either side."""
+        longest = list(islice(self._pending, at_most))  # in one step of the interpreter
+        return [job for job in longest if self._pending.pop(job, TAKEN) is not TAKEN]
 
     def _work(self) -> None:
         """The thread: one batch after another until it is told to stop."""
@@ -157,16 +159,16 @@ class Writer:
         """Run a batch, and while calls come together what has gathered after each."""
         try:
             while batch:
-                began = time.monotonic()
+                before_s, began = self._took_s, time.monotonic()
                 callbacks = self._run(batch)
-                took_s = time.monotonic() - began
+                self._took_s = time.monotonic() - began
                 if not self._come_together(batch):
                     # One message instead of two: a lone caller pays for each with a wake-up of the loop.
                     self._token.run_sync_soon(self._go_on, batch, callbacks)
                     return
                 self._token.run_sync_soon(self._done, batch, callbacks)
-                time.sleep(min(GATHER_RATIO * took_s, GATHER_S_MAX))
-                batch = self._take(BATCH_MAX)
+                time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_S_MAX))
+                batch = self._take(BATCH_MAX) if len(batch) <= FEW else ()
             self._token.run_sync_soon(self._dispatch)
         except trio.RunFinishedError:
             _log.warning("%d calls ended after the program had", len(batch))

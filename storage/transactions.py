@@ -9,7 +9,8 @@ from storage.errors import HandlerFailed, StorageError, StoreUnavailable
 from storage.store import BatchHandler, Tx
 
 Callback = Callable[[], None]
-_TAKEN: Final = object()
+TAKEN: Final = object()
+"""Stands for a call that is not pending any more."""
 
 
 class Job:
@@ -45,7 +46,7 @@ class Job:
         self.task = trio.lowlevel.current_task()
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            is_pending = pending.pop(self, _TAKEN) is not _TAKEN
+            is_pending = pending.pop(self, TAKEN) is not TAKEN
             if not (is_pending or self.abandonable):
                 return trio.lowlevel.Abort.FAILED
             self.task = None

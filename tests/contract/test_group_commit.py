@@ -3,8 +3,10 @@
 import logging
 import random
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 import pytest
 import trio
@@ -14,6 +16,7 @@ from storage import batching
 from storage.errors import ConstraintViolated, HandlerFailed, StoreBusy, StoreUnavailable
 from storage.opening import open_store
 from storage.store import Store, Tx
+from storage.transactions import Job
 from tests.contract.calls import held_writer, submit_all, wait_held
 from tests.storage.tables import NOTES, add, add_note, add_notes, all_texts
 
@@ -193,6 +196,35 @@ async def test_a_cancelled_call_either_happened_or_did_not(store: Store) -> None
                 nursery.start_soon(call, f"{round_}/{number}", rng.random() * rng.choice([0.003, 0.05]))
     assert 0 < len(done) < 600
     assert set(await all_texts(store)) == done
+
+
+async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Method: few callers at a time, whose calls the thread takes by itself, give up at random around that instant."""
+    rng = random.Random(11)
+    heard: list[str] = []
+    takers: Counter[str] = Counter()
+    take = batching.Writer._take
+
+    def watched(writer: batching.Writer, at_most: int) -> list[Job]:
+        takers[threading.current_thread().name] += 1
+        return take(writer, at_most)
+
+    monkeypatch.setattr(batching.Writer, "_take", watched)
+
+    async def caller(name: str) -> None:
+        for number in range(300):
+            with trio.move_on_after(rng.random() * 0.006):
+                heard.append(cast("str", await store.submit(add_notes, f"{name}/{number}")))
+
+    async with trio.open_nursery() as nursery:
+        for name in "abcdef":
+            nursery.start_soon(caller, name)
+    assert 0 < len(heard) < 1_800
+    assert sorted(map(str.upper, await all_texts(store))) == sorted(heard)
+    assert takers["storage-writer"] > 50
+    assert takers["MainThread"] > 0
 
 
 async def test_the_queue_is_bounded(store: Store) -> None:
