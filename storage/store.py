@@ -268,6 +268,17 @@ class Store(Protocol):
         """
         ...
 
+    async def flush_log(self) -> None:
+        """Write what the log of commits holds into the file, beside the writer, which would else do so between commits.
+
+        For work that writes much and is in no hurry: the fewer pages are left to the writer, the shorter others wait. A
+        server does so by itself.
+
+        Raises:
+            StorageError: it could not be done.
+        """
+        ...
+
     async def disk(self) -> DiskSpace | None:
         """The disk below the database; None where it is another machine's, which does not tell."""
         ...

@@ -43,13 +43,14 @@ from billing.archive.openings import add_openings
 from storage.private_files import make_folder
 from storage.store import Store, Tx
 
-ROWS_A_MEMBER: Final = 200
-"""Rows that are copied at once, or leave the journal with one commit: a millisecond or two of a thread."""
+ROWS_A_MEMBER: Final = 100
+"""Rows that are copied at once, or leave the journal with one commit. Each is on pages of its own, hundreds in all, and
+whoever is charged meanwhile waits until these are on the disk: some milliseconds."""
 MEMBERS_INDEXED: Final = 4
 LATE_MEMBERS_MAX: Final = 20
 """Members of a file of late rows, whose ids are forgotten with one commit."""
 PAUSE_S: Final = 0.005
-REST_RATIO: Final = 3.0
+REST_RATIO: Final = 5.0
 """After each step it rests as many times as long as that took: the more there is to do beside it, the longer."""
 LOCK: Final = ".lock"
 
@@ -210,6 +211,7 @@ class Archiver:
                 if member is None:
                     break
                 await self._store.write(partial(_sum_up_member, archive, member))
+                await self._store.flush_log()
             summed += len(member.rows)
             begin = member.end
         return summed

@@ -85,15 +85,21 @@ class SqliteStore:
         """Write the log into the file, and empty it: rows that were overwritten are left in the log alone."""
         return await trio.to_thread.run_sync(self._empty_log, limiter=self._limiter)
 
+    async def flush_log(self) -> None:
+        """Write the log into the file as far as readers let it, beside the writer."""
+        await trio.to_thread.run_sync(self._flush_log, limiter=self._limiter)
+
     async def disk(self) -> DiskSpace:
         """The disk that the file is on."""
         return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
 
     def _measure(self) -> StoreSize:
-        """Tables are read from the file itself, so the log is written into it first as far as readers let it.
+        """Tables are read from the file itself, so the log is written into it first."""
+        self._flush_log()
+        return self._read(partial(measure, self._ownership.file))
 
-        Never into a file that is not the store's any more.
-        """
+    def _flush_log(self) -> None:
+        """Never into a file that is not the store's any more."""
         self._watch.check()
         connection = self._idle.pop()
         try:
@@ -102,7 +108,6 @@ class SqliteStore:
             raise translate(exc) from exc
         finally:
             self._idle.append(connection)
-        return self._read(partial(measure, self._ownership.file))
 
     def _empty_log(self) -> bool:
         """Whether it was done: not while somebody reads what stands in the log."""

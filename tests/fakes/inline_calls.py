@@ -79,6 +79,9 @@ class InlineCalls:
         await trio.lowlevel.checkpoint()
         return True
 
+    async def flush_log(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def disk(self) -> None:
         await trio.lowlevel.checkpoint()
 

@@ -54,5 +54,8 @@ class SlowReads:
     async def scrub(self, table: str) -> bool:
         return await self._store.scrub(table)
 
+    async def flush_log(self) -> None:
+        await self._store.flush_log()
+
     async def disk(self) -> DiskSpace | None:
         return await self._store.disk()

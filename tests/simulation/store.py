@@ -132,6 +132,9 @@ class SimStore:
         await trio.lowlevel.checkpoint()
         return True
 
+    async def flush_log(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def disk(self) -> None:
         await trio.lowlevel.checkpoint()
 

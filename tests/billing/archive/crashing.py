@@ -84,6 +84,11 @@ class CrashingStore:
         assert self._store.partitions is not None
         return await self._around(self._store.partitions.change, fn)
 
+    async def flush_log(self) -> None:
+        self._crash()
+        await self._store.flush_log()
+        self._crash()
+
     async def _around(self, call: Callable[[Callable[[Any], T]], Awaitable[T]], fn: Callable[[Any], T]) -> T:
         def within(tx: Tx) -> T:
             result = fn(tx)
