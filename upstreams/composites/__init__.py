@@ -26,18 +26,16 @@ def composite_slugs() -> tuple[str, ...]:
 
 
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return these platforms with all that follows from their own endpoints, and behind them those of `over_all`."""
-    return over_all(map(with_derived, platforms))
+    """Return these platforms with all that follows from their own endpoints, and behind them what stands on them.
 
-
-def over_all(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return these platforms, and behind them the web, which remembers what it reads, and the composites over them."""
-    known = (*platforms, import_module(f"upstreams.{_WEB}").make_web())
+    That is the web, which remembers what it reads, and the composites.
+    """
+    known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
     slugs = (slug for slug in composite_slugs() if slug != _WEB)
     return (*known, *(import_module(f"{__name__}.{slug}").over(known) for slug in slugs))
 
 
-def with_derived(platform: Platform) -> Platform:
+def _with_derived(platform: Platform) -> Platform:
     """The platform with all that follows from its own endpoints."""
     from upstreams.composites.derived import derived_of  # noqa: PLC0415 - loaded with the platforms
 
