@@ -195,7 +195,9 @@ class Partitions(Protocol):
     """Changes of partitions, on a connection of their own: neither the writer nor a reader waits for the disk."""
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction, in a worker thread.
+        """Run `fn` in a transaction, in a worker thread; again, for some seconds, while others use its table.
+
+        Nobody waits for more than an instant behind it, so it gives way each time.
 
         Raises:
             PartitionRefused, StoreContended, StoreUnavailable: nothing happened.

@@ -15,13 +15,11 @@ from typing import Final, NamedTuple
 import trio
 
 from billing.archive.days import date_of, first_id, following_month, month_of
-from storage.errors import PartitionRefused, StoreContended
+from storage.errors import PartitionRefused
 from storage.store import Partition, Partitions, PartitionTx, Store, Tx
 
 AHEAD: Final = 2
 """Months that are made before they begin."""
-LEAVE_TRIES: Final = 20
-LEAVE_PAUSE_S: Final = 0.25
 
 READ_MONTHS: Final = "SELECT first, until, copied_to, detached FROM journal_months ORDER BY first"
 ADD_MONTH: Final = "INSERT INTO journal_months (first, until) VALUES (?, ?) ON CONFLICT (first) DO NOTHING"
@@ -81,7 +79,7 @@ async def make_months(store: Store, now: float) -> list[str]:
     """Make those that are missing, up to some ahead of the instant `now`; gives the names of those that cannot be made.
 
     Raises:
-        StorageError: the store is away, or the journal is just being used; the next call goes on there.
+        StorageError: the store is away, or the journal is used without an end; the next call goes on there.
     """
     if store.partitions is None:
         await trio.lowlevel.checkpoint()
@@ -107,16 +105,8 @@ async def leave(partitions: Partitions, month: Month) -> bool:
     Raises:
         StoreContended: the journal is being read without an end.
     """
-    if not month.is_detached:
-        for number in range(1, LEAVE_TRIES + 1):
-            try:
-                if not await partitions.change(partial(_detach, month)):
-                    return False
-                break
-            except StoreContended:
-                if number == LEAVE_TRIES:
-                    raise
-                await trio.sleep(LEAVE_PAUSE_S)
+    if not month.is_detached and not await partitions.change(partial(_detach, month)):
+        return False
     await partitions.change(partial(_drop, month))
     return True
 

@@ -6,18 +6,21 @@ columns, checks and indexes are its own. An index of the whole table is that of 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import psycopg
 import trio
 
-from storage.errors import CommitUnknown, PartitionRefused, StoreUnavailable
+from storage.errors import CommitUnknown, PartitionRefused, StoreContended, StoreUnavailable
 from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.transaction import PostgresTx, translate
 from storage.store import Partition, PartitionTx, T
 
 LOCK_MS: Final = 10
 """How long a change waits for whoever uses the table, since all later ones wait behind it."""
+TRIES: Final = 20
+PAUSE_S: Final = 0.25
 CHANGE_MS: Final = 600_000
 MOVED_MAX: Final = 10_000
 
@@ -120,7 +123,11 @@ class PostgresPartitions:
         self._url = url
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction of a connection of its own, which is closed behind it."""
+        """Run `fn` in a transaction of a connection of its own, which is closed behind it; if need be again."""
+        for _ in range(TRIES - 1):
+            with suppress(StoreContended):
+                return await trio.to_thread.run_sync(self._change, fn)
+            await trio.sleep(PAUSE_S)
         return await trio.to_thread.run_sync(self._change, fn)
 
     def _change(self, fn: Callable[[PartitionTx], T]) -> T:

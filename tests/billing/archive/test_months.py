@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -142,24 +143,10 @@ async def test_a_reader_keeps_a_month_until_it_is_done(
     desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nobody waits for long behind the month that would leave: charges go on meanwhile."""
-    monkeypatch.setattr(months, "LEAVE_TRIES", 3)
+    monkeypatch.setattr("storage.postgres.partitions.TRIES", 3)
     await play(desk, days=1)
-    reading, archiver = trio.Event(), Archiver(desk.store, tmp_path, detail_days=1)
-    token, done = trio.lowlevel.current_trio_token(), trio.Event()
-
-    def read(tx: Tx) -> list[str]:
-        found = ids(tx)
-        token.run_sync_soon(reading.set)
-        trio.from_thread.run(done.wait)
-        return found
-
-    async with trio.open_nursery() as nursery:
-
-        @nursery.start_soon
-        async def keep_reading() -> None:
-            assert len(await desk.store.read(read)) == 11 + 2
-
-        await reading.wait()
+    archiver = Archiver(desk.store, tmp_path, detail_days=1)
+    async with reading_the_journal(desk.store) as done:
         with pytest.raises(StoreContended):
             await archiver.run(desk.time + 30 * DAY_S)
         charge = await desk.charges.take(desk.request((await desk.accounts.list())[0].id))
@@ -167,6 +154,37 @@ async def test_a_reader_keeps_a_month_until_it_is_done(
         done.set()
     assert (await archiver.run(desk.time + 30 * DAY_S)).is_done
     await prove(desk.store, tmp_path)
+
+
+async def test_a_month_is_made_as_soon_as_the_journal_is_free(desk: PastDesk) -> None:
+    """As when the database's own upkeep goes over it."""
+    async with reading_the_journal(desk.store) as done, trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def stop_soon() -> None:
+            await trio.sleep(0.3)
+            done.set()
+
+        assert await make_months(desk.store, desk.time + 60 * DAY_S) == []
+        assert done.is_set()
+    assert name_of(month_of(desk.time + 60 * DAY_S)) in await desk.store.read(partitions)
+
+
+@asynccontextmanager
+async def reading_the_journal(store: Store) -> AsyncIterator[trio.Event]:
+    """Somebody's transaction that reads the journal until the event is set."""
+    reading, done = trio.Event(), trio.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def read(tx: Tx) -> None:
+        ids(tx)
+        token.run_sync_soon(reading.set)
+        trio.from_thread.run(done.wait)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.read, read)
+        await reading.wait()
+        yield done
 
 
 async def test_rows_that_came_before_their_month_was_made_move_into_it(
