@@ -72,6 +72,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Garbage is looked for among what the tests make, and not among the thousands of tests themselves."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
     gc.enable()
 
 

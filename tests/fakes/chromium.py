@@ -61,7 +61,8 @@ def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[
     chromium = Chromium(port or free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         words = [program, f"--remote-debugging-port={chromium.port}", f"--user-data-dir={profile}", *flags]
-        with open_child(words, folder=Path(profile), environ=dict(os.environ), out=DEVNULL, err=DEVNULL) as popen:
+        environ = {**os.environ, "TMPDIR": profile}  # where it leaves a folder when it is killed
+        with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid
             _wait_until_it_answers(chromium)
             yield chromium

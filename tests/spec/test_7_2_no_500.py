@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from urllib.parse import quote
+from zlib import crc32
 
 import pytest
 
@@ -53,6 +55,9 @@ NASTY = (
     "é" * 300,
     "🌊",
 )
+WHOLE = "SLUICE_TEST_WHOLE"
+"""Where it is set, each parameter is asked for with each value, and else with every fourth of them."""
+SHARES = 4
 PATIENT = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100_000}}
 STATUSES = {200, 400, 401, 404, 405, 414, 431}
 
@@ -61,16 +66,23 @@ STATUSES = {200, 400, 401, 404, 405, 414, 431}
 async def test_no_value_of_a_parameter_is_an_internal_error(
     row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Method: every free text and address with every nasty value, at any pace; the others as in the example."""
+    """Method: every free text and address with nasty values, at any pace; the others as in the example."""
     monkeypatch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=upstreams, **PATIENT) as node:
         for param in (param for param in row.endpoint.params if param.type in {"string", "url"} and not param.choices):
-            for value in NASTY:
+            for value in nasty_for(row, param):
                 answer = await node.get(with_value(row, param, value))
                 assert answer.status in STATUSES, (param.name, value, answer.body)
         assert node.log_events("request_failed") == []
         await node.assert_sound()
+
+
+def nasty_for(row: Row, param: Param) -> tuple[str, ...]:
+    """The values of this parameter: other ones for each, so that every value is given to every kind of parameter."""
+    if os.environ.get(WHOLE):
+        return NASTY
+    return NASTY[crc32(f"{row.id} {param.name}".encode()) % SHARES :: SHARES]
 
 
 def with_value(row: Row, param: Param, value: str) -> str:
