@@ -44,33 +44,43 @@ LIST = "github/profile/repos?handle=octocat"
 NOISE = random.Random(0).randbytes(100_000).hex().encode()
 LONG = 7 * MB
 THREAD = b'{"id":1,"children":[' + b",".join([b'{"id":2,"children":[' + b'{"id":3},' * 600 + b"{}]}"] * 60) + b"]}"
-SHAPES: dict[str, tuple[str, bytes]] = {
-    "lists in lists": (LIST, b"[" * LONG),
-    "objects in objects": (LIST, b'{"a":' * (LONG // 5)),
-    "lists in lists, closed": (LIST, b"[" * (LONG // 2) + b"]" * (LONG // 2)),
-    "a long text": (LIST, b'[{"id":1,"description":"' + b"x" * LONG + b'"}]'),
-    "a long text of wide characters": (
-        LIST,
-        b'[{"id":1,"description":"' + "\U0001f600".encode() * (LONG // 4) + b'"}]',
-    ),
-    "a long text of escapes": (LIST, b'[{"id":1,"description":"' + b"\\u0001" * (LONG // 6) + b'"}]'),
-    "a long number": (LIST, b'[{"id":' + b"9" * LONG + b"}]"),
-    "a long fraction": (LIST, b'[{"id":0.' + b"1" * LONG + b"}]"),
-    "many keys": (LIST, b"[{" + b",".join(b'"%x":0' % key for key in range(800_000)) + b"}]"),
-    "as many keys as may be": (LIST, b"[{" + b",".join(b'"%x":0' % key for key in range(149_000)) + b"}]"),
-    "as many rows as may be": (LIST, rows_of(b'{"a":0}', 74_000)),
-    "as many comments as may be": ("hackernews/story/comments?id=1&limit=100", THREAD),
-    "not quite JSON": (LIST, rows_of(b'{"id":NaN}', 20_000)),
-    "many tags": ("stackexchange/questions", rows_of(b'{"body":"%b"}' % (b"<p>" * 23_000), 100, before=b'{"items":[')),
-    "many references": ("hackernews/search?query=x", b'{"hits":[{"text":"' + b"&#33;" * (LONG // 5) + b'"}]}'),
-    "one text of tags": ("stackexchange/questions", b'{"items":[{"body":"' + b"<p>" * (LONG // 3) + b'"}]}'),
-    "an expansion that begins late": (LIST, b'[{"id":1,"name":"' + NOISE + b'"},' + b" " * 60 * MB + b"1]"),
-    "an error with a long message": (
-        "stackexchange/questions",
-        b'{"error_id":500,"error_message":"%b"}' % (b"x" * LONG),
-    ),
-    "a long cursor": ("bluesky/followers?handle=a.test", b'{"followers":[{"did":"a"}],"cursor":"%b"}' % (b"c" * LONG)),
-}
+
+
+def shapes() -> dict[str, tuple[str, bytes]]:
+    """Bodies by what is odd about them, each with a target that reads it; 200 MB, so nobody keeps them."""
+    return {
+        "lists in lists": (LIST, b"[" * LONG),
+        "objects in objects": (LIST, b'{"a":' * (LONG // 5)),
+        "lists in lists, closed": (LIST, b"[" * (LONG // 2) + b"]" * (LONG // 2)),
+        "a long text": (LIST, b'[{"id":1,"description":"' + b"x" * LONG + b'"}]'),
+        "a long text of wide characters": (
+            LIST,
+            b'[{"id":1,"description":"' + "\U0001f600".encode() * (LONG // 4) + b'"}]',
+        ),
+        "a long text of escapes": (LIST, b'[{"id":1,"description":"' + b"\\u0001" * (LONG // 6) + b'"}]'),
+        "a long number": (LIST, b'[{"id":' + b"9" * LONG + b"}]"),
+        "a long fraction": (LIST, b'[{"id":0.' + b"1" * LONG + b"}]"),
+        "many keys": (LIST, b"[{" + b",".join(b'"%x":0' % key for key in range(800_000)) + b"}]"),
+        "as many keys as may be": (LIST, b"[{" + b",".join(b'"%x":0' % key for key in range(149_000)) + b"}]"),
+        "as many rows as may be": (LIST, rows_of(b'{"a":0}', 74_000)),
+        "as many comments as may be": ("hackernews/story/comments?id=1&limit=100", THREAD),
+        "not quite JSON": (LIST, rows_of(b'{"id":NaN}', 20_000)),
+        "many tags": (
+            "stackexchange/questions",
+            rows_of(b'{"body":"%b"}' % (b"<p>" * 23_000), 100, before=b'{"items":['),
+        ),
+        "many references": ("hackernews/search?query=x", b'{"hits":[{"text":"' + b"&#33;" * (LONG // 5) + b'"}]}'),
+        "one text of tags": ("stackexchange/questions", b'{"items":[{"body":"' + b"<p>" * (LONG // 3) + b'"}]}'),
+        "an expansion that begins late": (LIST, b'[{"id":1,"name":"' + NOISE + b'"},' + b" " * 60 * MB + b"1]"),
+        "an error with a long message": (
+            "stackexchange/questions",
+            b'{"error_id":500,"error_message":"%b"}' % (b"x" * LONG),
+        ),
+        "a long cursor": (
+            "bluesky/followers?handle=a.test",
+            b'{"followers":[{"did":"a"}],"cursor":"%b"}' % (b"c" * LONG),
+        ),
+    }
 
 
 @dataclass(slots=True)
@@ -130,7 +140,7 @@ async def test_1500000_rows_of_every_platform_hold_up_nobody(place: Place) -> No
 
 async def test_no_shape_of_a_body_holds_up_others(place: Place) -> None:
     async with open_scene(place) as scene:
-        for target, body in SHAPES.values():
+        for target, body in shapes().values():
             scene.answer = bomb(body)
             await scene.ask(target)
 
@@ -147,24 +157,28 @@ async def test_no_coding_of_a_body_holds_up_others(place: Place) -> None:
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-FRAMINGS: dict[str, Sequence[bytes]] = {
-    "headers": (HEAD, b"a: b\r\n" * 1_000_000),
-    "one header": (HEAD + b"a: ", b"b" * 5 * MB),
-    "interim answers": (b"HTTP/1.1 100 Continue\r\n\r\n" * 200_000,),
-    "early hints": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 200_000,),
-    "chunks of two bytes": (CHUNKED + b'2\r\n["\r\n', b"2\r\nxx\r\n" * 3_000_000, b'2\r\n"]\r\n0\r\n\r\n'),
-    "an extension of a chunk": (CHUNKED + b"1;a=", b"b" * 5 * MB),
-    "the length of a chunk": (CHUNKED, b"0" * 5 * MB),
-    "trailers": (CHUNKED + b"2\r\n[]\r\n0\r\n", b"a: b\r\n" * 1_000_000),
-    "a length beyond all": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n", b"[" * MB),
-    "a body behind the body": (HEAD + b"Content-Length: 2\r\n\r\n[]", b"HTTP/1.1 200 OK\r\n\r\n" * 200_000),
-    "redirects": (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /again\r\n\r\n",),
-}
+
+
+def framings() -> dict[str, Sequence[bytes]]:
+    """Answers whose head or framing is odd, in pieces."""
+    return {
+        "headers": (HEAD, b"a: b\r\n" * 1_000_000),
+        "one header": (HEAD + b"a: ", b"b" * 5 * MB),
+        "interim answers": (b"HTTP/1.1 100 Continue\r\n\r\n" * 200_000,),
+        "early hints": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 200_000,),
+        "chunks of two bytes": (CHUNKED + b'2\r\n["\r\n', b"2\r\nxx\r\n" * 3_000_000, b'2\r\n"]\r\n0\r\n\r\n'),
+        "an extension of a chunk": (CHUNKED + b"1;a=", b"b" * 5 * MB),
+        "the length of a chunk": (CHUNKED, b"0" * 5 * MB),
+        "trailers": (CHUNKED + b"2\r\n[]\r\n0\r\n", b"a: b\r\n" * 1_000_000),
+        "a length beyond all": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n", b"[" * MB),
+        "a body behind the body": (HEAD + b"Content-Length: 2\r\n\r\n[]", b"HTTP/1.1 200 OK\r\n\r\n" * 200_000),
+        "redirects": (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /again\r\n\r\n",),
+    }
 
 
 async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
     async with open_scene(place) as scene:
-        for name, pieces in FRAMINGS.items():
+        for name, pieces in framings().items():
             scene.answer = b"".join(pieces)
             answer = await scene.ask(LIST)
             assert answer.status_code == (200 if name in ("a body behind the body", "chunks of two bytes") else 502), (
@@ -175,9 +189,10 @@ async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
 async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Place) -> None:
     """Method: bodies that are as long as they may be, many at a time and of each kind; then page by page."""
     kinds = ("a long text", "as many keys as may be", "as many rows as may be", "many tags")
+    bodies = shapes()
     async with open_scene(place) as scene:
         for kind in kinds:
-            target, body = SHAPES[kind]
+            target, body = bodies[kind]
             scene.answer = bomb(body)
             async with trio.open_nursery() as nursery:
                 for _ in range(AT_A_TIME):

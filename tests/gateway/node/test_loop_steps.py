@@ -33,7 +33,7 @@ from tests.events.desk import alert
 from tests.fakes.timed_node import TimedNode, open_timed_node
 from tests.fakes.upstream_server import Peer, open_upstream_server, reply
 from tests.hostile.bombs import MB, rows_of
-from tests.hostile.test_bombs import SHAPES
+from tests.hostile.test_bombs import shapes
 from tests.servers.redis import RedisServer
 from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES
 
@@ -85,9 +85,13 @@ async def test_no_body_of_an_upstream_takes_the_loop(tmp_path: Path) -> None:
         opening = open_timed_node(tmp_path, egress=upstream.url, upstreams=upstreams, breaker=breaker, limits=ROOMY)
         async with opening as node, open_client(node) as client:
             fresh = {"cache-control": "no-cache"}
-            shapes = {**SHAPES, **{name: (REPOS, body) for name, body in NEARLY_LONG.items()}, "noisy": (REPOS, NOISY)}
-            shapes["1,500,000 rows"] = REPOS, rows_of(b"{}")
-            for name, (target, body) in shapes.items():
+            bodies = {
+                **shapes(),
+                **{name: (REPOS, body) for name, body in NEARLY_LONG.items()},
+                "noisy": (REPOS, NOISY),
+            }
+            bodies["1,500,000 rows"] = REPOS, rows_of(b"{}")
+            for name, (target, body) in bodies.items():
                 for coding in ("", "deflate") if len(body) < 8 * MB else ("deflate",):
                     answer.be(body, coding)
                     async with node.timed(f"{name} {coding}"):
