@@ -20,7 +20,9 @@ from storage.store import Partition, PartitionTx, T
 LOCK_MS: Final = 10
 """How long a change waits for whoever uses the table, since all later ones wait behind it."""
 TRIES: Final = 20
+"""How often a change waits for that."""
 PAUSE_S: Final = 0.25
+"""Between two tries: those who came behind the change go first."""
 CHANGE_MS: Final = 600_000
 MOVED_MAX: Final = 10_000
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 
 import httpx
 import trio
@@ -189,10 +190,8 @@ async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
 async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Place) -> None:
     """Method: bodies that are as long as they may be, many at a time and of each kind; then page by page."""
     kinds = ("a long text", "as many keys as may be", "as many rows as may be", "many tags")
-    bodies = shapes()
     async with open_scene(place) as scene:
-        for kind in kinds:
-            target, body = bodies[kind]
+        for target, body in itemgetter(*kinds)(shapes()):
             scene.answer = bomb(body)
             async with trio.open_nursery() as nursery:
                 for _ in range(AT_A_TIME):

@@ -146,7 +146,7 @@ async def test_a_reader_keeps_a_month_until_it_is_done(
     monkeypatch.setattr("storage.postgres.partitions.TRIES", 3)
     await play(desk, days=1)
     archiver = Archiver(desk.store, tmp_path, detail_days=1)
-    async with reading_the_journal(desk.store) as done:
+    async with reading_the_journal(desk.store, rows=11 + 2) as done:
         with pytest.raises(StoreContended):
             await archiver.run(desk.time + 30 * DAY_S)
         charge = await desk.charges.take(desk.request((await desk.accounts.list())[0].id))
@@ -158,7 +158,7 @@ async def test_a_reader_keeps_a_month_until_it_is_done(
 
 async def test_a_month_is_made_as_soon_as_the_journal_is_free(desk: PastDesk) -> None:
     """As when the database's own upkeep goes over it."""
-    async with reading_the_journal(desk.store) as done, trio.open_nursery() as nursery:
+    async with reading_the_journal(desk.store, rows=0) as done, trio.open_nursery() as nursery:
 
         @nursery.start_soon
         async def stop_soon() -> None:
@@ -171,13 +171,13 @@ async def test_a_month_is_made_as_soon_as_the_journal_is_free(desk: PastDesk) ->
 
 
 @asynccontextmanager
-async def reading_the_journal(store: Store) -> AsyncIterator[trio.Event]:
-    """Somebody's transaction that reads the journal until the event is set."""
+async def reading_the_journal(store: Store, *, rows: int) -> AsyncIterator[trio.Event]:
+    """Somebody's transaction that has read so many rows of the journal, and ends when the event is set."""
     reading, done = trio.Event(), trio.Event()
     token = trio.lowlevel.current_trio_token()
 
     def read(tx: Tx) -> None:
-        ids(tx)
+        assert len(ids(tx)) == rows
         token.run_sync_soon(reading.set)
         trio.from_thread.run(done.wait)
 
