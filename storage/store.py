@@ -72,6 +72,20 @@ class Tx(Protocol):
         """
         ...
 
+    def recall(self, kind: type[T]) -> T | None:
+        """What an earlier transaction kept, if it is a `kind` and nothing at all was written since; else a new one.
+
+        None where other nodes write, or nobody does.
+        """
+        ...
+
+    def keep(self, what: object) -> None:
+        """Keep what this transaction knows of the rows, as they are now, for `recall` in this or a later one.
+
+        It is forgotten if this does not happen. One thing is kept at a time: a write of anything else would end it.
+        """
+        ...
+
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Call `callback` on the Trio side after the commit, in commit order, before anyone who waits for it resumes.
 

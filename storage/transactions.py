@@ -16,7 +16,7 @@ TAKEN: Final = object()
 class Job:
     """One call on its way through the writer. The Trio side fills it, the thread sets `result` or `error`."""
 
-    __slots__ = ("abandonable", "error", "fn", "handler", "on_failure", "request", "result", "task")
+    __slots__ = ("abandonable", "error", "fn", "handler", "has_ended", "on_failure", "request", "result", "task")
 
     def __init__(
         self,
@@ -36,6 +36,8 @@ class Job:
         self.task: trio.lowlevel.Task | None = None
         self.result: object = None
         self.error: Exception | None = None
+        self.has_ended = False
+        """Everybody has been told, on the Trio side."""
 
     async def wait(self, pending: dict["Job", None]) -> object:
         """Wait until the writer wakes `task`; cancelled while it is `pending`, it never happens, later it is awaited.
@@ -53,6 +55,14 @@ class Job:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+        return self.outcome()
+
+    def outcome(self) -> object:
+        """Its result, now that the writer has set it.
+
+        Raises:
+            What the job itself raised.
+        """
         if self.error is not None:
             raise self.error
         return self.result

@@ -20,6 +20,7 @@ from billing.charges.batch_rows import (
     Request,
 )
 from billing.charges.decisions import decide
+from billing.charges.known_rows import ENDLESS, KnownRows, rows_of
 from billing.journal import HOUR_MICROS, REQUEST, SETTLE, add_rows, identify, micros, request_text
 from billing.names import Names
 from storage.store import Row, Tx
@@ -44,7 +45,7 @@ WHERE charges.id IN {in}
 """
 COUNT_OPEN = "SELECT COUNT(*) FROM charges WHERE id IN {in} AND counted = 1"
 DROP_CHARGES = "DELETE FROM charges WHERE id IN {in}"
-# Ids begin with the time: between the first and the last of a batch there are hardly others.
+# Ids begin with the time: between the first and the last of a batch there are hardly others, nor after it.
 FIND_CHARGED = """
 SELECT kind, id FROM (SELECT kind, id FROM charges UNION ALL SELECT kind, id FROM journal) AS charged
 WHERE id BETWEEN ? AND ? LIMIT ?
@@ -83,13 +84,18 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + e
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str, names: Names) -> Decision:
     """Decide `requests` in order on the rows as they are, and write the decision; the whole of a batch's work."""
-    at = micros(now)
-    decision = decide(read_rows(tx, requests, names, node=node, at=at), requests, now, at)
+    at, known = micros(now), tx.recall(KnownRows)
+    decision = decide(read_rows(tx, requests, names, known, node=node, at=at), requests, now, at)
     write_decision(tx, decision)
+    if known is not None:
+        known.learn(decision)
+        tx.keep(known)
     return decision
 
 
-def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, at: int) -> BatchRows:
+def read_rows(
+    tx: Tx, requests: Sequence[Request], names: Names, known: KnownRows | None, *, node: str, at: int
+) -> BatchRows:
     """All rows that `requests` can touch; those of charges that they close are gone from here on."""
     taking: list[ChargeRequest] = []
     settling: list[Charge] = []
@@ -104,16 +110,18 @@ def read_rows(tx: Tx, requests: Sequence[Request], names: Names, *, node: str, a
     # Names before accounts: a node waits for another that is just adding the same one, with no account in its hands.
     endpoints = names.endpoints(tx, {(request.platform, request.endpoint) for request in taking})
     notes = names.notes(tx, {request.description for request in closing}) if closing else {}
+    account_ids = sorted({request.account_id for request in requests})
     accounts = {
         row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], *row[6:])
-        for row in tx.all_in(READ_ACCOUNTS, sorted({request.account_id for request in requests}))
+        for row in rows_of(tx, READ_ACCOUNTS, account_ids, known.accounts if known else None)
     }
     key_ids = {request.key_id for request in taking}
     if closing:
         key_ids.update([request.key_id for request in closing])
-    keys = {row[0]: _key(row, accounts) for row in tx.all_in(READ_KEYS, sorted(filter(None, key_ids)))}
+    found = rows_of(tx, READ_KEYS, sorted(filter(None, key_ids)), known.keys if known else None)
+    keys = {row[0]: _key(row, accounts) for row in found}
     number = names.node(tx, node) if taking else 0
-    rows = BatchRows(accounts, keys, {}, {}, _read_charged(tx, taking), endpoints, notes, number)
+    rows = BatchRows(accounts, keys, {}, {}, _read_charged(tx, taking, known), endpoints, notes, number)
     if settling:
         _settle(tx, rows, settling, at)
     if closing:
@@ -129,18 +137,26 @@ def _key(row: Row, accounts: Mapping[str, AccountState]) -> KeyState:
     return KeyState(account_id, limit, used, expires_at, revoked_at, number, plain)
 
 
-def _read_charged(tx: Tx, requests: Sequence[ChargeRequest]) -> set[str]:
+def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | None) -> set[str]:
     """At least those of the requests that were charged before, whether or not their charges are still open."""
     if not requests:
         return set()
     request_ids = [request.request_id for request in requests]
-    kind, first = identify(min(request_ids))
-    kind_of_last, last = identify(max(request_ids))
+    kind, first = kind_of_last, last = identify(min(request_ids))
+    if len(request_ids) > 1:
+        kind_of_last, last = identify(max(request_ids))
     # The ids of requests are in the order of their texts; those of runs are not, with their attempts.
     if kind == kind_of_last == REQUEST:
-        found = tx.all(FIND_CHARGED, (first, last, CHARGED_MAX))
+        if known is not None and first > known.latest:
+            known.latest = last
+            return set()
+        found = tx.all(FIND_CHARGED, (first, last if known is None else ENDLESS, CHARGED_MAX))
         if len(found) < CHARGED_MAX:
+            if known is not None:
+                known.latest = max([last, *(row[1] for row in found)])
             return {request_text(*row) or "" for row in found}
+    if known is not None:
+        known.latest = ENDLESS
     ids = [identify(request_id)[1] for request_id in request_ids]
     open_ = {request_text(*row) or "" for row in tx.all_in(READ_TAKEN, ids)}
     return open_ | read_closed(tx, request_ids).keys()

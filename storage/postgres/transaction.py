@@ -16,7 +16,7 @@ from storage.errors import CommitUnknown, ConstraintViolated, StoreContended, St
 from storage.postgres.link import LinkLost, PostgresLink
 from storage.postgres.membership import MARK, WriterConnection
 from storage.postgres.text import rows_of
-from storage.store import Row, Value
+from storage.store import Row, T, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
 
 # A group of calls that met somebody else's locks is tried again in a transaction of its own: with nothing in its hands
@@ -124,6 +124,13 @@ class PostgresTx:
         """
         self._link.queue(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         self._link.queue("SET LOCAL plan_cache_mode = force_generic_plan")
+
+    def recall(self, kind: type[T]) -> T | None:  # noqa: ARG002 - several nodes write
+        """Nothing is kept."""
+        return None
+
+    def keep(self, what: object) -> None:
+        """Nothing is kept."""
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from storage.errors import CommitUnknown
+from storage.sqlite.kept import Kept
 from storage.sqlite.transaction import SqliteTx, translate
 from storage.sqlite.watch import FileWatch
 from storage.transactions import Callback
@@ -25,17 +26,20 @@ class SqliteEngine:
         """
         self._cursor = connection.cursor()
         self._connection = connection
+        self._kept = Kept(self._cursor)
         self._watch = watch
         self._publish_doubts = publish_doubts
         self._doubts: list[Callback] = []
 
     def begin(self) -> None:
         """Open a transaction, with the write lock from the start."""
-        self.rollback()  # one that an earlier error left open, should undoing it have failed then
+        if self._connection.in_transaction:  # an earlier error left it open, and undoing it failed
+            self.rollback()
         if self._watch is not None:
             self._watch.check()
             self._doubts = []
         self._cursor.execute("BEGIN IMMEDIATE")
+        self._kept.begin()
 
     def commit(self) -> None:
         """Make it durable, in a file that is still in its place. Raises CommitUnknown when it is not."""
@@ -53,6 +57,7 @@ class SqliteEngine:
 
     def rollback(self) -> None:
         """Undo it; after some errors SQLite has done so already."""
+        self._kept.forget()
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._cursor.execute("ROLLBACK")
@@ -70,6 +75,7 @@ class SqliteEngine:
 
     def undo(self) -> bool:
         """Return to the savepoint; False when SQLite has dropped the whole transaction, as it does on a full disk."""
+        self._kept.forget()
         if not self._connection.in_transaction:
             return False
         self._cursor.execute("ROLLBACK TO call")
@@ -78,7 +84,7 @@ class SqliteEngine:
 
     def transaction(self, callbacks: list[Callback]) -> SqliteTx:
         """The calls' view of the transaction."""
-        return SqliteTx(self._cursor, callbacks, self._doubts)
+        return SqliteTx(self._cursor, callbacks, self._doubts, self._kept)
 
     def translate(self, error: Exception) -> Exception:
         """The store's word for an error of the driver."""

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from storage.errors import ConstraintViolated, StoreUnavailable
+from storage.sqlite.kept import Kept
 from storage.store import Row, T, Value
 from storage.transactions import Callback
 
@@ -91,15 +92,23 @@ def _because(refusal: Exception, cause: Exception) -> Exception:
 class SqliteTx:
     """A transaction on one connection (see `storage.store.Tx`)."""
 
-    __slots__ = ("_callbacks", "_cursor", "_doubts")
+    __slots__ = ("_callbacks", "_cursor", "_doubts", "_kept")
 
     def __init__(
-        self, cursor: sqlite3.Cursor, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
+        self,
+        cursor: sqlite3.Cursor,
+        callbacks: list[Callback] | None = None,
+        doubts: list[Callback] | None = None,
+        kept: Kept | None = None,
     ) -> None:
-        """The lists receive what `on_commit` and `on_doubt` are told; None where a commit cannot be, or not be lost."""
+        """The lists receive what `on_commit` and `on_doubt` are told; None where a commit cannot be, or not be lost.
+
+        Nothing is kept where there is no `kept`.
+        """
         self._cursor = cursor
         self._callbacks = callbacks
         self._doubts = doubts
+        self._kept = kept
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """All rows."""
@@ -128,6 +137,11 @@ class SqliteTx:
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
         """As `run_many`; how many rows it changed."""
+        if len(rows) == 1:
+            row = [*rows[0], *params]
+            if row[0].__class__ is bytes:
+                row[0] = bytearray(row[0])  # type: ignore[call-overload]
+            return self._cursor.execute(_rows(sql, 1, len(rows[0])), row).rowcount
         changed = 0
         for piece in _pieces(rows):
             width, values = len(piece[0]), [*chain.from_iterable(piece)]
@@ -167,6 +181,15 @@ class SqliteTx:
 
     def pin(self, table: str) -> None:
         """No table has partitions."""
+
+    def recall(self, kind: type[T]) -> T | None:
+        """What was kept of this kind."""
+        return self._kept.recall(kind) if self._kept is not None else None
+
+    def keep(self, what: object) -> None:
+        """Keep `what`."""
+        if self._kept is not None:
+            self._kept.keep(what)
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""

@@ -1,0 +1,137 @@
+"""What a transaction keeps for the next one is true of the rows as they are, or is not told."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage.sqlite.engine import SqliteEngine
+from storage.sqlite.transaction import SqliteTx, connect
+from storage.store import Tx
+from storage.transactions import Job, run_batch
+
+READ = "SELECT number FROM numbers"
+WRITE = "UPDATE numbers SET number = number + 1"
+
+
+class Known:
+    """The number of the only row; None in a new one."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+
+class Writing:
+    """An engine on a file beside another program's connection."""
+
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self.connection = connect(path)
+        self.connection.execute("CREATE TABLE numbers (number BIGINT CHECK (number < 1000))")
+        self.connection.execute("INSERT INTO numbers VALUES (0)")
+        self.other = sqlite3.connect(path, isolation_level=None)
+        self.engine = SqliteEngine(self.connection)
+        self.recalled = 0
+
+    def run(self, *calls: Callable[[Tx], object]) -> None:
+        """One transaction of these calls."""
+        run_batch(self.engine, [Job(fn=call) for call in calls])
+
+    def add(self, tx: Tx) -> None:
+        """Add one to the number by what is known of it, and keep it."""
+        known = tx.recall(Known)
+        assert known is not None
+        ((number,),) = tx.all(READ)
+        if known.number is not None:
+            assert known.number == number
+            self.recalled += 1
+        tx.run("UPDATE numbers SET number = ?", (number + 1,))
+        known.number = number + 1
+        tx.keep(known)
+
+    def add_and_fail(self, tx: Tx) -> None:
+        """As `add`, which never happens."""
+        self.add(tx)
+        raise LookupError
+
+    def write(self, tx: Tx) -> None:
+        """Something else changes the number."""
+        tx.run(WRITE)
+
+    def write_elsewhere(self) -> None:
+        """Another program changes the number."""
+        self.other.execute(WRITE)
+
+    def break_commit(self) -> None:
+        """A transaction that keeps something, and fails at its commit."""
+        commit = self.engine.commit
+        self.engine.commit = lambda: (_ for _ in ()).throw(sqlite3.OperationalError("disk"))  # type: ignore[method-assign]
+        try:
+            self.run(self.add)
+        finally:
+            self.engine.commit = commit  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        self.connection.close()
+        self.other.close()
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[Writing]:
+    with closing(Writing(tmp_path / "kept.db")) as one:
+        yield one
+
+
+def test_it_is_told_while_nothing_else_is_written(writing: Writing) -> None:
+    for _ in range(5):
+        writing.run(writing.add)
+    writing.run(writing.add, writing.add)
+    assert writing.recalled == 6
+
+
+@pytest.mark.parametrize("between", ["write", "write_elsewhere", "add_and_fail", "break_commit"])
+def test_it_is_not_told_after_anything_else(writing: Writing, between: str) -> None:
+    writing.run(writing.add)
+    if between in {"write", "add_and_fail"}:
+        writing.run(getattr(writing, between))
+    else:
+        getattr(writing, between)()
+    told = writing.recalled
+    writing.run(writing.add)
+    assert writing.recalled == told
+    writing.run(writing.add)
+    assert writing.recalled == told + 1
+
+
+def test_a_reader_keeps_nothing(writing: Writing) -> None:
+    tx = SqliteTx(writing.other.cursor())
+    assert tx.recall(Known) is None
+    tx.keep(Known())
+
+
+STEPS = ("add", "write", "add_and_fail")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.lists(st.sampled_from(STEPS), min_size=1, max_size=3) | st.sampled_from(["write_elsewhere", "break_commit"]),
+        max_size=12,
+    )
+)
+def test_whatever_happens_between_it_is_never_wrong(tmp_path: Path, steps: list[list[str] | str]) -> None:
+    """Method: `add` compares what it is told with the row."""
+    with closing(Writing(tmp_path / "any.db")) as writing:
+        for step in steps:
+            if isinstance(step, str):
+                getattr(writing, step)()
+            else:
+                jobs = [Job(fn=getattr(writing, name)) for name in step]
+                run_batch(writing.engine, jobs)
+                assert [type(job.error) for job in jobs if job.error is not None] == [
+                    LookupError for name in step if name == "add_and_fail"
+                ]

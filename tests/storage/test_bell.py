@@ -1,0 +1,51 @@
+"""A bell wakes a task from a thread, and a wait is given up only where nobody will ring."""
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import trio
+
+from storage.bell import Bell
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    with closing(Bell()) as one:
+        yield one
+
+
+def never() -> bool:
+    return False
+
+
+async def test_each_ring_ends_one_wait_whichever_comes_first(bell: Bell) -> None:
+    rng = random.Random(1)
+    with trio.fail_after(10):
+        for _ in range(200):
+            async with trio.open_nursery() as nursery:
+                if rng.random() < 0.5:
+                    bell.ring()
+                else:
+                    nursery.start_soon(trio.to_thread.run_sync, bell.ring)
+                await bell.wait(never)
+    with trio.move_on_after(0.01) as scope:
+        await bell.wait(lambda: True)
+    assert scope.cancelled_caught, "none is left over"
+
+
+async def test_a_wait_that_cannot_be_given_up_goes_on_until_the_ring(bell: Bell) -> None:
+    has_heard = False
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_ring_later, bell)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await bell.wait(never)
+            has_heard = True
+    assert has_heard
+
+
+async def _ring_later(bell: Bell) -> None:
+    await trio.sleep(0.02)
+    bell.ring()
