@@ -57,7 +57,7 @@ class Writer:
         """
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
-        self._told: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._pending: dict[Job, None] = {}
         self._ended: deque[tuple[Sequence[Job], list[Callback] | None]] = deque()
         """Batches in the order of their commits, of which the Trio side has not heard; filled by the thread."""
@@ -86,7 +86,7 @@ class Writer:
         self._check_open()
         self._pending[job] = None
         if self._running or self._alone is not None or job.abandonable:
-            self._tell()
+            self._wake_thread()
             return await job.wait(self._pending)
         await self._wait_alone(job)
         return job.outcome()
@@ -97,7 +97,7 @@ class Writer:
         self._pending[job] = None
         if self._rests:
             self._rests = False
-            self._told.put(LINGER)
+            self._messages.put(LINGER)
 
     def refuse(self, why: str | None) -> None:
         """Refuse every call from now on, those that wait too; None takes them again."""
@@ -126,26 +126,26 @@ class Writer:
         if len(self._pending) >= QUEUE_MAX:
             raise StoreBusy(f"{QUEUE_MAX} calls wait for the database")
 
-    def _tell(self) -> None:
+    def _wake_thread(self) -> None:
         if not self._running:
             self._running = True
             # It takes what is pending when the loop lets go of the interpreter, mostly at the end of this tick.
-            self._told.put(TAKE)
+            self._messages.put(TAKE)
 
     async def _wait_alone(self, job: Job) -> None:
         """As `Job.wait`, for a caller who finds the thread waiting."""
         self._alone, job.task = job, trio.lowlevel.current_task()
-        self._tell()
+        self._wake_thread()
         try:
             while not job.has_ended:
                 await self._bell.wait(lambda: self._pending.pop(job, TAKEN) is not TAKEN)
                 if self._ended:
-                    self._hear(awake=job)
+                    self._report(awake=job)
                     self._go_on()
         finally:
             self._alone = job.task = None
 
-    def _hear(self, awake: Job | None = None) -> None:
+    def _report(self, awake: Job | None = None) -> None:
         """Tell everybody of the batches that have ended, but the one who is `awake`."""
         while self._ended:
             batch, callbacks = self._ended.popleft()
@@ -181,10 +181,10 @@ class Writer:
         """The thread waits, or is about to."""
         self._running = False
         if self._pending:
-            self._tell()
+            self._wake_thread()
 
-    def _hear_and_go_on(self) -> None:
-        self._hear()
+    def _report_and_go_on(self) -> None:
+        self._report()
         self._go_on()
 
     def _take(self, at_most: int) -> list[Job]:
@@ -202,23 +202,23 @@ class Writer:
                     _log.warning("%d calls ended after the program had", sum(len(jobs) for jobs, _ in self._ended))
 
     def _wait(self) -> Sequence[Job] | None:
-        """The next batch; what nobody waits for, if nothing else came while the thread lingered. None to stop."""
+        """The next batch, which may be one that nobody waits for if no other came while it lingered. None to stop."""
         while True:
             try:
-                told = self._told.get() if self._rests else self._told.get(timeout=LINGER_S)
+                message = self._messages.get() if self._rests else self._messages.get(timeout=LINGER_S)
             except queue.Empty:
                 self._rests = True
                 if not self._pending:
                     continue
-                told = TAKE
+                message = TAKE
             self._rests = False
-            if told == LINGER:
+            if message == LINGER:
                 continue
             batch = self._take(BATCH_MAX)
-            if told == STOP:
+            if message == STOP:
                 if not batch:
                     return None
-                self._told.put(STOP)
+                self._messages.put(STOP)
             return batch
 
     def _run_batches(self, batch: Sequence[Job]) -> None:
@@ -234,11 +234,11 @@ class Writer:
                     self._bell.ring()
                     return
                 break
-            self._token.run_sync_soon(self._hear)
+            self._token.run_sync_soon(self._report)
             time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_S_MAX))
             batch = self._take(BATCH_MAX) if waiters <= FEW else ()
         # One message instead of two: a lone caller pays for each with a wake-up of the loop.
-        self._token.run_sync_soon(self._hear_and_go_on)
+        self._token.run_sync_soon(self._report_and_go_on)
 
     def _come_together(self, waiters: int) -> bool:
         """Whether one of the last batches was for several callers."""
@@ -257,7 +257,7 @@ async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> 
         yield writer
     finally:
         writer._closed = True
-        writer._told.put(STOP)
+        writer._messages.put(STOP)
         with trio.move_on_after(CLOSE_S, shield=True):
             await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
             while writer._alone is not None:  # who was woken may still be on his way from the bell

@@ -73,16 +73,16 @@ class Tx(Protocol):
         ...
 
     def recall(self, kind: type[T]) -> T | None:
-        """What an earlier transaction kept, if it is a `kind` and nothing at all was written since; else a new one.
+        """The last that was remembered, if it is a `kind` and nothing at all was written since; else a new one.
 
         None where other nodes write, or nobody does.
         """
         ...
 
-    def keep(self, what: object) -> None:
-        """Keep what this transaction knows of the rows, as they are now, for `recall` in this or a later one.
+    def remember(self, what: object) -> None:
+        """Leave to `recall` what this transaction knows of the rows, as they are now.
 
-        It is forgotten if this does not happen. One thing is kept at a time: a write of anything else would end it.
+        It is forgotten if this does not happen. One thing is remembered at a time: a write of another would end it.
         """
         ...
 

@@ -13,6 +13,7 @@ import msgspec
 from billing.errors import BillingError
 from billing.journal import REQUEST, JournalRow
 from limits.gate import BalanceUpdate
+from storage.store import Row
 
 # The row of an open charge: its id, the numbers of account, key and endpoint, the credits, the balance after them, its
 # place in the account's order, its instant in microseconds, the number of the node.
@@ -20,6 +21,8 @@ OpenRow: TypeAlias = tuple[bytes, int, int | None, int, int, int, int, int, int]
 # Further columns: the kind of the id, the credits that an unlimited account was given for it, and the place of that.
 Extra: TypeAlias = tuple[int, int, int | None]
 AS_USUAL: Final[Extra] = (REQUEST, 0, None)
+ENDLESS: Final = b"\x10"
+"""Above all ids that begin with the time."""
 
 
 @final
@@ -174,3 +177,24 @@ class Decision:
     def balance_updates(self) -> dict[str, BalanceUpdate]:
         """The balances by account, once they are written."""
         return {id_: BalanceUpdate(one.version + 1, one.balance) for id_, one in self.accounts.items()}
+
+
+class KnownRows:
+    """The rows that charges left to the next ones, which need not read them; a new one knows nothing."""
+
+    __slots__ = ("accounts", "keys", "latest")
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, Row] = {}
+        self.keys: dict[str, Row] = {}
+        self.latest = ENDLESS
+        """No id between this and `ENDLESS` was charged."""
+
+    def learn(self, decision: Decision) -> None:
+        """The rows are as a decision that was written leaves them."""
+        for id_, one in decision.accounts.items():
+            amounts = (one.balance, one.held, one.unlimited, one.version + 1, one.pack)
+            self.accounts[id_] = (id_, *amounts, one.number, one.place, one.state)
+        for id_, key in decision.keys.items():
+            until = (key.expires_at, key.revoked_at)
+            self.keys[id_] = (id_, key.account_id, key.credit_limit, key.used, *until, key.number)

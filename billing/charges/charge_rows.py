@@ -9,6 +9,7 @@ from typing import Final
 
 from billing.charges.batch_rows import (
     AS_USUAL,
+    ENDLESS,
     AccountState,
     BatchRows,
     Charge,
@@ -17,10 +18,10 @@ from billing.charges.batch_rows import (
     CloseRequest,
     Decision,
     KeyState,
+    KnownRows,
     Request,
 )
 from billing.charges.decisions import decide
-from billing.charges.known_rows import ENDLESS, KnownRows, rows_of
 from billing.journal import HOUR_MICROS, REQUEST, SETTLE, add_rows, identify, micros, request_text
 from billing.names import Names
 from storage.store import Row, Tx
@@ -51,6 +52,8 @@ SELECT kind, id FROM (SELECT kind, id FROM charges UNION ALL SELECT kind, id FRO
 WHERE id BETWEEN ? AND ? LIMIT ?
 """
 CHARGED_MAX: Final = 32
+KNOWN_MAX: Final = 4096
+"""Accounts, and keys, that charges leave to the next ones; where there would be more, they are read anew."""
 READ_TAKEN = "SELECT kind, id FROM charges WHERE id IN {in}"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
@@ -89,7 +92,7 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str,
     write_decision(tx, decision)
     if known is not None:
         known.learn(decision)
-        tx.keep(known)
+        tx.remember(known)
     return decision
 
 
@@ -113,12 +116,12 @@ def read_rows(
     account_ids = sorted({request.account_id for request in requests})
     accounts = {
         row[0]: AccountState(row[1], row[2], bool(row[3]), row[4], row[5], row[1] + row[2], *row[6:])
-        for row in rows_of(tx, READ_ACCOUNTS, account_ids, known.accounts if known else None)
+        for row in _rows(tx, READ_ACCOUNTS, account_ids, known.accounts if known else None)
     }
     key_ids = {request.key_id for request in taking}
     if closing:
         key_ids.update([request.key_id for request in closing])
-    found = rows_of(tx, READ_KEYS, sorted(filter(None, key_ids)), known.keys if known else None)
+    found = _rows(tx, READ_KEYS, sorted(filter(None, key_ids)), known.keys if known else None)
     keys = {row[0]: _key(row, accounts) for row in found}
     number = names.node(tx, node) if taking else 0
     rows = BatchRows(accounts, keys, {}, {}, _read_charged(tx, taking, known), endpoints, notes, number)
@@ -127,6 +130,18 @@ def read_rows(
     if closing:
         _read_closing(tx, rows, closing)
     return rows
+
+
+def _rows(tx: Tx, sql: str, ids: Sequence[str], known: dict[str, Row] | None) -> Sequence[Row]:
+    """The rows of `ids`, in their order: those that are `known`, and what `sql` reads, whose first column is the id."""
+    if known is None:
+        return tx.all_in(sql, ids)
+    missing = [id_ for id_ in ids if id_ not in known]
+    if missing and len(known) + len(missing) > KNOWN_MAX:
+        known.clear()
+        missing = list(ids)
+    known.update((row[0], row) for row in tx.all_in(sql, missing))
+    return [known[id_] for id_ in ids if id_ in known]
 
 
 def _key(row: Row, accounts: Mapping[str, AccountState]) -> KeyState:

@@ -126,11 +126,11 @@ class PostgresTx:
         self._link.queue("SET LOCAL plan_cache_mode = force_generic_plan")
 
     def recall(self, kind: type[T]) -> T | None:  # noqa: ARG002 - several nodes write
-        """Nothing is kept."""
+        """Nothing is remembered."""
         return None
 
-    def keep(self, what: object) -> None:
-        """Nothing is kept."""
+    def remember(self, what: object) -> None:
+        """Nothing is remembered."""
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""

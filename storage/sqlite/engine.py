@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from storage.errors import CommitUnknown
-from storage.sqlite.kept import Kept
+from storage.sqlite.memo import Memo
 from storage.sqlite.transaction import SqliteTx, translate
 from storage.sqlite.watch import FileWatch
 from storage.transactions import Callback
@@ -26,7 +26,7 @@ class SqliteEngine:
         """
         self._cursor = connection.cursor()
         self._connection = connection
-        self._kept = Kept(self._cursor)
+        self._memo = Memo(self._cursor)
         self._watch = watch
         self._publish_doubts = publish_doubts
         self._doubts: list[Callback] = []
@@ -39,7 +39,7 @@ class SqliteEngine:
             self._watch.check()
             self._doubts = []
         self._cursor.execute("BEGIN IMMEDIATE")
-        self._kept.begin()
+        self._memo.begin()
 
     def commit(self) -> None:
         """Make it durable, in a file that is still in its place. Raises CommitUnknown when it is not."""
@@ -57,7 +57,7 @@ class SqliteEngine:
 
     def rollback(self) -> None:
         """Undo it; after some errors SQLite has done so already."""
-        self._kept.forget()
+        self._memo.forget()
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._cursor.execute("ROLLBACK")
@@ -75,7 +75,7 @@ class SqliteEngine:
 
     def undo(self) -> bool:
         """Return to the savepoint; False when SQLite has dropped the whole transaction, as it does on a full disk."""
-        self._kept.forget()
+        self._memo.forget()
         if not self._connection.in_transaction:
             return False
         self._cursor.execute("ROLLBACK TO call")
@@ -84,7 +84,7 @@ class SqliteEngine:
 
     def transaction(self, callbacks: list[Callback]) -> SqliteTx:
         """The calls' view of the transaction."""
-        return SqliteTx(self._cursor, callbacks, self._doubts, self._kept)
+        return SqliteTx(self._cursor, callbacks, self._doubts, self._memo)
 
     def translate(self, error: Exception) -> Exception:
         """The store's word for an error of the driver."""

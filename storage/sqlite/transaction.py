@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from storage.errors import ConstraintViolated, StoreUnavailable
-from storage.sqlite.kept import Kept
+from storage.sqlite.memo import Memo
 from storage.store import Row, T, Value
 from storage.transactions import Callback
 
@@ -92,23 +92,23 @@ def _because(refusal: Exception, cause: Exception) -> Exception:
 class SqliteTx:
     """A transaction on one connection (see `storage.store.Tx`)."""
 
-    __slots__ = ("_callbacks", "_cursor", "_doubts", "_kept")
+    __slots__ = ("_callbacks", "_cursor", "_doubts", "_memo")
 
     def __init__(
         self,
         cursor: sqlite3.Cursor,
         callbacks: list[Callback] | None = None,
         doubts: list[Callback] | None = None,
-        kept: Kept | None = None,
+        memo: Memo | None = None,
     ) -> None:
         """The lists receive what `on_commit` and `on_doubt` are told; None where a commit cannot be, or not be lost.
 
-        Nothing is kept where there is no `kept`.
+        Nothing is remembered where there is no `memo`.
         """
         self._cursor = cursor
         self._callbacks = callbacks
         self._doubts = doubts
-        self._kept = kept
+        self._memo = memo
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """All rows."""
@@ -183,13 +183,13 @@ class SqliteTx:
         """No table has partitions."""
 
     def recall(self, kind: type[T]) -> T | None:
-        """What was kept of this kind."""
-        return self._kept.recall(kind) if self._kept is not None else None
+        """The last of this kind that was remembered, if it holds."""
+        return self._memo.recall(kind) if self._memo is not None else None
 
-    def keep(self, what: object) -> None:
-        """Keep `what`."""
-        if self._kept is not None:
-            self._kept.keep(what)
+    def remember(self, what: object) -> None:
+        """Remember `what`, where there is a memo."""
+        if self._memo is not None:
+            self._memo.remember(what)
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Ask for `callback` after the commit."""

@@ -1,4 +1,4 @@
-"""What a transaction keeps for the next one is true of the rows as they are, or is not told."""
+"""A transaction recalls what is true of the rows as they are, or nothing."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class Writing:
         run_batch(self.engine, [Job(fn=call) for call in calls])
 
     def add(self, tx: Tx) -> None:
-        """Add one to the number by what is known of it, and keep it."""
+        """Add one to the number by what is known of it, and remember it."""
         known = tx.recall(Known)
         assert known is not None
         ((number,),) = tx.all(READ)
@@ -51,7 +51,7 @@ class Writing:
             self.recalled += 1
         tx.run("UPDATE numbers SET number = ?", (number + 1,))
         known.number = number + 1
-        tx.keep(known)
+        tx.remember(known)
 
     def add_and_fail(self, tx: Tx) -> None:
         """As `add`, which never happens."""
@@ -67,7 +67,7 @@ class Writing:
         self.other.execute(WRITE)
 
     def break_commit(self) -> None:
-        """A transaction that keeps something, and fails at its commit."""
+        """A transaction that remembers something, and fails at its commit."""
         commit = self.engine.commit
         self.engine.commit = lambda: (_ for _ in ()).throw(sqlite3.OperationalError("disk"))  # type: ignore[method-assign]
         try:
@@ -82,11 +82,11 @@ class Writing:
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Iterator[Writing]:
-    with closing(Writing(tmp_path / "kept.db")) as one:
+    with closing(Writing(tmp_path / "memo.db")) as one:
         yield one
 
 
-def test_it_is_told_while_nothing_else_is_written(writing: Writing) -> None:
+def test_the_last_is_recalled_while_nothing_else_is_written(writing: Writing) -> None:
     for _ in range(5):
         writing.run(writing.add)
     writing.run(writing.add, writing.add)
@@ -94,23 +94,23 @@ def test_it_is_told_while_nothing_else_is_written(writing: Writing) -> None:
 
 
 @pytest.mark.parametrize("between", ["write", "write_elsewhere", "add_and_fail", "break_commit"])
-def test_it_is_not_told_after_anything_else(writing: Writing, between: str) -> None:
+def test_nothing_is_recalled_after_anything_else(writing: Writing, between: str) -> None:
     writing.run(writing.add)
     if between in {"write", "add_and_fail"}:
         writing.run(getattr(writing, between))
     else:
         getattr(writing, between)()
-    told = writing.recalled
+    before = writing.recalled
     writing.run(writing.add)
-    assert writing.recalled == told
+    assert writing.recalled == before
     writing.run(writing.add)
-    assert writing.recalled == told + 1
+    assert writing.recalled == before + 1
 
 
-def test_a_reader_keeps_nothing(writing: Writing) -> None:
+def test_a_reader_remembers_nothing(writing: Writing) -> None:
     tx = SqliteTx(writing.other.cursor())
     assert tx.recall(Known) is None
-    tx.keep(Known())
+    tx.remember(Known())
 
 
 STEPS = ("add", "write", "add_and_fail")
@@ -123,8 +123,8 @@ STEPS = ("add", "write", "add_and_fail")
         max_size=12,
     )
 )
-def test_whatever_happens_between_it_is_never_wrong(tmp_path: Path, steps: list[list[str] | str]) -> None:
-    """Method: `add` compares what it is told with the row."""
+def test_whatever_happens_between_nothing_false_is_recalled(tmp_path: Path, steps: list[list[str] | str]) -> None:
+    """Method: `add` compares what it recalls with the row."""
     with closing(Writing(tmp_path / "any.db")) as writing:
         for step in steps:
             if isinstance(step, str):

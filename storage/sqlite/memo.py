@@ -1,4 +1,4 @@
-"""What one transaction leaves to the next, for as long as nothing else is written to the file."""
+"""Something that one transaction leaves to the next, for as long as nothing else is written to the file."""
 
 import sqlite3
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-class Kept:
+class Memo:
     """The writing connection's; used on its thread."""
 
     __slots__ = ("_at", "_connection", "_cursor", "_others", "_what")
@@ -26,13 +26,13 @@ class Kept:
         """A transaction, or a part of it, has not happened."""
         self._what = None
 
-    def keep(self, what: object) -> None:
-        """Keep `what`, which is true of the rows as they are now."""
+    def remember(self, what: object) -> None:
+        """Remember `what`, which is true of the rows as they are now."""
         self._at = self._written()
         self._what = what
 
     def recall(self, kind: type[_T]) -> _T:
-        """What was kept, if it is of this `kind` and nothing was written since; else a new one."""
+        """The last that was remembered, if it is of this `kind` and nothing was written since; else a new one."""
         if type(self._what) is kind and self._at == self._written():
             return self._what
         return kind()
