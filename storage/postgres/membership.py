@@ -110,10 +110,10 @@ class WriterConnection:
                 self._log.down(self._why)
         self._log.up()
         with self._lock:
-            self._back.set()
             if self._is_published:
                 self._is_published = False
                 self._publish(None)
+            self._back.set()
 
     def _connect(self) -> PostgresLink:
         link = open_link(self._url, name=self.id)

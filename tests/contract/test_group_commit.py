@@ -218,14 +218,14 @@ async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not
     monkeypatch.setattr(batching.Writer, "_take", watched)
 
     async def caller(name: str) -> None:
-        for number in range(1_800 // callers):
+        for number in range(300):
             with trio.move_on_after(rng.random() * 0.001 * callers):
                 heard.append(cast("str", await store.submit(add_notes, f"{name}/{number}")))
 
     async with trio.open_nursery() as nursery:
         for name in "abcdef"[:callers]:
             nursery.start_soon(caller, name)
-    assert 0 < len(heard) < 1_800
+    assert 0 < len(heard) < 300 * callers
     assert sorted(map(str.upper, await all_texts(store))) == sorted(heard)
     assert takers["storage-writer"] > 50
 

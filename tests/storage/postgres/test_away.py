@@ -84,6 +84,7 @@ async def test_a_commit_that_was_lost_after_it_happened_is_found_out(store: Stor
         assert await store.write(write) == "done"
     assert cut.is_set()
     assert committed == ["one"]
+    await wait_back(store)
     assert await all_texts(store) == ["one"]
 
 
