@@ -225,7 +225,8 @@ async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not
     async with trio.open_nursery() as nursery:
         for name in "abcdef"[:callers]:
             nursery.start_soon(caller, name)
-    assert 0 < len(heard) < 300 * callers
+    # A lone call may be taken at once each time, and then it is waited for.
+    assert 0 < len(heard) <= 300 * callers - (callers > 1)
     assert sorted(map(str.upper, await all_texts(store))) == sorted(heard)
     assert takers["storage-writer"] > 50
 
