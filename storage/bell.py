@@ -30,7 +30,7 @@ class Bell:
         is_cancelled = False
         try:
             await trio.lowlevel.wait_readable(self._reading)
-        except trio.Cancelled:
+        except trio.Cancelled:  # noqa: ASYNC103 - it comes again at the next checkpoint
             if give_up():
                 raise
             is_cancelled = True
