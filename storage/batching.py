@@ -261,7 +261,7 @@ async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> 
         with trio.move_on_after(CLOSE_S, shield=True):
             await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
             while writer._alone is not None:  # noqa: ASYNC110 - woken, and still on his way from the bell
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(0.001)
         if thread.is_alive():
             _log.error("the database does not answer; %d calls are lost", writer.statistics().waiting)
         else:
