@@ -31,8 +31,8 @@ BATCH_MAX = 512
 GATHER_RATIO = 5.0
 GATHER_S_MAX = 0.01
 TOGETHER = 4
-# After a batch of no more callers the thread takes what has gathered by itself, which saves waking up the loop. After a
-# larger one the loop is awake, and gives it all that is ready in the same tick.
+# After a batch of no more callers the thread takes what has gathered at once, which saves waking up the loop. After a
+# larger one it waits for a word of the loop, which is awake, and has more ready by then.
 FEW = 8
 # What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
 # once does not find the writer busy closing its last charge (at one connection: half the commits). The thread waits for
