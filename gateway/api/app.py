@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from billing.charges.batch_rows import Charge
 from billing.ledger.free_usage import FreeUsage
 from gateway.api.admission import WINDOW, Admission, window_values
 from gateway.api.cors import Cors
@@ -45,6 +46,8 @@ class Parts:
     replies: Replies
     metrics: Metrics
     usage: FreeUsage
+    settle: Callable[[Charge], None]
+    """Settles what an answer has used, without waiting for it."""
     runtime: Runtime
     proxies: TrustedProxies
     compression: Compression
@@ -59,6 +62,7 @@ class Api:
         self._parts = parts
         # Bound here, since each is used for every request.
         self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
+        self._settle = parts.settle
         self.beside: tuple[PagesBeside, ...] = ()  # set by the composition root, since the dashboard calls this API
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
@@ -101,6 +105,8 @@ class Api:
             caller = request.caller
             if caller is not None and caller.lease is not None:
                 caller.lease.release()
+            if request.owed is not None:
+                self._settle(request.owed)
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Serve a request that asks to become a WebSocket, and that until its end, as one request."""

@@ -243,7 +243,7 @@ class BilledCalls:
             self._lookup.store(request, stored, turn)
         result = CallResult(stored, used, charge.balance_after, fetched.took_s, started - arrived, whole=fetched.whole)
         if used == charge.credits and request.claim is None:  # nobody has to wait for its closing
-            self.reservations.settle_nowait(charge)
+            request.owe(charge)
             return result
         return await self._settle(request, charge, result)
 

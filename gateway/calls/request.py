@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import orjson
 
+from billing.charges.batch_rows import Charge
 from billing.keys.cache import Key
 from gateway.calls.idempotency import fingerprint
 from limits.idempotency import Claim, StoredReply
@@ -34,6 +35,9 @@ class CallRequest:
     cache_key: bytes
     """The cache stores its answer under this (`cache_key`)."""
     request_id: str
+    owe: Callable[[Charge], None]
+    """Takes the charge of an answer that used all of it: whoever sends the answer settles it then, and not before. A
+    node that dies in between has its recovery refund what nobody was sent."""
     refresh: bool = False
     """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
     claim: Claim | None = None

@@ -5,7 +5,7 @@ Under an idempotency key each of them is one transaction with the key's claim.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final
 
 import trio
@@ -30,8 +30,6 @@ class Reservations:
         self._charges = charges
         self._claims = claims
         self._base_url = base_url
-        self.settle_nowait: Callable[[Charge], None] = charges.settle_nowait
-        """Close a charge that was used in full and claims nothing, without waiting for it."""
 
     def reserve(self, charge: ChargeRequest, claim: Claim | None) -> Awaitable[Charge | StoredReply]:
         """Take a charge; under an idempotency key claim it too, or get the reply to replay.

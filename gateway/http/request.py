@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import parse_qsl
 
+from billing.charges.batch_rows import Charge
 from billing.keys.cache import Key
 from gateway.http.errors import InvalidParam
 from gateway.http.sse import EventStream
@@ -43,7 +44,7 @@ class Caller:
 @dataclass(slots=True)
 class Request:
     """A request as a route reads it; `started` is Trio's clock at its arrival. Only the API's entry, the admission,
-    the routing table and the feed, which may hold it open, change one."""
+    the routing table, what charges it and the feed, which may hold it open, change one."""
 
     id: str
     method: str
@@ -67,6 +68,12 @@ class Request:
     """The segments of the path where its route has `{name}`; the routing table sets them."""
     held_s: float = 0.0
     """For how long it was held open, waiting for something to tell: not what the gateway cost."""
+    owed: Charge | None = None
+    """The charge that its answer used in full; the entry settles it once the answer has left, or nobody takes it."""
+
+    def owe(self, charge: Charge) -> None:
+        """Have this settled behind the answer."""
+        self.owed = charge
 
     @property
     def query(self) -> list[tuple[str, str]]:

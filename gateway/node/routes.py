@@ -117,7 +117,15 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
     ]
 
 
-def dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
+def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashboard: bool) -> Api:
+    """The API's entry, with the pages beside it."""
+    api = Api(entry)
+    dashboard = (_dashboard_of(api, entry, parts, operations),) if has_dashboard else ()
+    api.beside = (*dashboard, *parts.payments.pages)
+    return api
+
+
+def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
     """The pages of account owners, over the services of the API that `entry` is of; its other pages lead to them."""
     entry.description.pages.has_dashboard = True
     return Dashboard(partial(_services, api, entry, parts, operations))

@@ -15,7 +15,7 @@ import trio
 from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.api.admission import KEY_HEADERS, Admission
-from gateway.api.app import Api, Parts
+from gateway.api.app import Parts
 from gateway.api.cors import Cors
 from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
@@ -39,7 +39,7 @@ from gateway.node.maintenance import run_maintenance
 from gateway.node.membership import Membership, open_membership
 from gateway.node.node import Node, NodeSetting
 from gateway.node.reload import Reload, reloadable_parts
-from gateway.node.routes import RouteParts, account_routes, dashboard_of, data_routes
+from gateway.node.routes import RouteParts, account_routes, api_of, data_routes
 from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
@@ -225,6 +225,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         replies=replies,
         metrics=metrics,
         usage=stores.usage,
+        settle=stores.charges.settle_nowait,
         runtime=runtime,
         proxies=proxies,
         compression=Compression(),
@@ -235,7 +236,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     _add_operations(operations, parts, reload, metrics)
     node = Node(
         runtime=runtime,
-        api=_api(setting, entry, routed, operations),
+        api=api_of(entry, routed, operations, has_dashboard=setting.config.dashboard.enabled),
         admin=admin_of(setting, operations, stores, parts.state, metrics=metrics, runtime=runtime),
         stores=stores,
         state=parts.state,
@@ -261,13 +262,6 @@ def _routed(parts: _Parts, runtime: Runtime) -> RouteParts:
     monitors, webhooks, sessions, payments = parts.monitors, parts.account_webhooks, parts.sessions, parts.payments
     stores, feed, jobs, catalog = parts.stores, parts.feed, parts.jobs, parts.catalog
     return RouteParts(stores, feed, monitors, jobs, sessions, webhooks, payments, catalog, runtime.stopping.is_set)
-
-
-def _api(setting: NodeSetting, entry: Parts, routed: RouteParts, operations: Operations) -> Api:
-    api = Api(entry)
-    dashboard = (dashboard_of(api, entry, routed, operations),) if setting.config.dashboard.enabled else ()
-    api.beside = (*dashboard, *routed.payments.pages)
-    return api
 
 
 def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime: Runtime) -> BilledCalls:

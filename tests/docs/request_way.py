@@ -47,7 +47,7 @@ STEPS = (
         ("502", "all is refunded"),
     ),
     Step("Shape", ("one envelope for", "every platform"), "gateway.calls.shaping.shape"),
-    Step("Close", ("kept, or refunded in", "part; nobody waits"), "billing.charges.charges.Charges.settle_nowait"),
+    Step("Close", ("kept behind the answer,", "or refunded in part"), "billing.charges.charges.Charges.settle_nowait"),
 )
 _STYLE = """
 text { font: 13px Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #45545f }

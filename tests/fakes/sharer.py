@@ -79,7 +79,14 @@ class Sharer:
         values = listing.endpoint.with_defaults(values or {"id": "1"})
         named = cache_key(listing, values)
         ask = CallRequest(
-            self.key, listing, credits_for(listing.endpoint.tier), values, named, f"req_{next(self._numbers)}", refresh
+            self.key,
+            listing,
+            credits_for(listing.endpoint.tier),
+            values,
+            named,
+            f"req_{next(self._numbers)}",
+            self.stores.charges.settle_nowait,
+            refresh,
         )
         ask.claim = claim_of(ask, claim) if claim else None
         return ask

@@ -63,7 +63,7 @@ class DataEndpoint:
             raise unavailable()
         values, key, part, is_plain = self._readings.get(request.query_string) or self._read(request.query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
-        call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, refresh)
+        call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, request.owe, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
             call.refresh = call.refresh or self._wants_anew(call)

@@ -379,7 +379,8 @@ def _calling(node: OpenNode, target: str) -> Any:
         assert key is not None
         cost = cost_of(listing.endpoint)
         request_id = inner.runtime.make_id("req_")
-        await inner.calls.call(CallRequest(key, listing, cost, values, cache_key(listing, values), request_id))
+        named, settle = cache_key(listing, values), inner.stores.charges.settle_nowait
+        await inner.calls.call(CallRequest(key, listing, cost, values, named, request_id, settle))
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.server.asgi import Send, SendMessage
+from gateway.server.errors import ClientGone
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
@@ -21,7 +24,11 @@ ROOMY = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100
 NO_CACHE = {"cache-control": "no-cache"}
 
 
-async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, bytes]) -> None:
+async def take_it(_message: SendMessage) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, bytes], send: Send = take_it) -> None:
     """A refresh of the app itself, as a server calls it."""
     path, _, query = target.partition("?")
     scope: dict[str, Any] = {
@@ -41,9 +48,6 @@ async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, byte
 
     async def receive() -> Any:
         await trio.sleep_forever()
-
-    async def send(_message: Any) -> None:
-        await trio.lowlevel.checkpoint()
 
     await node.node.api(scope, receive, send)  # type: ignore[arg-type]
 
@@ -96,6 +100,28 @@ async def test_a_request_cancelled_at_any_wait_is_whole_or_did_not_happen(
         waits = await cancel_everywhere(partial(ask_in_this_task, node, target), check)
         assert waits >= (1 if cost == 0 and not node.upstream.requests else 3)
         assert outcomes[0] == 0, "nothing happens before the first wait"
+        await node.assert_sound()
+
+
+ENDS: dict[str, Exception | None] = {"takes it": None, "hangs up": ClientGone()}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+async def test_what_an_answer_used_is_settled_once_it_has_left(end: Exception | None, tmp_path: Path) -> None:
+    """Until then its charge is open: should the node die, nobody pays for what nobody was sent (decisions 6)."""
+    async with open_test_node(tmp_path) as node:
+        seen = []
+
+        async def send(message: SendMessage) -> None:
+            seen.append((message["type"], await node.money()))
+            if end is not None:
+                raise end
+
+        with nullcontext() if end is None else pytest.raises(ClientGone):
+            await ask_in_this_task(node, PROFILE, send=send)
+        assert seen[0] == ("http.response.start", (99_999, 1))
+        assert all(money == (99_999, 1) for _, money in seen)
+        assert await node.money() == (99_999, 0)
         await node.assert_sound()
 
 
