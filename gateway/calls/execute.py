@@ -181,8 +181,7 @@ class BilledCalls:
         result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
             return None
-        stored = request.listing.endpoint.archetype.as_stored(result.fragment)
-        hit = await self._lookup.hit(request, stored)
+        hit = await self._lookup.hit(request, result.fragment if result.stored is None else result.stored)
         hit.upstream_s = self.clock() - arrived
         return hit
 
@@ -226,10 +225,10 @@ class BilledCalls:
                 on_leg=request.on_leg,
             )
             if fetched.body_bytes <= LONG_BYTES:
-                shaped, used, stored = self._encode(request, charge, fetched)
+                shaped, used, fragment, stored = self._encode(request, charge, fetched)
             else:
                 encode, site = partial(self._encode, request, charge, fetched), request.listing.site
-                shaped, used, stored = await site.aside.run(encode, deadline_at, source=site.platform.slug)
+                shaped, used, fragment, stored = await site.aside.run(encode, deadline_at, source=site.platform.slug)
         except Exception as exc:
             reply = self.reservations.refusal_to_store(request.claim, exc)
             closing = self.reservations.close(request.claim, charge, NOTHING_USED, reply)
@@ -241,7 +240,10 @@ class BilledCalls:
             raise
         if shaped.cacheable:
             self._lookup.store(request, stored, turn)
-        result = CallResult(stored, used, charge.balance_after, fetched.took_s, started - arrived, whole=fetched.whole)
+        result = CallResult(
+            fragment, used, charge.balance_after, fetched.took_s, started - arrived, whole=fetched.whole
+        )
+        result.stored = stored
         if used == charge.credits and request.claim is None:  # nobody has to wait for its closing
             request.owe(charge)
             return result
@@ -253,8 +255,8 @@ class BilledCalls:
             return None
         return self.parts.of_key(request.key.id, refresh=request.refresh)
 
-    def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes]:
-        """The shaped answer, how much it used of the charge, and its encoded fragment."""
+    def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes, bytes]:
+        """The shaped answer, how much it used of the charge, and its encoded fragment, as it is and as it is stored."""
         listing = request.listing
         shaped, used = shape_call(
             listing,
@@ -264,7 +266,8 @@ class BilledCalls:
             seal=partial(self._seal, request),
             terms=REQUEST,
         )
-        return shaped, used, envelope.fragment(listing.site.platform.slug, listing.path, shaped.data, shaped.pagination)
+        fragment = envelope.fragment(listing.site.platform.slug, listing.path, shaped.data, shaped.pagination)
+        return shaped, used, fragment, listing.endpoint.archetype.as_stored(fragment)
 
     async def _settle(self, request: CallRequest, charge: Charge, result: CallResult) -> CallResult:
         """Close the charge with what the result used, and wait for it: the result as the ledger then has it.

@@ -51,7 +51,6 @@ class Lookup:
     def store(self, request: CallRequest, stored: bytes, turn: CacheTurn | None) -> None:
         """Store an answer in the cache, which the turn does where many nodes take turns."""
         ttl_s = request.listing.endpoint.cache_ttl_s
-        stored = request.listing.endpoint.archetype.as_stored(stored)
         if turn is None:
             self._put(request.cache_key, stored, ttl_s)
         else:

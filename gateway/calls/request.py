@@ -65,6 +65,8 @@ class CallResult:
     cached: bool = False
     replayed: StoredReply | None = None
     """An earlier request's reply under the same idempotency key; then the fragment is its own."""
+    stored: bytes | None = None
+    """The fragment of a fresh answer as the cache gives it; None: the fragment is such a one."""
     whole: bool = True
     """False: a walk that its own circumstances cut short; followers with the same request want more."""
 

@@ -123,8 +123,8 @@ def _started() -> subprocess.Popen[bytes]:
     )
 
 
-async def _exchange(worker: _Worker, request: bytes) -> bytes:
-    """Send one request, and return its reply.
+async def _exchange(worker: _Worker, request: bytes) -> bytearray:
+    """Send one request, and return its reply, which nothing copies: it may be long.
 
     Raises:
         EOFError: the process ended, or says more than any result has.
@@ -140,7 +140,7 @@ async def _exchange(worker: _Worker, request: bytes) -> bytes:
             del reply[: LENGTH.size]
         if not piece or (length or 0) > RESULT_BYTES_MAX:
             raise EOFError
-    return bytes(reply)
+    return reply
 
 
 def _end(worker: _Worker) -> None:
