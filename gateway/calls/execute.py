@@ -240,10 +240,8 @@ class BilledCalls:
             raise
         if shaped.cacheable:
             self._lookup.store(request, stored, turn)
-        result = CallResult(
-            fragment, used, charge.balance_after, fetched.took_s, started - arrived, whole=fetched.whole
-        )
-        result.stored = stored
+        result = CallResult(fragment, used, charge.balance_after, fetched.took_s, started - arrived)
+        result.whole, result.stored = fetched.whole, stored
         if used == charge.credits and request.claim is None:  # nobody has to wait for its closing
             request.owe(charge)
             return result
