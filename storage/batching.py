@@ -2,18 +2,17 @@
 
 One thread runs the batches. It is told through a queue that something is pending, takes what has gathered, and tells of
 the end by `TrioToken.run_sync_soon`, or a lone caller by a bell. What is pending is shared by both sides: each job is
-popped from it once, by the thread or by who gives it up, which needs no lock. All other state belongs to the Trio
-thread, or says whose it is.
+popped from it once, by the thread or by who gives it up, which needs no lock. Nobody goes through it, since a thread
+may be interrupted wherever an object is made. All other state belongs to the Trio thread, or says whose it is.
 """
 
 import logging
 import queue
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from itertools import islice
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -58,7 +57,7 @@ class Writer:
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
         self._messages: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._pending: dict[Job, None] = {}
+        self._pending: OrderedDict[Job, None] = OrderedDict()
         self._ended: deque[tuple[Sequence[Job], list[Callback] | None]] = deque()
         """Batches in the order of their commits, of which the Trio side has not heard; filled by the thread."""
         self._bell = bell
@@ -188,9 +187,12 @@ class Writer:
         self._go_on()
 
     def _take(self, at_most: int) -> list[Job]:
-        """So many of the longest pending, without any that is given up meanwhile; on either side."""
-        longest = list(islice(self._pending, at_most))  # in one step of the interpreter
-        return [job for job in longest if self._pending.pop(job, TAKEN) is not TAKEN]
+        """So many of the longest pending; on either side."""
+        taken: list[Job] = []
+        with suppress(KeyError):  # none is left
+            while len(taken) < at_most:
+                taken.append(self._pending.popitem(last=False)[0])
+        return taken
 
     def _work(self) -> None:
         """The thread: one batch after another, until it is told to stop and there are no more."""

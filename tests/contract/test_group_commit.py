@@ -1,10 +1,13 @@
 """The writer on each real engine: what shares a commit, what fails alone, and what a cancelled call leaves behind."""
 
+import gc
 import logging
 import random
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
@@ -229,6 +232,45 @@ async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not
     assert 0 < len(heard) <= 300 * callers - (callers > 1)
     assert sorted(map(str.upper, await all_texts(store))) == sorted(heard)
     assert takers["storage-writer"] > 50
+
+
+@contextmanager
+def interrupted_everywhere() -> Iterator[None]:
+    """Let another thread go on wherever an object is made: collecting garbage may run any code, in any thread."""
+
+    def interrupt(_phase: str, _info: object) -> None:
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(interrupt)
+    gc.set_threshold(1, 100_000, 100_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(interrupt)
+
+
+async def test_calls_keep_their_order_though_threads_interrupt_each_other_anywhere(store: Store) -> None:
+    """Method: calls that are sent and given up while the thread takes them, with a switch at every new object."""
+    seen: list[int] = []
+
+    def watch(_tx: Tx, numbers: Sequence[int]) -> list[int]:
+        seen.extend(numbers)
+        return list(numbers)
+
+    with interrupted_everywhere(), trio.fail_after(60):
+        for round_ in range(300):
+            async with trio.open_nursery() as nursery:
+                for number in range(8):
+                    nursery.start_soon(store.submit, watch, round_ * 100 + number)
+                    store.submit_nowait(watch, round_ * 100 + 50 + number)
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.deadline = trio.current_time() + 0.001 * (round_ % 3)
+    await store.write(add_note("last"))
+    unheard = [number for number in seen if number % 100 >= 50]
+    assert unheard == [round_ * 100 + 50 + number for round_ in range(300) for number in range(8)]
+    assert len(seen) == len(set(seen))
 
 
 async def test_callbacks_come_in_the_order_of_the_commits_whoever_hears_of_them_first(store: Store) -> None:
