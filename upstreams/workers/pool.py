@@ -12,7 +12,8 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from mmap import mmap
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import trio
@@ -29,6 +30,7 @@ PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+_Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
 
 
@@ -85,7 +87,8 @@ class ProcessPool:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
                 raise UpstreamFailed(source, "its answer takes more than may be had to read it") from exc
-        kind, *told = msgspec.msgpack.decode(reply)
+        with reply:
+            kind, *told = msgspec.msgpack.decode(reply)
         if kind == "done":
             return told[0]
         if kind == "not_found":
@@ -123,24 +126,36 @@ def _started() -> subprocess.Popen[bytes]:
     )
 
 
-async def _exchange(worker: _Worker, request: bytes) -> bytearray:
-    """Send one request, and return its reply, which nothing copies: it may be long.
+async def _exchange(worker: _Worker, request: bytes) -> mmap:
+    """Send one request, and return its reply.
+
+    Both may be long, so neither is copied: the pages of a copy that come all at once hold up the loop.
 
     Raises:
         EOFError: the process ended, or says more than any result has.
     """
-    await worker.into.send_all(LENGTH.pack(len(request)) + request)
-    reply = bytearray()
-    length = None
-    while length is None or len(reply) < length:
-        piece = await worker.out_of.receive_some(_READ_BYTES)
-        reply += piece
-        if length is None and len(reply) >= LENGTH.size:
-            (length,) = LENGTH.unpack(reply[: LENGTH.size])
-            del reply[: LENGTH.size]
-        if not piece or (length or 0) > RESULT_BYTES_MAX:
+    await worker.into.send_all(LENGTH.pack(len(request)))
+    await worker.into.send_all(request)
+    (length,) = LENGTH.unpack(await _read(worker.out_of, bytearray(LENGTH.size)))
+    if not 0 < length <= RESULT_BYTES_MAX:
+        raise EOFError
+    return await _read(worker.out_of, mmap(-1, length))
+
+
+async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
+    """Fill a buffer.
+
+    Raises:
+        EOFError: there is no more.
+    """
+    at = 0
+    while at < len(into):
+        piece = await stream.receive_some(min(len(into) - at, _READ_BYTES))
+        if not piece:
             raise EOFError
-    return reply
+        into[at : at + len(piece)] = piece
+        at += len(piece)
+    return into
 
 
 def _end(worker: _Worker) -> None:

@@ -16,7 +16,8 @@ from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_s
 
 PROFILE = "/v1/github/profile?handle=octocat"
 ENGINES = ("native", "hypercorn")
-FLOOD = 2 * HELD
+FLOOD = 5 * HELD
+"""A third of them are in work at a time, and that has to be more than a few; the others wait for the upstream."""
 
 
 def server(engine: str = "native", **more: object) -> dict[str, object]:
