@@ -115,7 +115,7 @@ async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_cl
             await one.assert_conserved()
 
         assert await cancel_everywhere(partial(one.live, holder), check) > 5
-    assert one.lives == 1
+    assert one.lives in (1, 2), "a last write that the store's thread has taken by then is awaited"
 
 
 async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unpaid(desk: Desk) -> None:
