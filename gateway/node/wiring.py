@@ -231,8 +231,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         compression=Compression(),
         cors=Cors(server.cors_origins) if server.cors_origins else None,
     )
-    reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
-    reload = Reload(setting.config, setting.read_config, reloadable)
+    reload = _reload(setting, parts, calls, runtime)
     _add_operations(operations, parts, reload, metrics)
     node = Node(
         runtime=runtime,
@@ -277,6 +276,11 @@ def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime
         base_url=setting.base_url,
         shared=parts.shared_cache,
     )
+
+
+def _reload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, runtime: Runtime) -> Reload:
+    reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
+    return Reload(setting.config, setting.read_config, reloadable)
 
 
 def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent: Unsent, runtime: Runtime) -> Overload:

@@ -35,7 +35,8 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is no reply
     while (request := _read(source)) is not None:
         reply = msgspec.msgpack.encode(answer(request))
-        sink.write(LENGTH.pack(len(reply)) + reply)
+        sink.write(LENGTH.pack(len(reply)))
+        sink.write(reply)
         sink.flush()
         gc.collect(0)
 
