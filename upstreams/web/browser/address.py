@@ -7,6 +7,10 @@ from typing import Final, NamedTuple
 import httpx
 
 CONNECT_S: Final = 5.0
+"""A browser's machine takes a connection within this."""
+ANSWER_S: Final = 20.0
+"""A browser answers within this on a new connection. One page alone can keep it busy for seconds: with 40 MB that it
+sends for 2.6 s of a quiet core, during which the browser hears nobody."""
 
 
 class BrowserLost(httpx.TransportError):

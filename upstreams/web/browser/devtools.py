@@ -20,7 +20,7 @@ import trio
 from upstreams.transport.http import HttpCall, origin_of
 from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import open_transport
-from upstreams.web.browser.address import CONNECT_S, BrowserAddress, BrowserLost
+from upstreams.web.browser.address import ANSWER_S, CONNECT_S, BrowserAddress, BrowserLost
 
 if TYPE_CHECKING:
     from upstreams.web.browser.socket import BrowserSocket
@@ -110,7 +110,7 @@ async def find_browser(url: str) -> BrowserAddress:
     if origin.scheme == "http":  # Chromium answers to no name but localhost
         origin = Origin(origin.scheme, await _address_of(origin), origin.port)
     async with open_transport(max_connections=1, body_bytes_max=_ANSWER_BYTES_MAX, connect_s=CONNECT_S) as transport:
-        answer = await transport.exchange(HttpCall("GET", origin, "/json/version"), trio.current_time() + CONNECT_S)
+        answer = await transport.exchange(HttpCall("GET", origin, "/json/version"), trio.current_time() + ANSWER_S)
     try:
         _, path = origin_of(orjson.loads(answer.body)["webSocketDebuggerUrl"].replace("ws", "http", 1))
     except (KeyError, TypeError, ValueError, AttributeError, httpx.InvalidURL, httpx.TransportError) as exc:

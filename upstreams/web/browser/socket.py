@@ -11,7 +11,7 @@ import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 from wsproto.events import TextMessage
 
-from upstreams.web.browser.address import CONNECT_S, BrowserAddress, BrowserLost
+from upstreams.web.browser.address import ANSWER_S, CONNECT_S, BrowserAddress, BrowserLost
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A browser that sends a longer message loses its connection."""
@@ -87,7 +87,7 @@ async def open_socket(nursery: trio.Nursery, stream: Stream, address: BrowserAdd
         httpx.ConnectError, httpx.ConnectTimeout: the browser refuses it, or does not answer.
     """
     host = f"[{address.host}]" if ":" in address.host else address.host
-    with trio.move_on_after(CONNECT_S):
+    with trio.move_on_after(ANSWER_S):
         try:
             connection = await wrap_client_stream(
                 nursery,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from upstreams.fetching.site import Site
 from upstreams.model.errors import UpstreamFailed
 from upstreams.transport.http import HttpAnswer
 from upstreams.web.browser.actions import Action
+from upstreams.web.browser.address import CONNECT_S
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.held_pages import HeldPages
 from upstreams.web.browser.rendering import Rendering
@@ -64,7 +67,29 @@ async def test_a_page_that_sends_or_receives_too_much_harms_no_other(chromium: C
             async with pages.open(f"{HOST}/other", mobile=False) as page:
                 done = await pages.run(
                     page.target_id,
-                    [Action("wait", ms=1_000), Action("scrape", formats="text", only_main_content=False)],
+                    [
+                        Action("wait", selector="#said:not(:empty)"),
+                        Action("scrape", formats="text", only_main_content=False),
+                    ],
                 )
         assert "9000000" in done["results"][1]["page"]["content"]["text"]
         assert not [call for call in net.calls if call.target == "/post"]
+
+
+async def test_a_browser_that_a_page_keeps_busy_for_seconds_is_waited_for(chromium: Chromium) -> None:
+    """Goal: a busy browser is none that is away. Method: it stands still for longer than a connection may take."""
+    net = Net({"/": document("<p>Text</p>")})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site:
+        pages = pages_of(chromium, site, net)
+        async with pages.open(f"{HOST}/", mobile=False) as page, trio.open_nursery() as nursery:
+            os.killpg(chromium.pid, signal.SIGSTOP)
+
+            async def wake() -> None:
+                try:
+                    await trio.sleep(CONNECT_S + 1)
+                finally:
+                    os.killpg(chromium.pid, signal.SIGCONT)
+
+            nursery.start_soon(wake)
+            done = await pages.run(page.target_id, [Action("scrape", formats="text", only_main_content=False)])
+        assert "Text" in done["results"][0]["page"]["content"]["text"]
