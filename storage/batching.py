@@ -7,6 +7,7 @@ may be interrupted wherever an object is made. All other state belongs to the Tr
 """
 
 import logging
+import os
 import queue
 import threading
 import time
@@ -41,6 +42,7 @@ LINGER_S = 0.01
 TAKE: Final = "take"  # what the thread is told: something is pending
 LINGER: Final = "linger"  # something is pending that nobody waits for, and the thread rests
 STOP: Final = "stop"
+FAILED_STATUS: Final = 70  # a process's, of software that failed in itself
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
@@ -195,7 +197,19 @@ class Writer:
         return taken
 
     def _work(self) -> None:
-        """The thread: one batch after another, until it is told to stop and there are no more."""
+        """The thread. A fault of its own ends the process, as a kill does, since all who wait would wait for ever.
+
+        What was committed is known to whoever starts again.
+        """
+        try:
+            self._commit_all()
+        except BaseException:  # noqa: BLE001 - nobody is above it
+            _log.critical("the thread that commits has failed; this process ends", exc_info=True)
+            logging.shutdown()
+            os._exit(FAILED_STATUS)
+
+    def _commit_all(self) -> None:
+        """One batch after another, until it is told to stop and there are no more."""
         while (batch := self._wait()) is not None:
             try:
                 self._run_batches(batch)
