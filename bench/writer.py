@@ -39,7 +39,7 @@ from storage.transactions import Job, run_batch
 WRITER_US: Final = 15.0
 """CPU microseconds of the store's thread for each miss of batches of twenty, at most."""
 WARMUP: Final = 100
-"""BatchKind after which all statements are prepared."""
+"""Batches after which all statements are prepared."""
 TURNS: Final = 5
 TURN_MISSES: Final = 10_000
 APART_S: Final = 0.02
@@ -64,7 +64,7 @@ KINDS: Final[Mapping[str, BatchKind]] = {
 
 
 class WriterLoad:
-    """BatchKind of misses, run as the store's thread runs them; changed by itself alone."""
+    """Batches of misses, run as the store's thread runs them; changed by itself alone."""
 
     def __init__(self, engine: SqliteEngine, charges: Charges, owners: Sequence[tuple[str, str]], misses: int) -> None:
         """`owners` are accounts with a key of each, which take turns."""
@@ -120,7 +120,7 @@ class WriterLoad:
 
 @contextmanager
 def open_load(folder: Path, batches: BatchKind) -> Iterator[WriterLoad]:
-    """BatchKind on a new file in `folder`, warmed up."""
+    """Batches on a new file in `folder`, warmed up."""
     file = folder / f"{batches.misses}-of-{batches.accounts}.db"
     owners = trio.run(_make_owners, f"sqlite:///{file}", batches.accounts)
     with own(file) as ownership, closing(connect(file)) as connection, closing(connect(file)) as watching:

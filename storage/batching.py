@@ -26,11 +26,12 @@ from storage.transactions import TAKEN, Callback, Job
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
 # While calls come together, the next batch gathers for five times as long as the shorter of the last two took: fewer,
-# larger commits take less CPU a billed call, and one slow moment of the disk is no reason to wait. They do when one of
-# the last batches was for several, so a lone caller never waits.
+# larger commits take less CPU a billed call, and one slow moment of the disk is no reason to wait. No call waits for
+# longer than this for it, on a slow disk either.
 GATHER_RATIO = 5.0
-GATHER_S_MAX = 0.01
-TOGETHER = 4
+GATHER_S_MAX = 0.002
+TOGETHER: Final = 0.5
+PACE_BATCHES: Final = 8
 # After a batch of no more callers the thread takes what has gathered at once, which saves waking up the loop. After a
 # larger one it waits for a word of the loop, which is awake, and has more ready by then.
 FEW = 8
@@ -46,6 +47,26 @@ FAILED_STATUS: Final = 70  # a process's, of software that failed in itself
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
+
+
+class CommitPace:
+    """Whether calls come together: over the last eight batches or so, one comes in every second commit's time.
+
+    That several share a batch does not show it, since who gathers for long enough finds several of any callers.
+    """
+
+    def __init__(self) -> None:
+        self._called_s = self._passed_s = 0.0
+        """The commits that the calls of the usual batch would take one by one, and the time since the batch before."""
+        self._began_at = 0.0
+
+    def add(self, waiters: int, began_at: float, took_s: float) -> bool:
+        """Count a batch for so many callers, whose commit began and took so long in seconds; whether to gather now."""
+        passed_s = min(max(took_s, began_at - self._began_at), PACE_BATCHES * took_s)
+        self._began_at = began_at
+        self._called_s += (min(passed_s, waiters * took_s) - self._called_s) / PACE_BATCHES
+        self._passed_s += (passed_s - self._passed_s) / PACE_BATCHES
+        return self._called_s > TOGETHER * self._passed_s
 
 
 class Writer:
@@ -69,10 +90,9 @@ class Writer:
         """The thread is told to take what is pending, or takes it by itself."""
         self._closed = False
         self._refusal: str | None = None
-        self._together = 0
-        """For so many batches more, calls are taken to come together; the thread's own."""
+        self._pace = CommitPace()
         self._took_s = 0.0
-        """How long the last batch took; the thread's own too."""
+        """How long the last batch took; the thread's own, as the pace is."""
         self._rests = True
         """The thread waits for a message: set by it before a last look at what is pending, ended by either side."""
         self._commits = self._calls = self._failed = self._unheard = 0
@@ -203,7 +223,7 @@ class Writer:
         """
         try:
             self._commit_all()
-        except BaseException:  # noqa: BLE001 - nobody is above it
+        except BaseException:  # noqa: ASYNC103, BLE001 - nobody is above it
             _log.critical("the thread that commits has failed; this process ends", exc_info=True)
             logging.shutdown()
             os._exit(FAILED_STATUS)
@@ -245,7 +265,7 @@ class Writer:
             self._took_s = time.monotonic() - began
             waiters = sum(job.task is not None for job in batch)
             self._ended.append((batch, callbacks))
-            if not self._come_together(waiters):
+            if not self._pace.add(waiters, began, self._took_s):
                 if callbacks is not None and self._alone in batch:  # of a failure, `run` has told others before
                     self._bell.ring()
                     return
@@ -255,11 +275,6 @@ class Writer:
             batch = self._take(BATCH_MAX) if waiters <= FEW else ()
         # One message instead of two: a lone caller pays for each with a wake-up of the loop.
         self._token.run_sync_soon(self._report_and_go_on)
-
-    def _come_together(self, waiters: int) -> bool:
-        """Whether one of the last batches was for several callers."""
-        self._together = TOGETHER if waiters > 1 else max(0, self._together - 1)
-        return self._together > 0
 
 
 @asynccontextmanager

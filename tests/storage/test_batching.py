@@ -1,9 +1,14 @@
-"""A store whose thread fails in itself: nobody waits for what will never come."""
+"""The thread that commits: when it lets callers gather, and how it ends where it fails in itself."""
 
 import subprocess
 import sys
+from collections import deque
+from itertools import accumulate
+from random import Random
 
-from storage.batching import FAILED_STATUS
+import pytest
+
+from storage.batching import FAILED_STATUS, GATHER_RATIO, GATHER_S_MAX, CommitPace
 
 PROGRAM = """
 import trio
@@ -29,3 +34,31 @@ def test_a_process_ends_when_the_thread_that_commits_fails() -> None:
     assert ended.returncode == FAILED_STATUS
     assert "the thread that commits has failed" in ended.stderr
     assert "MemoryError: planted" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("per_s", "commit_s", "gathers"),
+    [(500, 0.00025, False), (500, 0.00045, False), (800, 0.0005, False), (1_500, 0.0006, True), (4_000, 0.0006, True)],
+)
+@pytest.mark.parametrize("is_random", [False, True])
+def test_callers_gather_only_where_they_come_together_whatever_came_before(
+    per_s: int, commit_s: float, gathers: bool, is_random: bool
+) -> None:
+    """Goal: that gathering finds several is no reason to gather on. Method: a model of the thread, after a burst."""
+    pace, rng, now = CommitPace(), Random(1), 0.0
+    for _ in range(100):
+        now += commit_s
+        assert pace.add(64, now, commit_s) or now < 20 * commit_s
+    arrivals = accumulate(rng.expovariate(per_s) if is_random else 1 / per_s for _ in range(4_000))
+    waiting, gathered = deque(now + at for at in arrivals), list[bool]()
+    while waiting:
+        now = max(now, waiting[0])  # the thread rests
+        taken = 0
+        while waiting and waiting[0] <= now:
+            waiting.popleft()
+            taken += 1
+        is_gathering = pace.add(taken, now, commit_s)
+        gathered.append(is_gathering)
+        now += commit_s + (min(GATHER_RATIO * commit_s, GATHER_S_MAX) if is_gathering else 0.0)
+    share = sum(gathered[50:]) / len(gathered[50:])
+    assert share > 0.8 if gathers else share < 0.15
