@@ -25,11 +25,11 @@ from storage.transactions import TAKEN, Callback, Job
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-# While calls come together, the next batch gathers for five times as long as the shorter of the last two took: fewer,
-# larger commits take less CPU a billed call, and one slow moment of the disk is no reason to wait. No call waits for
-# longer than this for it, on a slow disk either.
+# While calls come together, the next batch gathers for five times as long as the shorter of the last two took, since
+# larger commits take less CPU a call. Few wait for 2 ms at most; where there are many, CPU is what they are short of.
 GATHER_RATIO = 5.0
 GATHER_S_MAX = 0.002
+GATHER_S_OF_MANY: Final = 0.01
 TOGETHER: Final = 0.5
 PACE_BATCHES: Final = 8
 # After a batch of no more callers the thread takes what has gathered at once, which saves waking up the loop. After a
@@ -43,7 +43,7 @@ LINGER_S = 0.01
 TAKE: Final = "take"  # what the thread is told: something is pending
 LINGER: Final = "linger"  # something is pending that nobody waits for, and the thread rests
 STOP: Final = "stop"
-FAILED_STATUS: Final = 70  # a process's, of software that failed in itself
+FAILED_STATUS: Final = 70  # of a process whose software failed in itself
 CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
@@ -271,7 +271,8 @@ class Writer:
                     return
                 break
             self._token.run_sync_soon(self._report)
-            time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_S_MAX))
+            at_most_s = GATHER_S_MAX if waiters <= FEW else GATHER_S_OF_MANY
+            time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), at_most_s))
             batch = self._take(BATCH_MAX) if waiters <= FEW else ()
         # One message instead of two: a lone caller pays for each with a wake-up of the loop.
         self._token.run_sync_soon(self._report_and_go_on)
