@@ -28,8 +28,8 @@ BATCH_MAX = 512
 # While calls come together, the next batch gathers for five times as long as the shorter of the last two took, since
 # larger commits take less CPU a call. Few wait for 2 ms at most; where there are many, CPU is what they are short of.
 GATHER_RATIO = 5.0
-GATHER_S_MAX = 0.002
-GATHER_S_OF_MANY: Final = 0.01
+GATHER_FEW_S: Final = 0.002
+GATHER_MANY_S: Final = 0.01
 TOGETHER: Final = 0.5
 PACE_BATCHES: Final = 8
 # After a batch of no more callers the thread takes what has gathered at once, which saves waking up the loop. After a
@@ -271,9 +271,9 @@ class Writer:
                     return
                 break
             self._token.run_sync_soon(self._report)
-            at_most_s = GATHER_S_MAX if waiters <= FEW else GATHER_S_OF_MANY
-            time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), at_most_s))
-            batch = self._take(BATCH_MAX) if waiters <= FEW else ()
+            are_few = waiters <= FEW
+            time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_FEW_S if are_few else GATHER_MANY_S))
+            batch = self._take(BATCH_MAX) if are_few else ()
         # One message instead of two: a lone caller pays for each with a wake-up of the loop.
         self._token.run_sync_soon(self._report_and_go_on)
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from storage.batching import FAILED_STATUS, GATHER_RATIO, GATHER_S_MAX, CommitPace
+from storage.batching import FAILED_STATUS, GATHER_FEW_S, GATHER_RATIO, CommitPace
 
 PROGRAM = """
 import trio
@@ -59,6 +59,6 @@ def test_callers_gather_only_where_they_come_together_whatever_came_before(
             taken += 1
         is_gathering = pace.add(taken, now, commit_s)
         gathered.append(is_gathering)
-        now += commit_s + (min(GATHER_RATIO * commit_s, GATHER_S_MAX) if is_gathering else 0.0)
+        now += commit_s + (min(GATHER_RATIO * commit_s, GATHER_FEW_S) if is_gathering else 0.0)
     share = sum(gathered[50:]) / len(gathered[50:])
     assert share > 0.8 if gathers else share < 0.15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import httpx
 import msgspec
 import trio
 
@@ -14,6 +15,7 @@ from upstreams.model.params import Args
 from upstreams.model.steps import Call
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 from upstreams.web.addresses import one_spelling
+from upstreams.web.browser.address import CONNECT_S
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.devtools import CommandRefused
 from upstreams.web.browser.looks import look_of
@@ -91,8 +93,10 @@ class Rendering:
                 return RenderedPage(problem=str(failure))
             except CommandRefused as exc:
                 return RenderedPage(problem=f"the page went away while it was read ({exc})")
-        await self.browser.reach()  # one that is there has a page to blame
-        return RenderedPage(problem="the page does not come to an end in time")
+        with trio.move_on_after(CONNECT_S):  # the call's time is over: no longer than this, however busy it is
+            await self.browser.reach()  # one that is there has a page to blame
+            return RenderedPage(problem="the page does not come to an end in time")
+        raise httpx.ReadTimeout("the browser does not answer in time")
 
 
 async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) -> RenderedPage:

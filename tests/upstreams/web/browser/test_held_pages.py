@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Any
 
+import httpx
+import msgspec
 import pytest
 import trio
 
@@ -14,12 +16,14 @@ from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.upstreams.web.browser.test_nowhere import HOST, Net, document, open_web
 from upstreams.fetching.site import Site
 from upstreams.model.errors import UpstreamFailed
-from upstreams.transport.http import HttpAnswer
+from upstreams.transport.http import HttpAnswer, HttpCall
+from upstreams.transport.origin import Origin
 from upstreams.web.browser.actions import Action
-from upstreams.web.browser.address import CONNECT_S
+from upstreams.web.browser.address import ANSWER_S, CONNECT_S
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.held_pages import HeldPages
 from upstreams.web.browser.rendering import Rendering
+from upstreams.web.browser.wanted import RenderWanted
 
 
 def pages_of(browser: Chromium, site: Site, net: Net) -> HeldPages:
@@ -93,3 +97,16 @@ async def test_a_browser_that_a_page_keeps_busy_for_seconds_is_waited_for(chromi
             nursery.start_soon(wake)
             done = await pages.run(page.target_id, [Action("scrape", formats="text", only_main_content=False)])
         assert "Text" in done["results"][0]["page"]["content"]["text"]
+
+
+async def test_a_page_of_a_browser_that_stands_still_fails_soon_after_its_time(chromium: Chromium) -> None:
+    """Goal: the patience for a busy browser is not added to a call's deadline. Method: it answers nothing."""
+    wanted = RenderWanted(url=f"{HOST}/", status=200, headers={}, body=b"<p>Text</p>")
+    call = HttpCall("POST", Origin("https", "browser", 443), "/", body=msgspec.msgpack.encode(wanted))
+    rendering = Rendering(Browser(chromium.url), pages_max=2)
+    os.killpg(chromium.pid, signal.SIGSTOP)
+    try:
+        with trio.fail_after(ANSWER_S - CONNECT_S), pytest.raises(httpx.RequestError):
+            await rendering.exchange(call, trio.current_time() + 2)
+    finally:
+        os.killpg(chromium.pid, signal.SIGCONT)
