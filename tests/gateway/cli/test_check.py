@@ -79,7 +79,7 @@ def test_a_doubtful_secret_is_told_and_taken(place: Place) -> None:
     said = "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
     assert ended.err == f"sluice: warning: {said}\n"
     with replace(place, environ={"SLUICE_SECRET": doubtful}).serve() as node:
-        (event,) = node.events("secret_doubtful")
+        (event,) = node.logged("secret_doubtful")
         assert (event["level"], event["problem"]) == ("warning", said)
 
 
@@ -89,7 +89,7 @@ def test_doubts_are_warnings_and_a_node_logs_them_at_its_start(place: Place) -> 
     warning = "upstreams.github.token_env: the environment variable NEVER_SET_HERE is not set"
     assert (ended.exit_code, ended.err) == (0, f"sluice: warning: {warning}\n")
     with place.serve("--sandbox") as node:
-        assert [event["problem"] for event in node.events("config_doubtful")] == [warning]
+        assert [event["problem"] for event in node.logged("config_doubtful")] == [warning]
 
 
 def test_connecting_reaches_the_store_and_the_upstreams(place: Place) -> None:

@@ -105,7 +105,7 @@ def test_below_the_floor_nothing_is_charged_until_there_is_room_and_the_disk_is_
         refused = node.get(BILLED.format("b"), key["key"])
         assert (refused.status, refused.code, refused.json["credits_used"]) == (503, "SERVICE_UNAVAILABLE", 0)
         assert node.get(BILLED.format("a"), key["key"]).json["cached"]
-        assert len(node.events("disk_full")) == 1
+        assert len(node.logged("disk_full")) == 1
         filler.unlink()
         wait_until(lambda: node.admin("/readyz").status == 200)
         assert node.get(BILLED.format("b"), key["key"]).json["credits_used"] == 1
@@ -234,7 +234,7 @@ def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_i
         f"sluice: warning: others may read {file} (mode 0644); allow its owner only: chmod go= {file}",
     ]
     with place.serve("--sandbox") as node:
-        assert [str(folder) in event["warning"] for event in node.events("data_exposed")] == [True]
+        assert [str(folder) in event["warning"] for event in node.logged("data_exposed")] == [True]
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755
         assert {stat.S_IMODE(each.stat().st_mode) for each in folder.glob("sluice.db*")} == {0o600}
 

@@ -198,7 +198,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced(place: Place) -> None:
         wait_until(lambda: node.events("worker_hung"))
         wait_until(lambda: pids(node)[1] != before[1])
         wait_until(lambda: node.admin("/readyz").status == 200)
-        assert [event["ended"] for event in node.events("worker_died")] == ["was ended by SIGKILL"]
+        assert [event["ended"] for event in node.logged("worker_died")] == ["was ended by SIGKILL"]
         assert pids(node)[0] == before[0]
 
 
@@ -216,7 +216,7 @@ def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_
             sock.close()
         wait_until(lambda: pids(node)[0] != first[0])
         wait_until(lambda: node.admin("/readyz").status == 200)
-        assert sorted(event["ended"] for event in node.events("worker_died")) == [
+        assert sorted(event["ended"] for event in node.logged("worker_died", 2)) == [
             "ended with exit code 0",
             "was ended by SIGKILL",
         ]
