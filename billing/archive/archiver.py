@@ -43,7 +43,7 @@ from billing.archive.openings import add_openings
 from storage.private_files import make_folder
 from storage.store import Store, Tx
 
-ROWS_A_MEMBER: Final = 100
+ROWS_A_MEMBER: Final = 70
 """Rows that are copied at once, or leave the journal with one commit. Each is on pages of its own, hundreds in all, and
 whoever is charged meanwhile waits until these are on the disk: some milliseconds."""
 MEMBERS_INDEXED: Final = 4
