@@ -63,9 +63,7 @@ async def open_session(node: OpenNode, **fields: Any) -> dict[str, Any]:
 
 async def execute(node: OpenNode, session: str, *actions: Any) -> dict[str, Any]:
     status, told = await send(node, "POST", f"{PATH}/{session}/execute", {"actions": list(actions)})
-    if status != 200:
-        print(node.log.getvalue().decode()[-6000:])
-    assert status == 200, told
+    assert status == 200, (told, node.log.getvalue().decode()[-6000:])
     data: dict[str, Any] = told["data"]
     return data
 
