@@ -61,7 +61,7 @@ class Served(Process):
     def wait_for_recovery(self) -> None:
         """Until what the dead have left is closed: the owner of a file serves only then, a node of a server before."""
         if engine() != "sqlite":
-            wait_until(lambda: self.events("recovered"))
+            self.logged("recovered")
 
     def admin(self, target: str) -> Answered:
         """GET on the admin address."""

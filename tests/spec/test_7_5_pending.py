@@ -145,7 +145,7 @@ def test_a_node_that_lives_makes_up_for_them_as_soon_as_the_store_takes_them(pla
     with place.serve("--sandbox") as node:
         with refusing_refunds(place):
             pending = {assert_pending(ask(node, key["key"], f, f"{n}"), f): f for n, f in enumerate(FAILING)}
-            wait_until(lambda: node.events("charges_unfinished"))
+            node.logged("charges_unfinished")
         wait_until(lambda: node.get("/v1/credits/balance", key["key"]).json["data"]["held"] == 0)
         assert_made_up_for(node, key["key"], pending)
         assert place.told("ledger", "verify")["ok"]

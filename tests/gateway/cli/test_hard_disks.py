@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -121,8 +120,9 @@ def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(plac
             place.config.unlink()
             ODD[lay](place.config)
             node.signal(signal.SIGHUP)
-            wait_until(partial(has_logged, node, "reload_refused", number))
-            assert said in node.events("reload_refused")[-1]["problems"][0]
+            refused = node.logged("reload_refused", number)
+            assert len(refused) == number
+            assert said in refused[-1]["problems"][0]
             assert said in place.operate("check").refused(2)
             assert node.get(BILLED.format(lay), key["key"]).status == 200
             if place.config.is_dir():
@@ -131,7 +131,7 @@ def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(plac
             place.config.unlink(missing_ok=True)
             place.configure()
         node.signal(signal.SIGHUP)
-        wait_until(lambda: node.events("reloaded"))
+        node.logged("reloaded")
 
 
 @pytest.mark.sqlite
@@ -170,10 +170,6 @@ def test_a_start_on_a_full_disk_is_refused_in_words(place: Place) -> None:
         assert ended.stderr.startswith(f"sluice: {'cannot write ' if environ else ''}{place.database.parent}")
         assert "No space left on device" in ended.stderr
         assert ended.stderr.count("\n") == 1
-
-
-def has_logged(node: Served, event: str, times: int) -> bool:
-    return len(node.events(event)) == times
 
 
 def make_huge(file: Path) -> None:
@@ -247,14 +243,13 @@ def test_without_descriptors_a_running_node_reloads_later_and_bills_on(place: Pl
         _, hard = resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE, (3, hard))
         node.signal(signal.SIGHUP)
-        wait_until(lambda: node.events("reload_refused"))
-        assert "Too many open files" in node.events("reload_refused")[-1]["problems"][0]
+        assert "Too many open files" in node.logged("reload_refused")[-1]["problems"][0]
         place.database.with_name("sluice.db.lock").unlink()
         time.sleep(2 * WATCH_S)
         resource.prlimit(node.popen.pid, resource.RLIMIT_NOFILE, (hard, hard))
         wait_until(place.database.with_name("sluice.db.lock").exists)
         node.signal(signal.SIGHUP)
-        wait_until(lambda: node.events("reloaded"))
+        node.logged("reloaded")
         assert node.get(BILLED.format("b"), key["key"]).json["credits_used"] == 1
 
 

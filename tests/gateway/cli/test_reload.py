@@ -7,14 +7,13 @@ import pytest
 
 from tests.processes.place import Place
 from tests.processes.process import Process
-from tests.processes.waiting import wait_until
 
 FREE = "/v1/utility/endpoints"
 
 
 def wait_event(node: Process, name: str) -> dict[str, Any]:
     """The first event of this name in the node's log, however soon it comes."""
-    wait_until(lambda: node.events(name))
+    node.logged(name)
     return node.events(name)[0]
 
 

@@ -144,7 +144,7 @@ def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:
 def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place: Place) -> None:
     with a_request_under_way(place) as (node, running):
         node.signal(signal.SIGTERM)
-        wait_until(lambda: node.events("draining"))
+        node.logged("draining")
         node.signal(signal.SIGTERM)
         assert node.wait() == -signal.SIGTERM
         with pytest.raises(ConnectionError):

@@ -10,7 +10,6 @@ import httpx
 
 from tests.fakes.certified import Certified, certified, serial_of
 from tests.processes.place import Place, Served
-from tests.processes.waiting import wait_until
 
 STATUS = "/v1/status"
 
@@ -118,6 +117,6 @@ def test_sighup_takes_a_renewed_certificate_too(place: Place) -> None:
     with place.serve("--sandbox") as node:
         renewed = files.issue()
         node.signal(signal.SIGHUP)
-        wait_until(lambda: node.events("reloaded"))
+        node.logged("reloaded")
         with secured(node, files) as new:
             assert serial(new) == renewed

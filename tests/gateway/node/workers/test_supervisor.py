@@ -177,7 +177,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_address_goes_on_answering(p
     with place.serve() as node:
         before = pids(node)
         os.kill(before[1], signal.SIGKILL)
-        wait_until(lambda: node.events("worker_died"))
+        node.logged("worker_died")
         assert node.get(STATUS).status == 200
         not_ready = node.admin("/readyz")
         assert not_ready.status == 503
@@ -195,7 +195,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced(place: Place) -> None:
     with place.serve() as node:
         before = pids(node)
         os.kill(before[1], signal.SIGSTOP)
-        wait_until(lambda: node.events("worker_hung"))
+        node.logged("worker_hung")
         wait_until(lambda: pids(node)[1] != before[1])
         wait_until(lambda: node.admin("/readyz").status == 200)
         assert [event["ended"] for event in node.logged("worker_died")] == ["was ended by SIGKILL"]
@@ -206,7 +206,7 @@ def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_
     with place.serve() as node, half_a_request_at_each(node) as held:
         first = pids(node)
         os.kill(first[0], signal.SIGTERM)
-        wait_until(lambda: node.events("draining"))
+        node.logged("draining")
         os.kill(first[1], signal.SIGKILL)
         wait_until(lambda: pids(node)[1] != first[1])
         told = node.admin("/readyz").body
@@ -248,7 +248,7 @@ def test_a_worker_that_outlasts_the_drain_cuts_what_is_left(place: Place) -> Non
 def test_a_second_signal_ends_all_at_once(place: Place) -> None:
     with place.serve() as node, half_a_request_at_each(node):
         node.signal(signal.SIGTERM)
-        wait_until(lambda: node.events("draining"))
+        node.logged("draining")
         node.signal(signal.SIGTERM)
         assert node.wait() == -signal.SIGTERM
         wait_until(lambda: not any(exists(pid) for pid in pids(node).values()))
