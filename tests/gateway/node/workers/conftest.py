@@ -11,6 +11,8 @@ from tests.processes.commands import Commands
 from tests.processes.place import Place, Served
 
 WORKERS = 2
+DRAIN_S = 60
+"""Longer than any test: what is held back when a worker drains is answered, never cut, however slow the machine."""
 
 
 @pytest.fixture
@@ -35,5 +37,5 @@ def _place(folder: Path, commands: Commands) -> Place:
         "tests.gateway.node.workers.node",
     )
     place = replace(Place(folder, commands), program=program)
-    place.configure()
+    place.configure(server={"drain_s": DRAIN_S})
     return place
