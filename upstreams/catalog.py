@@ -46,8 +46,9 @@ class Catalog:
 
     def nearest(self, path: str) -> str | None:
         """The path that was probably meant, or None when nothing is near."""
-        known = [listing.path for listing in self.available()]
-        return next(iter(get_close_matches(path, known, n=1, cutoff=0.6)), None)
+        known = {listing.id: listing.path for listing in self.available()}
+        near = get_close_matches(path.removeprefix("/v1/"), known, n=1, cutoff=0.6)
+        return known[near[0]] if near else None
 
 
 def _listings(site: Site) -> list[Listing]:

@@ -40,11 +40,17 @@ class Admission:
             return  # nearly always, and without reading the query
         for name, value in request.query:
             if self._has_key(value) or (value and name.lower() in _KEY_NAMES):
+                headers = request.headers
+                has_key = headers.get(b"x-api-key") or _BEARER.fullmatch(headers.get(b"authorization", b""))
                 raise Refused(
-                    "INVALID_REQUEST" if request.headers.get(b"x-api-key") else "MISSING_API_KEY",
+                    "INVALID_REQUEST" if has_key else "MISSING_API_KEY",
                     "An API key must never stand in an address: send it in the x-api-key header. "
                     "Revoke this key, since addresses are logged on their way, and create another.",
-                    details={"reason": "key_in_query", "param": "query" if self._has_key(name) else name[:100]},
+                    details={
+                        "reason": "key_in_query",
+                        "param": "query" if self._has_key(name) else name[:100],
+                        "next_step": "Revoke this key and send another in the x-api-key header.",
+                    },
                 )
 
     def key_of_nowait(self, request: Request) -> Key | None:

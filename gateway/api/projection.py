@@ -52,20 +52,20 @@ def projection_of(archetype: Archetype, values: Mapping[str, Value]) -> Projecti
     """The projection that a query asks for; None: the whole answer as JSON.
 
     Raises:
-        InvalidParam: a path leads nowhere.
+        InvalidParam: a path leads nowhere, or to nothing that the form has.
     """
     if "fields" not in values and "format" not in values:
         return None
     tree = _tree(archetype, str(values["fields"])) if "fields" in values else None
     form: Form = "csv" if values.get("format") == "csv" else "ndjson" if values.get("format") == "ndjson" else "json"
-    return None if tree is None and form == "json" else Projection(tree, form)
+    return None if tree is None and form == "json" else _in_form(form, tree)
 
 
 def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, named: bool) -> Projection | None:
     """The projection with the form that `Accept` prefers, unless the query has `named` one.
 
     Raises:
-        InvalidParam: a stream of events cannot be written as rows.
+        InvalidParam: a stream of events cannot be written as rows, or nothing is wanted that stands in them.
     """
     if named:
         if request.stream is not None and wanted is not None and wanted.form != "json":
@@ -74,10 +74,16 @@ def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, na
             raise InvalidParam("format", problem, suggestion=how, reason="conflicting_params")
         return wanted
     if prefers(accept, b"text/csv", b"application/json"):
-        return Projection(None if wanted is None else wanted.tree, "csv")
+        return _in_form("csv", None if wanted is None else wanted.tree)
     if prefers(accept, b"application/x-ndjson", b"application/json"):
-        return Projection(None if wanted is None else wanted.tree, "ndjson")
+        return _in_form("ndjson", None if wanted is None else wanted.tree)
     return wanted
+
+
+def _in_form(form: Form, tree: Tree | None) -> Projection:
+    if form != "json" and tree is not None and "items" not in tree:
+        raise InvalidParam("fields", f"names nothing of the rows, which are all that {form} has", meant="items")
+    return Projection(tree, form)
 
 
 async def cut(stored: bytes, tree: Tree) -> bytes:

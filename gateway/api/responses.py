@@ -98,6 +98,12 @@ class Replies:
         body = envelope.success(stored, request_id=request.id, credits_used=0, balance=balance, cached=False)
         return Reply(200, body, _credit_headers(0, balance))
 
+    async def bare(self, caller: Caller, reply: Reply) -> Reply:
+        """An answer that has no envelope and costs nothing, with the headers of one that has."""
+        balance = await balance_of(self.balances, caller.key.account_id)
+        reply.headers = joined(reply.headers, _credit_headers(0, balance))
+        return reply
+
     async def repeated(self, caller: Caller, stored: bytes, *, owner: str, status: int) -> Reply:
         """The answer to a change that was made before, by the request `owner` (decisions 17)."""
         balance = await balance_of(self.balances, caller.key.account_id)

@@ -18,6 +18,8 @@ from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout", "fresh"))
+_HOW_CALLED = frozenset(("max_credits", "max_age", "timeout", "fresh"))
+"""No part of an answer's key in the cache, but they tell one call from another."""
 
 
 @dataclass(slots=True)
@@ -106,7 +108,11 @@ def page_key(key: bytes) -> bytes:
 
 def claim_of(request: CallRequest, key: str) -> Claim:
     """The claim of an idempotency key: the account's, for this endpoint with these parameters and no body."""
-    place, digest = _fingerprinted(request.listing.path, request.cache_key)
+    values, bound = request.values, request.cache_key
+    if not _HOW_CALLED.isdisjoint(values):
+        how = {name: values[name] for name in _HOW_CALLED & values.keys()}
+        bound = b"%b&%b" % (bound, orjson.dumps(how, option=orjson.OPT_SORT_KEYS))
+    place, digest = _fingerprinted(request.listing.path, bound)
     return Claim(request.key.account_id, key, place, digest, request.request_id)
 
 

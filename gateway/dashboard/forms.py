@@ -101,9 +101,3 @@ def place_of(text: str) -> tuple[float, str] | None:
 def place_text(at: float, id_: str) -> str:
     """A place as an address has it."""
     return f"{at!r} {id_}"
-
-
-def sentence(exc: Exception) -> str:
-    """A refusal as a sentence."""
-    text = str(exc)
-    return f"{text[:1].upper()}{text[1:]}."

@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.http.errors import InvalidParam
+from gateway.http.params import CURSOR
 
 
 def catalog_of(reference: Reference, filters: Mapping[str, Any], base_url: str) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def entry_of(operation: ApiOperation, base_url: str) -> dict[str, Any]:
     grouped = {name for group in operation.one_of for name in group}
     own = listing.endpoint.params if listing else operation.query
     optional = [param.name for param in own if not param.required and param.name not in grouped]
-    paging = ["cursor"] if listing and operation.paginated else []
+    paging = [param.name for param in operation.query if listing and param.name == CURSOR.name]
     fields = operation.body
     return {
         "id": operation.id,

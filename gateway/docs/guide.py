@@ -284,7 +284,7 @@ def _pagination(operation: ApiOperation) -> dict[str, Any] | None:
         "param": "cursor",
         "limit": _limit(operation),
         "limit_max": next((param.maximum for param in operation.query if param.name == "limit"), None),
-        "note": "Send pagination.next_cursor back unchanged until has_more is false; no limit above limit_max counts.",
+        "note": "Send pagination.next_cursor back unchanged until has_more is false.",
     }
 
 

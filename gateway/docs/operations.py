@@ -43,6 +43,17 @@ _IN_PATH: Final = {
 }
 
 
+_BEHIND: Final = {
+    "/v1/web/monitors/{monitor_id}": Param(
+        "monitor_id", "The web monitor's id.", "wm_01a1fd6f28fd7bba92988ba98f5dc154", required=True
+    ),
+    "/v1/prism/discover/runs/{run_id}": Param(
+        "run_id", "The run's id.", "dr_01a1fd7028fd7bba92988ba98f5dc154", required=True
+    ),
+}
+"""Those that stand for something else behind this path than by their name alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class BodyField:
     """One field of a body."""
@@ -147,7 +158,8 @@ class ApiOperation:
     @property
     def in_path(self) -> tuple[Param, ...]:
         """The parameters that stand in its path."""
-        return tuple(_IN_PATH[name] for name in _NAMED.findall(self.path))
+        found = _NAMED.finditer(self.path)
+        return tuple(_BEHIND.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
 
     @property
     def query(self) -> tuple[Param, ...]:

@@ -81,3 +81,9 @@ OF_THE_EDGE = {
     )
 }
 """The codes with which the HTTP edge answers before any app is called, by their status."""
+
+
+def sentence(words: object, way_out: str = "") -> str:
+    """A refusal as a sentence, and the way out of it behind that."""
+    text = str(words)
+    return f"{text[:1].upper()}{text[1:]}{way_out and f'; {way_out}'}."

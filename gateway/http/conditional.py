@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from typing import Final
 
 from gateway.http.request import Reply, Request
 from gateway.server.http1.fields import fields_of, joined
+
+PUBLIC: Final = b"public, max-age=300"
+"""The `Cache-Control` of an answer that is the same for all who ask (decisions 16)."""
 
 
 def tag_of(text: bytes) -> bytes:

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any
 
 from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits, KeyBudgetReached, KeyUnusable
-from gateway.http.codes import CODES
+from gateway.http.codes import CODES, sentence
 from gateway.server.http1.fields import NO_FIELDS, Fields
 from limits.errors import (
     CircuitOpen,
@@ -180,7 +180,7 @@ def _monitor_limit(exc: MonitorLimitReached) -> Refused:
         "limit": exc.limit,
         "next_step": "Pause or delete a monitor, or choose a larger plan.",
     }
-    return Refused("INVALID_REQUEST", f"{str(exc).capitalize()}.", details=details)
+    return Refused("INVALID_REQUEST", sentence(exc), details=details)
 
 
 def _monitor_paused(_exc: MonitorPaused) -> Refused:
@@ -195,8 +195,7 @@ def _cohort(exc: CohortRefused) -> Refused:
 
 
 def _too_soon(exc: RunTooSoon) -> Refused:
-    message = f"{str(exc).capitalize()}."
-    return Refused("RATE_LIMITED", message, details={"reason": "run_too_soon"}, retry_after_s=exc.retry_after_s)
+    return Refused("RATE_LIMITED", sentence(exc), details={"reason": "run_too_soon"}, retry_after_s=exc.retry_after_s)
 
 
 def _no_redelivery(exc: RedeliveryRefused) -> Refused:
@@ -205,13 +204,11 @@ def _no_redelivery(exc: RedeliveryRefused) -> Refused:
 
 
 def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:
-    return lambda exc: Refused(
-        "RESOURCE_NOT_FOUND", f"{str(exc)[:300].capitalize()}; {way_out}.", details={"reason": reason}
-    )
+    return lambda exc: Refused("RESOURCE_NOT_FOUND", sentence(str(exc)[:300], way_out), details={"reason": reason})
 
 
 def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
-    return lambda exc: Refused(code, f"{str(exc).capitalize()}; {way_out}.", retry_after_s=retry_after_s)
+    return lambda exc: Refused(code, sentence(exc, way_out), retry_after_s=retry_after_s)
 
 
 def _waiting(message: str, retry_after_s: int) -> Refused:
@@ -274,7 +271,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
     ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
     MonitorInvalid: _monitor_invalid,
-    MonitorUnknown: _unknown("unknown_monitor", "GET /v1/monitors?status=all lists all"),
+    MonitorUnknown: _unknown("unknown_monitor", "GET with status=all on the path before its id lists all"),
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
     ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all"),
     JobUnknown: _unknown("unknown_job", "GET on the path before its id lists all"),

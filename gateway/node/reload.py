@@ -103,6 +103,7 @@ def reloadable_parts(
         _BreakerRules(sites),
         _LogSettings(log),
         *map(_SourceRules, sites),
+        _SourceDefaults(),
     ]
 
 
@@ -177,6 +178,16 @@ class _SourceRules:
         settings = config.upstreams.platforms[self.site.platform.slug]
         for name, source in self.site.sources.items():
             source.change(source_rules(settings, name))
+
+
+class _SourceDefaults:
+    """Settings that each platform without its own takes for those; its own part applies them."""
+
+    def takes(self, path: str) -> bool:
+        return path in ("upstreams.defaults.timeout_s", "upstreams.defaults.retries")
+
+    def apply(self, config: Config) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

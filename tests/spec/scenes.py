@@ -83,6 +83,7 @@ def poor(ask: Ask, credits: int, reason: str, required: int, says: str) -> Scene
 
 
 VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
+ANOTHER_KEY = "Revoke this key and send another in the x-api-key header."
 LISTS_ALL = "/v1/utility/endpoints lists all"
 # Of parameters one of each kind: what else is refused of them stands in `tests/gateway/http/test_params.py`.
 SCENES = {
@@ -122,14 +123,14 @@ SCENES = {
         "INVALID_REQUEST",
         get(f"{PROFILE}&api_key=x"),
         "Revoke this key",
-        details={"reason": "key_in_query", "param": "api_key"},
+        details={"reason": "key_in_query", "param": "api_key", "next_step": ANOTHER_KEY},
         **KEYLESS,
     ),
     "a key in the address alone": Scene(
         "MISSING_API_KEY",
         asks.with_key_in_address,
         "Revoke this key",
-        details={"reason": "key_in_query", "param": "api_key"},
+        details={"reason": "key_in_query", "param": "api_key", "next_step": ANOTHER_KEY},
         **KEYLESS,
     ),
     "a malformed idempotency key": Scene(

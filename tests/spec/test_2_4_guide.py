@@ -132,6 +132,12 @@ async def test_an_unknown_endpoint_is_a_404_with_the_nearest(query: str, meant: 
         assert details.get("did_you_mean") == meant
 
 
+async def test_a_method_that_an_endpoint_does_not_take_is_told_apart(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        refused = await node.get("/v1/utility/endpoint?id=github/profile&method=POST")
+        assert "There is no POST /v1/github/profile, but a GET" in refused.json["error"]["message"]
+
+
 @pytest.mark.parametrize("query", ["", "id=github/profile&url=/v1/github/profile"])
 async def test_exactly_one_of_id_and_url_is_due(query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:

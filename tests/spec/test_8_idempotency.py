@@ -172,3 +172,24 @@ async def test_another_endpoint_conflicts_while_the_first_runs_and_mismatches_af
                 assert_refused(await ask(node, OTHER), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
         assert_refused(await ask(node, target), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
         assert await node.money() == (99_999, 0)
+
+
+@pytest.mark.parametrize(
+    ("resource", "more"),
+    [("map", "&fresh=true"), ("scrape", "&max_age=0"), ("scrape", "&timeout=5000"), ("map", "&max_credits=5")],
+)
+async def test_a_key_stands_for_how_its_call_was_made_as_well(resource: str, more: str, tmp_path: Path) -> None:
+    """What the cache takes for one question is two requests where a key has to tell them apart."""
+    page = f"/v1/web/{resource}?url=https://example.com/"
+    async with open_test_node(tmp_path) as node:
+        assert (await ask(node, page)).status == 200
+        assert_refused(await ask(node, page + more), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
+        assert (await ask(node, page)).json["idempotent_replay"] is True
+
+
+async def test_a_key_is_replayed_in_whatever_form_its_reader_wants(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        search = "/v1/hackernews/search?query=trio"
+        await ask(node, search)
+        table = await ask(node, f"{search}&format=csv")
+        assert (table.status, table.headers["x-idempotent-replay"]) == (200, "true")

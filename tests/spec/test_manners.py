@@ -104,6 +104,8 @@ async def test_long_answers_are_compressed_as_their_client_asks_for_it(engine: s
 TAGGED: Mapping[str, str] = {
     "/v1/utility/endpoints?platform=github": "private, no-cache",
     "/v1/utility/endpoint?id=github/profile": "private, no-cache",
+    "/": "public, max-age=300",
+    "/v1/status": "public, max-age=300",
     "/docs/errors": "public, max-age=300",
     "/docs/events.md": "public, max-age=300",
     "/schemas/Author.json": "public, max-age=300",

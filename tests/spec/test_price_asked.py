@@ -47,6 +47,15 @@ async def test_a_hit_passes_every_max_credits_and_a_refresh_does_not(tmp_path: P
         await assert_free(node, refused)
 
 
+async def test_a_dry_run_is_refused_where_its_call_would_be_above_max_credits(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        refused = await node.get(f"{VELOCITY}&dry_run=1&max_credits=4")
+        details = assert_refused(refused, "INSUFFICIENT_CREDITS", 402)
+        assert details == {"reason": "above_max_credits", "credits_required": 5}
+        await assert_free(node, refused)
+        assert (await node.get(f"{VELOCITY}&dry_run=1&max_credits=5")).json["data"]["estimated_credits"] == 5
+
+
 @every_endpoint
 async def test_what_a_dry_run_estimates_is_what_max_credits_must_allow(row: Row, tmp_path: Path) -> None:
     """For every endpoint: nothing is called, one credit less refuses the call, and as many are the most it costs."""

@@ -94,6 +94,7 @@ def test_an_endpoint_is_available_with_all_of_its_credentials(credentials: dict[
         ("/v1/birds/users/posts", "/v1/birds/user/posts"),
         ("/v1/fish/prfile", "/v1/fish/profile"),
         ("/v1/zzzzzzzz/qqqqqqqqqqq", None),
+        ("/v1/utility/endpoints", None),
         ("", None),
         ("/v1/birds/profile", "/v1/birds/profile"),
     ],

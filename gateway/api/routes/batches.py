@@ -125,11 +125,11 @@ class BatchRoutes:
         if claim is not None:
             refuse_stream(request)
         most = ceiling(batch, rows)
+        if "max_credits" in values and most > int(values["max_credits"]):
+            raise above_max_credits(most)
         if values.get("dry_run"):
             data = {"estimated_credits": most, "would_hit_cache": False, "rows": len(rows)}
             return await self._replies.free(request, caller, envelope.fragment(batch.platform, batch.path, data))
-        if "max_credits" in values and most > int(values["max_credits"]):
-            raise above_max_credits(most)
         made = BatchRequest(caller.key, batch, rows, request.id, claim, included(sent))
         if request.stream is None:
             return self._replies.data(request, await self._batches.run(made))

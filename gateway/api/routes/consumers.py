@@ -93,7 +93,7 @@ class ConsumerRoutes:
     async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - as all
         """Forget it; the next read under its name begins a new one."""
         await self._consumers.delete(caller.key.id, _name(request))
-        return Reply(204, b"")
+        return await self._replies.bare(caller, Reply(204, b""))
 
     async def ack(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
         """Move it on to a position that it was served; never back."""

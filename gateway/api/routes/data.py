@@ -67,11 +67,11 @@ class DataEndpoint:
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
             call.refresh = call.refresh or self._wants_anew(call)
-            if values.get("dry_run"):
-                return await self._dry_run(request, caller, call)
             if "max_credits" in values:
                 call.credits_max = int(values["max_credits"])
                 await self._check_max_credits(call)
+            if values.get("dry_run"):
+                return await self._dry_run(request, caller, call)
         accept = request.headers.get(b"accept")
         if accept is not None and accept not in USUAL and self._is_list:
             part = negotiated(request, accept, part, named="format" in values)

@@ -16,7 +16,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.openapi.document import OpenApi
 from gateway.docs.operations import Reference
 from gateway.docs.pages.site import PublicPages
-from gateway.http.conditional import tagged
+from gateway.http.conditional import PUBLIC, tagged
 from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Public, Reply, Request
@@ -26,7 +26,6 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
-_CACHING: Final = b"public, max-age=300"
 _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "github"),)
 
 
@@ -59,7 +58,7 @@ class OpenApiRoute:
         if body is None:
             body = self._made[platform] = await trio.to_thread.run_sync(self._documents.document, platform)
         body = self._replies.relinked(request, body)
-        return tagged(request, Reply(200, body), body, caching=_CACHING)
+        return tagged(request, Reply(200, body), body, caching=PUBLIC)
 
 
 class Description:

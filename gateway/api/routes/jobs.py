@@ -103,12 +103,12 @@ class JobRoutes:
         draft = draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
+        if "max_credits" in values and draft.held_credits > int(values["max_credits"]):
+            raise above_max_credits(draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)
             data = {"estimated_credits": draft.held_credits, "would_hit_cache": False}
             return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
-        if "max_credits" in values and draft.held_credits > int(values["max_credits"]):
-            raise above_max_credits(draft.held_credits)
         owner = JobOwner(caller.key.account_id, caller.key.id, request.id)
 
         async def begin(write: Write | None) -> JobRecord:
@@ -171,7 +171,8 @@ class JobRoutes:
         read_free(request.query, ())
         account_id, job_id = caller.key.account_id, _job_id(request)
         await self._jobs.get(account_id, job_id)
-        return Reply(200, b"", content_type=b"application/x-ndjson", pieces=self._lines(account_id, job_id))
+        reply = Reply(200, b"", content_type=b"application/x-ndjson", pieces=self._lines(account_id, job_id))
+        return await self._replies.bare(caller, reply)
 
     async def _lines(self, account_id: str, job_id: str) -> AsyncIterator[bytes]:
         after, has_more = 0, True

@@ -89,7 +89,8 @@ class MonitorPastRoutes:
             raise InvalidParam("monitor_id", problem, suggestion=suggestion, reason="no_numbers")
         name = f'attachment; filename="{monitor.id}.{form}"'.encode()
         headers = fields_of([(b"content-disposition", name), (b"x-content-type-options", b"nosniff")])
-        return Reply(200, b"", headers, content_type=_CONTENT_TYPES[form], pieces=pieces)
+        reply = Reply(200, b"", headers, content_type=_CONTENT_TYPES[form], pieces=pieces)
+        return await self._replies.bare(caller, reply)
 
     async def chart(self, request: Request, caller: Caller) -> Reply:
         """The picture of one metric."""
@@ -108,7 +109,8 @@ class MonitorPastRoutes:
                 (b"x-content-type-options", b"nosniff"),
             ]
         )
-        return Reply(200, picture.encode(), headers, content_type=b"image/svg+xml; charset=utf-8")
+        reply = Reply(200, picture.encode(), headers, content_type=b"image/svg+xml; charset=utf-8")
+        return await self._replies.bare(caller, reply)
 
     async def backtest(self, request: Request, caller: Caller) -> Reply:
         """When rules would have fired on the runs that are stored."""

@@ -126,7 +126,7 @@ class MonitorRoutes:
         """Forget it: it is not run or billed any more."""
         read_free(request.query, ())
         await self._monitors.delete(caller.key.account_id, plain_id_of(request))
-        return Reply(204, b"")
+        return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
         """202 with the run that was opened; its own path tells how it ends."""

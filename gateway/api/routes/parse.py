@@ -97,11 +97,11 @@ class ParseRoute:
             task = parse_task(form.content, form.filename, form.content_type, fields)
             sent = _Sent(form.digest, form.filename, form.content_type, fields)
             claim = claim_of_change(request, caller, sent)
+            if int(values.get("max_credits", CREDITS)) < CREDITS:
+                raise above_max_credits(CREDITS)
             if values.get("dry_run"):
                 data = {"estimated_credits": CREDITS, "would_hit_cache": False}
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))
-            if int(values.get("max_credits", CREDITS)) < CREDITS:
-                raise above_max_credits(CREDITS)
             self._site.workers.check_room()
             wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, CREDITS, "web", PARSE)
             result = await run_charged(self._calls, wanted, claim, partial(self._read, task, fields))

@@ -6,11 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
+import orjson
 import trio
 
 from events.instants import iso
 from gateway.docs.account.node import STATUS
 from gateway.http import envelope
+from gateway.http.conditional import PUBLIC, tagged
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog
@@ -45,8 +47,11 @@ class Status:
     async def answer(self, request: Request) -> Reply:
         """The status envelope: it belongs to nobody, so it carries no balance."""
         await trio.lowlevel.checkpoint()
-        stored = envelope.fragment("utility", request.path, self.data())
-        return Reply(200, envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False))
+        data = self.data()
+        stored = envelope.fragment("utility", request.path, data)
+        body = envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False)
+        states = orjson.dumps({name: part for name, part in data.items() if name != "updated_at"})
+        return tagged(request, Reply(200, body), states, caching=PUBLIC)
 
     def data(self) -> dict[str, Any]:
         """The states of all platforms and of the whole."""

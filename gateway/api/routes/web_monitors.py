@@ -109,7 +109,7 @@ class WebMonitorRoutes:
         """Forget it with its checks: nothing is checked or billed any more."""
         read_free(request.query, ())
         await self._monitors.delete(caller.key.account_id, _id_of(request))
-        return Reply(204, b"")
+        return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
         """202 with the check that was opened."""

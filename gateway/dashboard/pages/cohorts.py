@@ -13,9 +13,10 @@ from quart_trio import QuartTrio
 from billing.errors import SealBroken
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import long_download
-from gateway.dashboard.forms import fields, place_of, place_text, sentence
+from gateway.dashboard.forms import fields, place_of, place_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
+from gateway.http.codes import sentence
 from scheduler.errors import (
     CohortQueryNotReady,
     CohortQueryOver,

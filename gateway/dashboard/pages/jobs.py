@@ -13,6 +13,7 @@ from gateway.dashboard.address import PREFIX
 from gateway.dashboard.forms import fields, place_of, place_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
+from gateway.http.codes import sentence
 from scheduler.errors import JobOver, JobUnknown
 from scheduler.jobs.records import JobRecord
 
@@ -59,7 +60,7 @@ class JobPages:
         except JobUnknown as exc:
             raise ObjectMissing from exc
         except JobOver as exc:
-            return await self._shown(status=400, error=f"{exc}.".capitalize())
+            return await self._shown(status=400, error=sentence(exc))
         return self._frame.to_page(JOBS, done=done)
 
     async def _shown(self, *, status: int = 200, **more: Any) -> Response:

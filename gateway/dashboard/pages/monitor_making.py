@@ -16,6 +16,7 @@ from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.alert_rules import RULES, beside_row, sent_rules
 from gateway.dashboard.services import Services
 from gateway.docs.operations import ApiOperation
+from gateway.http.codes import sentence
 from scheduler.errors import MonitorInvalid, MonitorLimitReached
 from scheduler.monitors.changes import Saved, View
 from scheduler.monitors.metrics.paths import numbers_in
@@ -61,8 +62,7 @@ class MonitorMaking:
         except MonitorInvalid as exc:
             return await self._form(operation, sent, status=400, errors=_beside(exc, sent))
         except MonitorLimitReached as exc:
-            text = f"{exc}; pause one first.".capitalize()
-            return await self._form(operation, sent, status=400, error=text)
+            return await self._form(operation, sent, status=400, error=sentence(exc, "pause one first"))
         if secret is None:
             return self._frame.to_page(f"{PREFIX}/monitors/{id_}")
         return await self._frame.shown("monitor_made.html", "Your Monitor is made", monitor_id=id_, secret=secret)

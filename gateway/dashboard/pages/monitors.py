@@ -11,12 +11,13 @@ from quart_trio import QuartTrio
 from gateway.api.monitor_records import run_record
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import long_download
-from gateway.dashboard.forms import fields, sentence
+from gateway.dashboard.forms import fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.alert_rules import beside_row, rows_of, sent_rules
 from gateway.dashboard.pages.deliveries import read_log
 from gateway.dashboard.pages.monitor_making import MonitorMaking
 from gateway.dashboard.services import Services
+from gateway.http.codes import sentence
 from scheduler.errors import MonitorInvalid, MonitorLimitReached, MonitorPaused, MonitorUnknown, RunTooSoon
 from scheduler.monitors.changes import View
 from scheduler.monitors.history.lists import SlotSpan

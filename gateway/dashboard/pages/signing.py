@@ -20,6 +20,7 @@ from gateway.dashboard.doors import way_on
 from gateway.dashboard.forms import fields, secret_field
 from gateway.dashboard.frame import Frame, signed_in
 from gateway.dashboard.services import Services
+from gateway.http.codes import sentence
 
 OPEN_PAGES: Final = frozenset({"sign_in", "welcome", "code", "sign_out"})
 """The pages for who has not signed in, by the names of their functions."""
@@ -123,8 +124,7 @@ class SigningPages:
             await self._services.users.accept(token, password)
             session, _ = await self._sessions.sign_in(user.email, password, self._frame.visitor(), instead_of=g.token)
         except InviteUnusable as exc:
-            text = f"{str(exc)[0].upper()}{str(exc)[1:]}."
-            return await self._frame.message(404, "This link opens nothing", text)
+            return await self._frame.message(404, "This link opens nothing", sentence(exc))
         except PasswordRefused as exc:
             return await self._unwelcome(token, user.email, "password", str(exc))
         except (SignInRefused, TooManyAttempts):

@@ -12,10 +12,11 @@ from quart_trio import QuartTrio
 from events.log.kinds import ALL, FAMILIES, KINDS
 from gateway.admin.operations import OperationRefused
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import chosen, fields, form_record, secret_field, sentence
+from gateway.dashboard.forms import chosen, fields, form_record, secret_field
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.deliveries import read_log
 from gateway.dashboard.services import Services
+from gateway.http.codes import sentence
 from scheduler.account_webhooks.draft import WebhookBody, WebhookDraft, WebhookPatch
 from scheduler.account_webhooks.service import WEBHOOKS_MAX, AccountWebhookState, SavedWebhook
 from scheduler.errors import MonitorInvalid

@@ -75,6 +75,7 @@ _OF_KEYS: Final = (
     "RateLimit-Policy",
     "RateLimit",
 )
+_OF_SOCKETS: Final = (_OF_KEYS[0], *_OF_KEYS[4:])
 _PUBLIC: Final = ("X-Request-Id", "ETag")
 _EVENT: Final = "EventItem"
 _PLACE = re.compile(r" \(spec [^)]*\)")
@@ -144,7 +145,7 @@ class Answers:
     def _described(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         doc = operation.route.doc
         assert doc is not None, "a data endpoint's answer is shared"
-        names = _PUBLIC if doc.is_public else _OF_KEYS
+        names = _PUBLIC if doc.is_public else _OF_SOCKETS if doc.status == 101 else _OF_KEYS
         response: Schema = {"description": _said(doc.status), "headers": headers_of(names)}
         if doc.status == 101:
             response["x-websocket"] = {

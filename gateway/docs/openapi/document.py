@@ -23,8 +23,8 @@ from upstreams.model.archetypes import ARCHETYPES
 
 _DESCRIPTION: Final = (
     "One API over many public platforms, billed in credits. Send the key in `x-api-key` or as a bearer. Every `GET` "
-    "takes `HEAD` too, and an empty parameter counts as not sent. Answers are JSON in one envelope; errors name a "
-    "stable `type`. `/llms.txt` leads to the pages."
+    "takes `HEAD` too, and an empty parameter (but for `consumer`) counts as not sent. Answers are JSON in one "
+    "envelope; errors name a stable `type`. `/llms.txt` leads to the pages."
 )
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"ApiKey": []}, {"Bearer": []}]
 _SCHEMES: Final = {

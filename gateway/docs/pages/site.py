@@ -17,7 +17,7 @@ import trio
 from gateway.docs.guide import Guides
 from gateway.docs.operations import Reference
 from gateway.docs.schemas import schema_of
-from gateway.http.conditional import tagged
+from gateway.http.conditional import PUBLIC, tagged
 from gateway.http.request import Reply, Request
 from gateway.server.http1.fields import fields_of, joined
 from upstreams.model.archetypes import ARCHETYPES
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gateway.docs.pages.app import HtmlPages
     from gateway.docs.pages.texts import MadePage, Texts
 
-_CACHING: Final = b"public, max-age=300"
-_LIVE: Final = b"no-cache"
 _LIVE_S: Final = 5.0
 """For how long a page that tells of the node as it stands is kept."""
 _GUARDED: Final = fields_of(
@@ -84,7 +82,7 @@ class PublicPages:
         made = self._kept(request) or await self._make(request)
         body = self._relinked(request, made.body)
         reply = Reply(200, body, content_type=made.content_type)
-        reply = tagged(request, reply, body, caching=_LIVE if made.live else _CACHING)
+        reply = tagged(request, reply, body, caching=PUBLIC)
         if reply.status == 304 or not made.content_type.startswith(b"text/html"):
             return reply
         return replace(reply, headers=joined(reply.headers, _GUARDED))

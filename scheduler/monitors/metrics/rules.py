@@ -136,5 +136,6 @@ def _value(param: str, op: Op, sent: object) -> Number | None:
 
 def _whole(param: str, sent: object, minimum: int, maximum: int) -> int:
     if not isinstance(sent, int) or isinstance(sent, bool) or not minimum <= sent <= maximum:
-        raise RulesInvalid(param, f"must be a whole number from {minimum} to {maximum}", f"Send at most {maximum}.")
+        span = f"{minimum} to {maximum}"
+        raise RulesInvalid(param, f"must be a whole number from {span}", f"Send one of {span}.")
     return sent

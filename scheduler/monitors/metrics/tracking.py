@@ -110,7 +110,9 @@ def _metrics(sent: object) -> tuple[str, ...]:
 
 def _max_rows(sent: object) -> int:
     if not isinstance(sent, int) or isinstance(sent, bool) or not 1 <= sent <= ROWS_MAX:
-        raise TrackInvalid("track.max_rows", "must be a whole number from 1 to 200", f"Send at most {ROWS_MAX}.")
+        raise TrackInvalid(
+            "track.max_rows", f"must be a whole number from 1 to {ROWS_MAX}", f"Send one of 1 to {ROWS_MAX}."
+        )
     return sent
 
 

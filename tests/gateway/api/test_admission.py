@@ -120,7 +120,11 @@ NONE_IN_ADDRESS = (
 
 @pytest.mark.parametrize("query", IN_ADDRESS)
 def test_a_key_in_the_address_is_refused_and_never_repeated(query: str) -> None:
-    for sent, code in ((request(query, x_api_key=GOOD), "INVALID_REQUEST"), (request(query), "MISSING_API_KEY")):
+    for sent, code in (
+        (request(query, x_api_key=GOOD), "INVALID_REQUEST"),
+        (request(query, authorization=f"Bearer {GOOD}"), "INVALID_REQUEST"),
+        (request(query), "MISSING_API_KEY"),
+    ):
         with pytest.raises(Refused) as refused:
             admission().refuse_key_in_query(sent)
         assert refused.value.code.name == code

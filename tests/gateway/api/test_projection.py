@@ -71,6 +71,19 @@ async def test_a_path_that_leads_nowhere_is_refused_free_with_the_nearest(
         await assert_free(node, answer)
 
 
+@pytest.mark.parametrize("asked", [{"target": "&format=csv"}, {"target": "&format=ndjson"}, {"accept": "text/csv"}])
+async def test_fields_that_name_nothing_of_the_rows_are_refused_where_only_rows_are_written(
+    asked: dict[str, str], tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        headers = {"accept": asked["accept"]} if "accept" in asked else {}
+        answer = await node.get(f"{SEARCH}&fields=total{asked.get('target', '')}", headers=headers)
+        details = assert_refused(answer, "INVALID_REQUEST", 400)
+        assert (details["param"], details["did_you_mean"]) == ("fields", "items")
+        assert node.upstream.requests == []
+        await assert_free(node, answer)
+
+
 async def test_what_nobody_declares_may_be_named_below(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(f"{SEARCH}&fields=items.post.ext.story_id")).status == 200

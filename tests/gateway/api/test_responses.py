@@ -153,6 +153,11 @@ async def test_a_free_read_without_its_store_leaves_the_balance_out() -> None:
     assert headers_of(reply) == {b"x-credits-used": b"0"}
 
 
+async def test_an_answer_without_an_envelope_has_the_headers_of_one_that_has() -> None:
+    reply = await replies().bare(CALLER, Reply(204, b"", ((b"allow",), (b"GET",))))
+    assert headers_of(reply) == {b"allow": b"GET", b"x-credits-used": b"0", b"x-credits-remaining": b"55"}
+
+
 # Refusals
 
 

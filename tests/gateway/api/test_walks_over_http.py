@@ -223,6 +223,8 @@ async def test_a_dry_run_tells_what_it_needs_and_what_is_held_meanwhile(target: 
             "reserved_credits": RESERVED,
             "limit": 250,
         }
+        bounded = await node.get(f"{target}&limit=250&max_credits=4&dry_run=1")
+        assert bounded.json["data"]["reserved_credits"] == 4
         assert node.upstream.requests == []
         cursor = (await node.get(f"{target}&limit=250")).json["pagination"]["next_cursor"]
         hit = await node.get(f"{target}&limit=250&dry_run=1")

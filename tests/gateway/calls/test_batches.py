@@ -226,8 +226,9 @@ async def test_a_dry_run_prices_the_ceiling_and_max_credits_holds_it(tmp_path: P
     async with open_test_node(tmp_path) as node:
         dry = (await post(node, f"{STATS}?dry_run=1", body)).json
         assert (dry["data"]["estimated_credits"], dry["credits_used"]) == (2, 0)
-        refused = await post(node, f"{STATS}?max_credits=1", body)
-        assert (refused.status, refused.json["error"]["details"]["credits_required"]) == (402, 2)
+        for query in ("max_credits=1", "max_credits=1&dry_run=1"):
+            refused = await post(node, f"{STATS}?{query}", body)
+            assert (refused.status, refused.json["error"]["details"]["credits_required"]) == (402, 2)
         assert node.upstream.requests == []
         assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
 

@@ -36,6 +36,14 @@ def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> 
         assert place.told("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
 
 
+def test_what_every_platform_takes_for_its_own_needs_no_restart(place: Place) -> None:
+    with place.serve("--sandbox"):
+        place.configure(upstreams={"defaults": {"timeout_s": 7.5}, "github": {"timeout_s": 3.0}})
+        told = place.told("reload")
+        assert told["needs_restart"] == []
+        assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(told["applied"])
+
+
 @pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "no TOML"])
 def test_an_invalid_file_changes_nothing_and_says_why(place: Place, text: str) -> None:
     _, key = place.new_key()

@@ -243,3 +243,32 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
     success = response_of(document, described, str(answer.status_code))
     check(document, success["content"]["application/json"]["schema"], answer.json(), f"the answer of {method} {path}")
     return answer.json()
+
+
+@pytest.mark.parametrize("id_", ["prism/voice", "github/profile/full"])
+async def test_a_composite_that_takes_a_cursor_says_so_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        (entry,) = (
+            one
+            for one in (await node.get(f"/v1/utility/endpoints?search={id_}")).json["data"]["endpoints"]
+            if one["id"] == id_
+        )
+        guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
+        assert "cursor" in entry["optional_params"]
+        assert "cursor" in {param["name"] for param in guide["params"]["optional"]}
+
+
+@pytest.mark.parametrize(
+    ("id_", "start"),
+    [
+        ("monitors/{monitor_id}", "mon_"),
+        ("web/monitors/{monitor_id}/checks", "wm_"),
+        ("monitors/{monitor_id}/runs/{run_id}", "run_"),
+        ("prism/discover/runs/{run_id}", "dr_"),
+    ],
+)
+async def test_the_example_of_an_id_is_one_of_its_kind(id_: str, start: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
+    param = guide["params"]["required"][-1]
+    assert param["example"].startswith(start)

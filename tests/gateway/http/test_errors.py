@@ -147,7 +147,7 @@ ROWS = {
         wrong("name", next_step="Send x."),
     ),
     "an unknown monitor": Row(
-        MonitorUnknown("mon_9"), "RESOURCE_NOT_FOUND", "no monitor mon_9; GET", {"reason": "unknown_monitor"}
+        MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "no monitor mon_9A; GET", {"reason": "unknown_monitor"}
     ),
     "as many monitors as the plan has": Row(
         MonitorLimitReached("free", 3, "active monitors"),

@@ -72,7 +72,7 @@ class CohortRoutes:
         """Destroy it with all that it sealed."""
         read_free(request.query, ())
         await self._cohorts.delete(caller.key.account_id, cohort_id_of(request))
-        return unstored(Reply(204, b""))
+        return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def put_members(self, request: Request, caller: Caller) -> Reply:
         """How many members were added, changed and as they were."""

@@ -17,6 +17,7 @@ from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.cohorts.cohorts import COHORT, cohort_id_of, unstored
 from gateway.docs.account import cohorts as docs
 from gateway.http.bodies import read_json
+from gateway.http.codes import sentence
 from gateway.http.errors import Refused
 from gateway.http.params import CURSOR, DRY_RUN, read_free
 from gateway.http.request import Caller, Reply, Request
@@ -129,7 +130,7 @@ class CohortQueryRoutes:
         """End it."""
         read_free(request.query, ())
         await self._queries.cancel(caller.key.account_id, _query_id(request))
-        return unstored(Reply(204, b""))
+        return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
         """A page of what it has found, and of how far it came."""
@@ -157,7 +158,7 @@ class CohortQueryRoutes:
         behind = self._lists.cursor(place, _state(ResultPosition(*exc.behind)))
         how = "Go on behind it with next_cursor."
         details = {"reason": "result_too_large", "param": "cursor", "next_step": how, "next_cursor": behind}
-        return Refused("COHORT_RESULT_TOO_LARGE", f"{str(exc).capitalize()}.", details=details)
+        return Refused("COHORT_RESULT_TOO_LARGE", sentence(exc), details=details)
 
     def _shown(self, request: Request, query: Query) -> dict[str, Any]:
         record, job = query.record, query.job

@@ -180,7 +180,8 @@ class DiscoverRunRoutes:
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
         pieces = self._lines(run_id, place, only_new=bool(values.get("new")))
-        return Reply(200, b"", content_type=b"application/x-ndjson", pieces=pieces)
+        reply = Reply(200, b"", content_type=b"application/x-ndjson", pieces=pieces)
+        return await self._replies.bare(caller, reply)
 
     async def _lines(self, run_id: str, after: int, *, only_new: bool) -> AsyncIterator[bytes]:
         while rows := await self._runs.rows(run_id, after, limit=LINES_AT_ONCE, only_new=only_new):

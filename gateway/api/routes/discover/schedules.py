@@ -92,7 +92,7 @@ class ScheduleRoutes:
         """Forget it: nothing of it is run any more."""
         read_free(request.query, ())
         await self._schedules.delete(caller.key.account_id, _schedule_id(request))
-        return Reply(204, b"")
+        return await self._replies.bare(caller, Reply(204, b""))
 
     async def occurrences(self, request: Request, caller: Caller) -> Reply:
         """A page of its slots, newest first."""

@@ -97,11 +97,11 @@ class SessionRoutes:
         self._sessions.check_means("url")
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is opened
         price = price_of(draft.ttl_s)
+        if "max_credits" in values and price > int(values["max_credits"]):
+            raise above_max_credits(price)
         if values.get("dry_run"):
             data = {"estimated_credits": price, "would_hit_cache": False}
             return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
-        if "max_credits" in values and price > int(values["max_credits"]):
-            raise above_max_credits(price)
         owner = _owner(request, caller)
         made = await self._changes.make(
             request,

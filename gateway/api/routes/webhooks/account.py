@@ -118,7 +118,7 @@ class WebhookRoutes:
         """Forget it: nothing is delivered to it any more."""
         read_free(request.query, ())
         await self._service.delete(caller.key.account_id, _webhook_id(request))
-        return Reply(204, b"")
+        return await self._replies.bare(caller, Reply(204, b""))
 
     async def test(self, request: Request, caller: Caller) -> Reply:
         """202 with the delivery of one event that is in no feed."""

@@ -13,10 +13,11 @@ from billing.errors import BillingError
 from gateway.api.routes.discover.shapes import row_data, run_data
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import CSV, csv_of, long_download
-from gateway.dashboard.forms import FieldRefused, fields, place_of, place_text, sentence
+from gateway.dashboard.forms import FieldRefused, fields, place_of, place_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.discover.rows import COLUMNS, cells_of, row_view
 from gateway.dashboard.services import Services
+from gateway.http.codes import sentence
 from scheduler.errors import JobInvalid, JobOver, JobUnknown
 from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
 from scheduler.jobs.discover.service import RunPatch
