@@ -245,7 +245,7 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
     return answer.json()
 
 
-@pytest.mark.parametrize("id_", ["prism/voice", "github/profile/full"])
+@pytest.mark.parametrize("id_", ["prism/voice", "mastodon/profile/full"])
 async def test_a_composite_that_takes_a_cursor_says_so_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         (entry,) = (
