@@ -31,6 +31,12 @@ def either(*paths: str) -> Any:
     return lambda row: any(found) if (found := [at(row, path) for path in paths if at(row, path) is not None]) else None
 
 
+def unless_deleted(source: Any) -> Any:
+    """What a comment tells while it is there."""
+    read = source if callable(source) else lambda row: at(row, source)
+    return lambda row: None if row["comment"].get("deleted") or row["comment"].get("removed") else read(row)
+
+
 def _parent(row: Json) -> str:
     above = row["comment"]["path"].split(".")[-2]
     return str(row["comment"]["post_id"]) if above == "0" else above
@@ -70,8 +76,8 @@ COMMENT = table(
     url="comment.ap_id",
     parent_id=_parent,
     post_id=ident("comment.post_id"),
-    text="comment.content",
-    author=below("creator", table(byline, **PERSON)),
+    text=unless_deleted("comment.content"),
+    author=unless_deleted(below("creator", table(byline, **PERSON))),
     likes=first("counts.score", "comment.score"),
     replies_count=first("counts.child_count", "comment.child_count"),
     deleted=either("comment.deleted", "comment.removed"),
@@ -232,6 +238,16 @@ CASES: tuple[Case, ...] = (
         for body in ("v3_comment_list.json", _ROWS)
     ),
     _single("a comment", "comment", {"id": "34"}, f"{_V3}/comment", {"comment_view": _ROWS["comments"][0]}),
+    *(
+        _single(
+            f"a comment that was {how}",
+            "comment",
+            {"id": "34"},
+            f"{_V3}/comment",
+            {"comment_view": {**_ROWS["comments"][0], "comment": {**_COMMENT, how: True}}},
+        )
+        for how in ("deleted", "removed")
+    ),
     _single("a comment of 1.0", "comment", {"id": "34"}, f"{_V4}/comment", {"comment_view": _ROWS["comments"][0]}),
     *(
         _single("an account", "profile", _NAMED, f"{_V3}/user", body)
@@ -239,7 +255,7 @@ CASES: tuple[Case, ...] = (
     ),
     _single("an account of 1.0", "profile", _NAMED, f"{_V4}/person", "v4_person.json"),
     *(
-        _listed(f"{kind} of an account", f"profile/{kind}", "/user", body, kind=kind, params={**_NAMED, "limit": 10})
+        _listed(f"{kind} of an account", f"profile/{kind}", "/user", body, kind=kind, params=_NAMED)
         for kind in ("posts", "comments")
         for body in ("v3_real_person.json", _ROWS)
     ),
