@@ -137,8 +137,7 @@ class Endpoint:
         if self.located is not None:
             params = self.located.params
             object.__setattr__(self, "params", (*params, *(one for one in self.params if one not in params)))
-            if len(params) > 1:
-                object.__setattr__(self, "one_of", (tuple(one.name for one in params),))
+            object.__setattr__(self, "one_of", self.located.one_of)
 
     @property
     def streams(self) -> bool:

@@ -33,10 +33,12 @@ class Located:
     takes names and addresses alike, its canonical address has the page's path between: `forum.example.org/u/ada`.
     """
 
-    __slots__ = ("_address", "_host", "name", "params")
+    __slots__ = ("_address", "_host", "name", "one_of", "params")
 
     def __init__(self, host: Param, *params: Param) -> None:
         self.params = params
+        self.one_of = (tuple(one.name for one in params),) if len(params) > 1 else ()
+        """The group of parameters of which one must be sent, as an endpoint has it."""
         self.name = next(one for one in params if one.type != "url")
         """The parameter that a call takes, whichever was sent."""
         self._host = host
