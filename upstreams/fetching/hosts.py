@@ -198,7 +198,7 @@ class NamedSource:
             self._others.popitem(last=False)
 
     def _other(self, host: str) -> TargetRefused:
-        return TargetRefused("host", f"must be a {self._title} server, which {host} is not")
+        return TargetRefused("software", f"must be a {self._title} server, which {host} is not")
 
 
 class HostBreakers:

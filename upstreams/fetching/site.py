@@ -20,6 +20,7 @@ from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
     InvalidArgument,
     NotFound,
+    OtherSoftware,
     PartUnavailable,
     TargetRefused,
     UpstreamError,
@@ -95,7 +96,7 @@ class Site:
         """The same calls with the hosts that their request names, each of which was checked.
 
         Raises:
-            InvalidArgument: one cannot be called.
+            InvalidArgument: one cannot be called; of a call that may fail, because it is not plainly public.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
@@ -113,11 +114,13 @@ class Site:
         try:
             return replace(wanted, host=source.checked(host))
         except TargetRefused as exc:
+            if is_first and wanted.optional and exc.reason == "software":
+                return wanted  # what it is answered with tells so
             culprit = _culprit(source, host, args) or (source.param if is_first else None)
             raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
-        """As `call`, with the host that the request names.
+        """As `call`, with the host that the request names; one that cannot be called makes an optional call `Missing`.
 
         Raises:
             InvalidArgument: that host cannot be called.
@@ -125,7 +128,7 @@ class Site:
         """
         try:
             call = self._named(call, args, is_first=False)
-        except UpstreamFailed as failure:
+        except (InvalidArgument, UpstreamFailed) as failure:
             if not call.optional:
                 raise
             return Missing(str(failure), self.source_name(call.source), failure=failure)
@@ -207,7 +210,7 @@ def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -
     """The refusal of a host; where an answer has named it, the caller's values are good."""
     if culprit is None:
         return UpstreamFailed(source.name, f"an answer leads to a host that is not called: {refusal}")
-    return InvalidArgument(culprit, str(refusal))
+    return (OtherSoftware if refusal.reason == "software" else InvalidArgument)(culprit, str(refusal))
 
 
 def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:

@@ -108,7 +108,7 @@ class Endpoint:
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Parameters that callers may know and no node has the means for: each with the reason, which follows its name."""
     located: Located | None = None
-    """Its subject, where an address may name that: one of these parameters must be sent."""
+    """Its subject, where an address may name that: one of its parameters must be sent."""
     kind: Kind | None = None
     """How long its answers are good for; by its archetype and its resource's name where it is not given."""
     description: str = ""
@@ -137,7 +137,7 @@ class Endpoint:
         if self.located is not None:
             params = self.located.params
             object.__setattr__(self, "params", (*params, *(one for one in self.params if one not in params)))
-            object.__setattr__(self, "one_of", (tuple(one.name for one in params),))
+            object.__setattr__(self, "one_of", self.located.one_of)
 
     @property
     def streams(self) -> bool:

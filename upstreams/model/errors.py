@@ -99,6 +99,10 @@ class InvalidArgument(UpstreamError):
         self.reason = reason
 
 
+class OtherSoftware(InvalidArgument):
+    """The host that a caller names has shown by its own answer that it does not run the software of its source."""
+
+
 class InvalidCursor(UpstreamError):
     """A cursor token that is malformed, tampered with, or made for another request (decisions 10)."""
 
@@ -114,7 +118,8 @@ class StaleCursor(UpstreamError):
 class TargetRefused(UpstreamError):
     """A URL that a user named leads, or may lead, to what is not plainly public. The text is for the user.
 
-    `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address.
+    `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address; or software, where it is a host's
+    own answer that tells what it does not run.
     """
 
     def __init__(self, reason: str, problem: str) -> None:

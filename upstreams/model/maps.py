@@ -42,12 +42,15 @@ class _Below(Reader):
 
     map: RecordMap
     path: str
+    unless: Reader | None = None
 
     def emit(self, to: Emitter) -> str:
-        return (self.map.inside(self.path) if self.path else self.map).emit_or_none(to)
+        found = (self.map.inside(self.path) if self.path else self.map).emit_or_none(to)
+        return found if self.unless is None else f"(None if {to.once(self.unless)} else {found})"
 
     def inside(self, path: str) -> Reader:
-        return replace(self, path=f"{path}.{self.path}" if self.path else path)
+        unless = None if self.unless is None else self.unless.inside(path)
+        return replace(self, path=f"{path}.{self.path}" if self.path else path, unless=unless)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +67,16 @@ class RecordMap:
         record: Record = build(value, given) if takes_given else build(value)
         return record
 
-    def at(self, path: str) -> Reader:
-        """Read such a record from the object under a name; None where it tells nothing."""
-        return _Below(self, path)
+    def at(self, path: str, *, unless: Reader | None = None) -> Reader:
+        """Read such a record from the object under a name; None where it tells nothing, or `unless` reads what is true.
 
-    def here(self) -> Reader:
-        """Read such a record from the members of the same object; None where it tells nothing."""
-        return _Below(self, "")
+        `unless` reads the object that holds the name.
+        """
+        return _Below(self, path, unless)
+
+    def here(self, *, unless: Reader | None = None) -> Reader:
+        """Read such a record from the members of the same object; None as of `at`."""
+        return _Below(self, "", unless)
 
     def inside(self, path: str) -> RecordMap:
         """The map for objects that hold its own under a name."""

@@ -29,29 +29,37 @@ _TOLD: Final = Address("url", "An address in an answer.", "https://example.org/x
 class Located:
     """The subject of endpoints, named by its address, which says the host too, or by a name on the `host`.
 
-    The canonical form of such an address is its host and, behind a slash, what it names there.
+    The canonical form of such an address is its host and, behind a slash, what it names there. Where one parameter
+    takes names and addresses alike, its canonical address has the page's path between: `forum.example.org/u/ada`.
     """
 
-    __slots__ = ("_address", "_host", "name", "params")
+    __slots__ = ("_address", "_host", "name", "one_of", "params")
 
     def __init__(self, host: Param, *params: Param) -> None:
         self.params = params
+        self.one_of = (tuple(one.name for one in params),) if len(params) > 1 else ()
+        """The group of parameters of which one must be sent, as an endpoint has it."""
         self.name = next(one for one in params if one.type != "url")
         """The parameter that a call takes, whichever was sent."""
         self._host = host
-        self._address = next(one.name for one in params if one.type == "url")
+        self._address = next((one.name for one in params if one.type == "url"), self.name.name)
 
     def placed(self, args: Args) -> Args:
         """The arguments with what the address names, and its host; the same ones where none was sent.
 
         Raises:
-            InvalidArgument: the host is not plainly public.
+            InvalidArgument: the host is not plainly public; or it is another one than that beside an address in the
+                place of a name.
         """
         found = args.text_or_none(self._address)
-        if found is None:
+        if found is None or "/" not in found:
             return args
         place, _, value = found.partition("/")
         place = replace(self._host, name=self._address).canonical(place)
+        if self._address == self.name.name:
+            value = value.rpartition("/")[2]
+            if args.values[self._host.name] not in (place, self._host.default):
+                raise InvalidArgument(self._host.name, f"must be the host of {self._address}, {place}, or absent")
         return replace(args, values={**args.values, self.name.name: value, self._host.name: place})
 
 

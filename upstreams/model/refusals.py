@@ -72,7 +72,7 @@ class Refusals:
     code: str = ""
     """The member of the body that names an error."""
     message: str = ""
-    """The member of the body that says it as a sentence."""
+    """The member of the body that says it as a sentence; of several with bars between, the first that is there."""
     hidden: bool = False
     """True: an error comes with a good status too; then `code` stands in its body."""
     other: Judge | None = None
@@ -92,10 +92,10 @@ class Refusals:
         body = answer.body
         if not isinstance(body, dict):
             return None, body if isinstance(body, str) else ""
-        code, message = _member(body, self.code), _member(body, self.message)
-        return code if isinstance(code, str) else None if code is None else f"{code}", message if isinstance(
-            message, str
-        ) else ""
+        code = _member(body, self.code)
+        told = (_member(body, name) for name in self.message.split("|"))
+        message = next((one for one in told if isinstance(one, str)), "")
+        return code if isinstance(code, str) else None if code is None else f"{code}", message
 
     def _of(self, key: int | str, message: str, answer: Answer) -> UpstreamError | None:
         for cases, refusal in self._table(key, message, answer):
@@ -120,10 +120,11 @@ class Refusals:
 
 
 def _member(body: Mapping[str, Any], name: str) -> Any:
-    """The member at a dotted name."""
+    """The member at a dotted name; of a list, its first entry."""
     found: Any = body if name else None
     for step in name.split("."):
         found = found.get(step) if isinstance(found, dict) else None
+        found = next(iter(found), None) if isinstance(found, list) else found
     return found
 
 

@@ -287,6 +287,12 @@ def test_replies_that_cannot_be_told_are_not_an_empty_list(replies: Any) -> None
     assert _page("post/comments", always({"thread": below}), url=_DID_URL).records[0]["replies"] == []
 
 
+def test_a_post_with_more_than_a_thousand_replies_has_all_of_them() -> None:
+    replies = [{"post": {"uri": f"at://x/app.bsky.feed.post/{number}"}} for number in range(1_500)]
+    thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
+    assert len(_page("post/comments", always({"thread": thread}), url=_DID_URL).records) == 1_500
+
+
 def test_a_thread_whose_root_is_gone_is_not_found() -> None:
     gone = {"$type": "app.bsky.feed.defs#notFoundPost", "uri": "at://x/y/3l", "notFound": True}
     with pytest.raises(NotFound):

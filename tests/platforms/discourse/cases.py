@@ -105,8 +105,8 @@ _REPLY: dict[str, Any] = {
     "id": ident("id"),
     "url": lambda row: f"{_SITE}/t/{row['topic_slug']}/{row['topic_id']}/{row['post_number']}",
     "post_id": ident("topic_id"),
-    "text": text("cooked"),
-    "author": table(byline, **_user("user_id")),
+    "text": lambda row: None if _deleted(row) else text("cooked")(row),
+    "author": lambda row: None if _deleted(row) else table(byline, **_user("user_id"))(row),
     "likes": _likes,
     "replies_count": "reply_count",
     "deleted": _deleted,
@@ -118,8 +118,8 @@ ACTION = table(
     id=ident("post_id"),
     url=lambda row: f"{_SITE}/t/{row['slug']}/{row['topic_id']}/{row['post_number']}",
     post_id=ident("topic_id"),
-    text=text("excerpt"),
-    author=table(byline, **_user("user_id")),
+    text=lambda row: None if row.get("deleted") else text("excerpt")(row),
+    author=lambda row: None if row.get("deleted") else table(byline, **_user("user_id"))(row),
     deleted="deleted",
     published_at=utc("created_at"),
 )
@@ -284,7 +284,7 @@ CASES: tuple[Case, ...] = (
     _case("posts", "/latest.json", "latest_topics_empty.json", topics, has_more=False),
     _case("posts", "/latest.json", _LIST, topics, has_more=True),
     _case("posts/top", "/top.json", _LIST, topics),
-    _case("category/posts", "/c/3131.json", _LIST, topics, category="3131"),
+    _case("category/posts", "/c/-/3131.json", _LIST, topics, category="3131"),
     _case("profile/posts", "/topics/created-by/ada.json", _LIST, topics, handle="ada"),
     _case("post", "/t/1148.json", "topic__1148.json", ONE_TOPIC, id="1148"),
     _case("post", "/t/7070.json", _WHOLE, ONE_TOPIC, id="7070"),
@@ -301,13 +301,23 @@ CASES: tuple[Case, ...] = (
     _case("comment", "/posts/7010.json", {**_SECOND, "id": 7010}, _lone, id="7010"),
     _case("comment", "/posts/by_number/7070/200.json", _SECOND, _lone, url=f"https://{HOST}/t/parsers/7070/200"),
     _case("comments", "/posts.json", "posts_latest_json.json", _LATEST, has_more=True),
-    _case("comments", "/posts.json", {"latest_posts": [_POST]}, _LATEST),
+    *(
+        _case("comments", "/posts.json", {"latest_posts": [{**_POST, **more}]}, _LATEST)
+        for more in ({}, {"user_deleted": True}, {"deleted_at": "2023-05-01T12:00:00.000Z"})
+    ),
     _case("categories", "/categories.json", "api_gem_categories.json", _CATEGORIES, has_more=False, limit=80),
     _case("categories", "/categories.json", {"category_list": {"categories": [_CATEGORY]}}, _CATEGORIES, limit=80),
     _case("profile", "/u/ada.json", "api_gem_user.json", lambda body: PROFILE(body["user"]), handle="ada"),
     _case("profile", "/u/ada.json", {"user": _USER}, lambda body: PROFILE(body["user"]), handle="ada"),
     _case("profile/comments", "/user_actions.json", "api_gem_replies.json", _ACTIONS, handle="ada"),
     _case("profile/comments", "/user_actions.json", {"user_actions": [_ACTION]}, _ACTIONS, handle="ada"),
+    _case(
+        "profile/comments",
+        "/user_actions.json",
+        {"user_actions": [{**_ACTION, "deleted": True}]},
+        _ACTIONS,
+        handle="ada",
+    ),
     _case(
         "group/members", _MEMBERS_PATH, "api_gem_members_0.json", _MEMBERS, has_more=True, group="mygroup", limit=100
     ),

@@ -31,6 +31,12 @@ def either(*paths: str) -> Any:
     return lambda row: any(found) if (found := [at(row, path) for path in paths if at(row, path) is not None]) else None
 
 
+def unless_deleted(source: Any) -> Any:
+    """What a comment tells while it is there."""
+    read = source if callable(source) else lambda row: at(row, source)
+    return lambda row: None if row["comment"].get("deleted") or row["comment"].get("removed") else read(row)
+
+
 def _parent(row: Json) -> str:
     above = row["comment"]["path"].split(".")[-2]
     return str(row["comment"]["post_id"]) if above == "0" else above
@@ -70,8 +76,8 @@ COMMENT = table(
     url="comment.ap_id",
     parent_id=_parent,
     post_id=ident("comment.post_id"),
-    text="comment.content",
-    author=below("creator", table(byline, **PERSON)),
+    text=unless_deleted("comment.content"),
+    author=unless_deleted(below("creator", table(byline, **PERSON))),
     likes=first("counts.score", "comment.score"),
     replies_count=first("counts.child_count", "comment.child_count"),
     deleted=either("comment.deleted", "comment.removed"),
@@ -184,8 +190,8 @@ _ROWS: Json = {
 
 
 def _listed(name: str, resource: str, call: str, body: Any, **more: Any) -> Case:
-    """A list of version 3."""
-    params = more.pop("params", {})
+    """A list of version 3, of which less comes than was asked for."""
+    params = {"limit": 50, **more.pop("params", {})}
     kind = more.pop("kind")
     return Case(name, resource, params, {f"{_V3}{call}": body}, rows(kind, _READ[kind]), **more)
 
@@ -202,11 +208,28 @@ _SINGLES = {
     "profile": ("person_view", ACCOUNT),
     "community": ("community_view", COMMUNITY),
 }
+_NEWER: Json = {
+    "post": {**{name: one for name, one in _POST.items() if name != "published"}, "published_at": _POST["published"]}
+    | {name: _COUNTS[name] for name in ("score", "upvotes", "downvotes", "comments")},
+    "creator": {
+        **{name: _PERSON[name] for name in ("id", "name", "display_name", "avatar")},
+        "ap_id": _PERSON["actor_id"],
+    },
+    "community": {"name": "parsers", "ap_id": _COMMUNITY["actor_id"]},
+}
 _NAMED = {"handle": "ada@lemmy.example.org"}
 
 CASES: tuple[Case, ...] = (
     _listed("posts", "posts", "/post/list", "v3_post_list.json", kind="posts", has_more=True),
     _listed("posts by hand", "posts", "/post/list", {**_ROWS, "next_page": "Pa1"}, kind="posts", has_more=True),
+    Case(
+        "posts of 1.0 whose first page came full in version 3",
+        "posts",
+        {"limit": 1},
+        {f"{_V3}/post/list": {**_ROWS, "next_page": None}, f"{_V4}/post/list": {"items": [_NEWER], "next_page": "P2"}},
+        rows("posts", POST),
+        has_more=True,
+    ),
     Case("posts of 1.0", "posts", {}, {f"{_V4}/post/list": "b_v4_post_list.json"}, rows("posts", POST), has_more=True),
     Case(
         "posts of a server that is asked too often",
@@ -232,6 +255,16 @@ CASES: tuple[Case, ...] = (
         for body in ("v3_comment_list.json", _ROWS)
     ),
     _single("a comment", "comment", {"id": "34"}, f"{_V3}/comment", {"comment_view": _ROWS["comments"][0]}),
+    *(
+        _single(
+            f"a comment that was {how}",
+            "comment",
+            {"id": "34"},
+            f"{_V3}/comment",
+            {"comment_view": {**_ROWS["comments"][0], "comment": {**_COMMENT, how: True}}},
+        )
+        for how in ("deleted", "removed")
+    ),
     _single("a comment of 1.0", "comment", {"id": "34"}, f"{_V4}/comment", {"comment_view": _ROWS["comments"][0]}),
     *(
         _single("an account", "profile", _NAMED, f"{_V3}/user", body)
@@ -239,7 +272,7 @@ CASES: tuple[Case, ...] = (
     ),
     _single("an account of 1.0", "profile", _NAMED, f"{_V4}/person", "v4_person.json"),
     *(
-        _listed(f"{kind} of an account", f"profile/{kind}", "/user", body, kind=kind, params={**_NAMED, "limit": 10})
+        _listed(f"{kind} of an account", f"profile/{kind}", "/user", body, kind=kind, params=_NAMED)
         for kind in ("posts", "comments")
         for body in ("v3_real_person.json", _ROWS)
     ),

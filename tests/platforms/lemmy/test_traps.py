@@ -47,7 +47,7 @@ def test_a_server_that_no_longer_knows_version_three_is_asked_in_version_four() 
         "lemmy.world/api/v3/post/list?type_=Local&sort=TopWeek&limit=20",
         "lemmy.world/api/v4/post/list?type_=local&sort=top&time_range_seconds=604800&limit=20",
     ]
-    assert page.next == {"c": "P2"}
+    assert page.next == {"c": "P2", "v": 4}
 
 
 def test_a_list_that_version_four_began_goes_on_there_without_a_detour() -> None:

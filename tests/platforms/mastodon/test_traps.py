@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from trio.testing import MockClock
 
+from tests.fakes.scripted_exchange import said
 from tests.platforms.case import check, drive, from_sandbox, recorded
 from tests.platforms.drive import always, told
+from tests.platforms.hosted import Hosted
 from tests.platforms.mastodon.cases import CASES, ROWS
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.steps import Answer, Call, Page
@@ -36,6 +39,10 @@ def test_rows_of_other_recorded_lists_are_read_alike(file: str, read: Any) -> No
         "https://mastodon.social/@Gargron",
         "www.mastodon.social/@gargron/with_replies?x=1",
         "https://fosstodon.org/@Gargron@mastodon.social",
+        "https://mastodon.social/users/Gargron",
+        "https://mastodon.social/web/@Gargron",
+        "https://mastodon.social/deck/@Gargron",
+        "https://fosstodon.org/deck/@Gargron@mastodon.social/media",
     ],
 )
 def test_an_account_has_one_name_in_every_spelling(spelling: str) -> None:
@@ -74,6 +81,18 @@ def test_replies_to_a_post_at_an_address_come_from_its_own_host() -> None:
     assert (page.records[0]["post_id"], page.records[0]["parent_id"]) == ("9", "9")
 
 
+@pytest.mark.parametrize("path", ["@ada", "web/@ada", "deck/@ada", "users/ada/statuses"])
+def test_a_post_at_an_address_is_read_from_its_own_host(path: str) -> None:
+    places: list[str] = []
+
+    def upstream(place: str, _call: Call) -> Answer:
+        places.append(place)
+        return told({"id": "9"})
+
+    drive(PLATFORM, "post", {"url": f"https://fosstodon.org/{path}/9"}, upstream)
+    assert places == ["fosstodon.org/api/v1/statuses/9"]
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "x.y:8443", "[::1]", "2130706433"])
 def test_an_address_on_no_public_host_is_refused_before_any_call(host: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
@@ -88,12 +107,24 @@ def test_a_suspended_account_is_gone_however_good_the_status_is() -> None:
         assert refusal.value.reason == "account_gone"
 
 
-def test_an_instance_that_wants_a_login_says_so_with_either_status() -> None:
-    for status in (401, 422):
-        body = {"error": "This method requires an authenticated user"}
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, "This method requires an authenticated user"),
+        (422, "This method requires an authenticated user"),
+        (401, "The access token is invalid"),
+        (403, "This action is not allowed"),
+    ],
+)
+async def test_an_instance_that_wants_a_login_is_private_and_its_public_lists_go_on(
+    autojump_clock: MockClock, status: int, error: str
+) -> None:
+    hosted = Hosted(PLATFORM, lambda call: said({"error": error}, status) if "tag" in call.target else said([]))
+    for _ in range(12):
         with pytest.raises(NotFound) as refusal:
-            drive(PLATFORM, "hashtag", {"tag": "python"}, always(body, status))
+            await hosted.get("hashtag", tag="python")
         assert refusal.value.reason == "account_private"
+    assert isinstance(await hosted.get("trending"), Page)
 
 
 def test_a_link_header_that_only_leads_back_ends_the_list() -> None:

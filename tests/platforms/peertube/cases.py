@@ -320,7 +320,13 @@ CASES: tuple[Case, ...] = (
     ),
     _of_name("channel/playlists", f"{_CHANNEL}/video-playlists", listed(_PLAYLIST), rows(PLAYLIST), has_more=True),
     *(
-        _case("playlist", "/video-playlists/96b0ee2b-a5a7", body, PLAYLIST, id="96b0ee2b-a5a7")
+        _case(
+            "playlist",
+            "/video-playlists/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7",
+            body,
+            PLAYLIST,
+            id="96b0ee2b-a5a7-4794-8769-58d8ccb79ab7",
+        )
         for body in ("b_playlist.json", _PLAYLIST)
     ),
 )

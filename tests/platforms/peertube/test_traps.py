@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from trio.testing import MockClock
 
+from tests.fakes.scripted_exchange import Said, said
 from tests.platforms.case import check, drive
 from tests.platforms.drive import always, told
+from tests.platforms.hosted import Hosted
 from tests.platforms.peertube.cases import CASES
-from upstreams.model.errors import NotFound
+from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.peertube import PLATFORM
+from upstreams.transport.http import HttpCall
 
 _NAMED = {"handle": "ada"}
 
@@ -22,7 +26,7 @@ def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
 
 
 def record_of(body: Any, resource: str = "video", **params: Any) -> Any:
-    result = drive(PLATFORM, resource, params or {"id": "x"}, always(body))
+    result = drive(PLATFORM, resource, params or {"id": "7"}, always(body))
     assert isinstance(result, Single)
     return result.record
 
@@ -42,14 +46,14 @@ def place_of(resource: str, **params: Any) -> str:
 @pytest.mark.parametrize(
     "address",
     [
-        "https://tube.Example.org/w/kkGM",
-        "tube.example.org/videos/watch/kkGM?start=1m",
-        "https://tube.example.org/w/kkGM;threadId=3",
-        "https://tube.example.org/videos/embed/kkGM/",
+        "https://tube.Example.org/w/kkGMgK9ZtnKfYAgnEtQxbv",
+        "tube.example.org/videos/watch/kkGMgK9ZtnKfYAgnEtQxbv?start=1m",
+        "https://tube.example.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=3",
+        "https://tube.example.org/videos/embed/kkGMgK9ZtnKfYAgnEtQxbv/",
     ],
 )
 def test_a_video_at_an_address_is_read_from_its_own_host(address: str) -> None:
-    assert place_of("video", url=address) == "tube.example.org/api/v1/videos/kkGM"
+    assert place_of("video", url=address) == "tube.example.org/api/v1/videos/kkGMgK9ZtnKfYAgnEtQxbv"
 
 
 @pytest.mark.parametrize(
@@ -80,12 +84,29 @@ def test_newer_videos_have_no_files_but_playlists() -> None:
 
 
 def test_pictures_are_paths_of_the_instance_that_was_asked() -> None:
-    told_of = record_of({"previewPath": "/p/1.jpg"}, url="https://tube.example.org/w/x")
+    told_of = record_of({"previewPath": "/p/1.jpg"}, url="https://tube.example.org/w/7")
     assert told_of["content"]["thumbnail_url"] == "https://tube.example.org/p/1.jpg"
     assert (
         record_of({"avatars": [{"path": "/a/1.png"}]}, "profile", **_NAMED)["avatar_url"]
         == "https://framatube.org/a/1.png"
     )
+
+
+def test_a_picture_of_an_account_on_another_instance_is_there() -> None:
+    """Goal: rows of a search over many hosts; an older server tells one picture, and of it the path alone."""
+    told_of = {"path": "/a/1.png", "url": "https://tube.example.org/a/1.png"}
+    body = {"total": 1, "data": [{"uuid": "u", "account": {"name": "ada", "avatars": [told_of]}}]}
+    page = drive(PLATFORM, "search", {"query": "x"}, always(body))
+    assert isinstance(page, Page)
+    assert page.records[0]["author"]["avatar_url"] == "https://tube.example.org/a/1.png"
+    older = record_of({"name": "ada", "avatar": {"path": "/a/1.png"}}, "profile", **_NAMED)
+    assert older["avatar_url"] == "https://framatube.org/a/1.png"
+
+
+def test_a_playlist_that_is_embedded_is_read_by_its_own_id() -> None:
+    number = "96b0ee2b-a5a7-4794-8769-58d8ccb79ab7"
+    address = f"https://tube.example.org/video-playlists/embed/{number}"
+    assert place_of("playlist", url=address) == f"tube.example.org/api/v1/video-playlists/{number}"
 
 
 def test_a_list_ends_where_the_total_is_reached() -> None:
@@ -94,16 +115,43 @@ def test_a_list_ends_where_the_total_is_reached() -> None:
     assert (page.next, page.total) == (None, 4)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_video_for_some_alone_is_private(status: int) -> None:
+PRIVATE = "account_private"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (401, {"detail": "Cannot get this private video"}, PRIVATE),
+        (403, {"detail": "Cannot get this private video"}, PRIVATE),
+        (401, {"detail": "Authentication is required"}, PRIVATE),
+        (403, {"error": "Cannot get this private/internal or blacklisted video."}, PRIVATE),
+        (403, {"detail": "Cannot get this video regarding follow constraints"}, None),
+    ],
+)
+def test_a_video_that_is_not_for_everybody_is_not_found(status: int, body: Any, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
-        drive(
-            PLATFORM,
-            "video",
-            {"id": "x"},
-            always({"status": status, "detail": "Cannot get this private video"}, status),
-        )
-    assert refusal.value.reason == "account_private"
+        drive(PLATFORM, "video", {"id": "7"}, always(body, status))
+    assert refusal.value.reason == reason
+
+
+@pytest.mark.parametrize("value", ["abc", "embed", "kkGMgK9ZtnKfYAgnEtQxb", "96b0ee2b-a5a7-4794-8769-58d8ccb79ab"])
+def test_an_id_of_no_known_form_is_refused_before_any_call(value: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        place_of("video", id=value)
+    assert refusal.value.param == "id"
+
+
+async def test_ids_that_an_instance_refuses_do_not_keep_others_from_it(autojump_clock: MockClock) -> None:
+    def script(call: HttpCall) -> Said:
+        detail = "Incorrect request parameters: id"
+        return said({"detail": detail, "status": 400}, 400) if call.target.endswith("/9") else said({"uuid": "u"})
+
+    hosted = Hosted(PLATFORM, script)
+    for _ in range(12):
+        with pytest.raises(InvalidArgument) as refusal:
+            await hosted.get("video", id="9")
+        assert refusal.value.param == "id"
+    assert isinstance(await hosted.get("video", id="7"), Single)
 
 
 TRACKS = [
@@ -115,9 +163,9 @@ TRACKS = [
 @pytest.mark.parametrize(
     ("params", "place"),
     [
-        ({"id": "x"}, "framatube.org/lazy-static/pt.vtt"),  # a person wrote these
-        ({"id": "x", "language": "EN"}, "files.example.net/en.vtt?a=b/"),
-        ({"url": "https://tube.example.org/w/x", "language": "pt"}, "tube.example.org/lazy-static/pt.vtt"),
+        ({"id": "7"}, "framatube.org/lazy-static/pt.vtt"),  # a person wrote these
+        ({"id": "7", "language": "EN"}, "files.example.net/en.vtt?a=b/"),
+        ({"url": "https://tube.example.org/w/7", "language": "pt"}, "tube.example.org/lazy-static/pt.vtt"),
     ],
 )
 def test_captions_are_read_where_their_file_is(params: dict[str, str], place: str) -> None:
@@ -135,5 +183,5 @@ def test_captions_are_read_where_their_file_is(params: dict[str, str], place: st
 
 def test_a_language_that_no_track_has_is_not_found() -> None:
     with pytest.raises(NotFound) as refusal:
-        drive(PLATFORM, "video/transcript", {"id": "x", "language": "de"}, always({"data": TRACKS}))
+        drive(PLATFORM, "video/transcript", {"id": "7", "language": "de"}, always({"data": TRACKS}))
     assert refusal.value.reason == "no_captions"

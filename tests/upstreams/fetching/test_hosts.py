@@ -26,7 +26,7 @@ from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve
 from upstreams.model.archetypes import AUTHOR, author
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
+from upstreams.model.errors import InvalidArgument, NotFound, OtherSoftware, UpstreamFailed
 from upstreams.model.params import Args, Host, Param
 from upstreams.model.refusals import by_status
 from upstreams.model.steps import Accepts, Call, Missing, Single, Steps
@@ -336,9 +336,28 @@ async def test_a_redirect_is_followed_through_the_guard(location: str, error: ty
 
 
 async def test_an_optional_call_to_a_host_that_cannot_be_called_is_missing() -> None:
+    """Also where that is remembered; a host that is not public is refused before."""
     scene = Scene(NO_PAGE, endpoint=_read(Call("/x", optional=True)))
-    assert (await scene.get("blog.example.com")).record["id"] == "False"
+    for _ in range(2):
+        assert (await scene.get("blog.example.com")).record["id"] == "False"
+    assert len(scene.exchange.calls) == 1
     assert not Missing("x")
+    with pytest.raises(InvalidArgument):
+        scene.begin("localhost")
+
+
+async def test_a_missing_of_a_host_says_that_it_runs_other_software() -> None:
+    failures: list[object] = []
+
+    def steps(_args: Args) -> Steps:
+        answer = yield Call("/x", optional=True)
+        failures.append(answer.failure)
+        return Single(author(id="1"))
+
+    scene = Scene(NO_PAGE, endpoint=replace(_read(Call("/x")), read=steps))
+    for _ in range(2):
+        await scene.get("blog.example.com")
+    assert [(type(one), getattr(one, "param", None)) for one in failures] == [(OtherSoftware, "instance")] * 2
 
 
 async def test_a_post_that_only_reads_is_tried_again() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import NotFound, UnexpectedBody
-from upstreams.model.fields import obj, part, rows, text
+from upstreams.model.fields import WHOLE_MAX, obj, part, rows, text
 from upstreams.model.maps import Rows
 from upstreams.model.paging import ByToken
 from upstreams.model.params import Args, Param
@@ -99,7 +99,8 @@ def comments(args: Args) -> Steps:
     if not view:  # a #notFoundPost or #blockedPost
         raise NotFound("Bluesky shows no such post.")
     post_id = id_of(view)
-    return Page(replies_of(rows(thread.get("replies") or []), post_id, post_id, args.number("depth")))
+    replies = rows(thread.get("replies") or [], WHOLE_MAX)
+    return Page(replies_of(replies, post_id, post_id, args.number("depth")))
 
 
 def likes(args: Args) -> Steps:

@@ -8,8 +8,9 @@ from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIS
 from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.paging import ByLastId, ByOffset, Whole
+from upstreams.model.paging import ByOffset, Whole
 from upstreams.model.params import Param
+from upstreams.model.paths import Located
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.discourse import reads
 from upstreams.platforms.discourse.reads import HOST, LIMIT, ONE_TOPIC, TOPIC
@@ -17,8 +18,6 @@ from upstreams.platforms.discourse.records import (
     action_of,
     byline_of,
     category_of,
-    comment_of,
-    found_topic_of,
     listed_topic_of,
     lone_comment_of,
     member_of,
@@ -38,34 +37,48 @@ PERIOD = Param(
 )
 CATEGORY = Param(
     "category",
-    "The category's number, or its address.",
+    "The category's number, or its address, which says the host too.",
     "67",
     required=True,
-    forms=(r"[^/]+/c/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
-    pattern=r"\d{1,18}",
+    forms=(r"([^/]+)/(c)/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
+    pattern=r"(?:[^/]+/c/)?\d{1,18}",
     problem="must be a number, such as 67",
 )
 HANDLE = Param(
     "handle",
-    "The account's name.",
+    "The account's name, or its address, which says the host too.",
     "codinghorror",
     required=True,
     strip="@",
     fold=True,
-    forms=(r"[^/]+/u(?:sers)?/([^/]+)(?:/.*)?",),
-    pattern=_NAME,
+    forms=(r"([^/]+)/(u)(?:sers)?/([^/]+)(?:/.*)?",),
+    pattern=rf"(?:[^/]+/u/)?{_NAME}",
 )
 GROUP = Param(
-    "group", "The group's name.", "team", required=True, fold=True, forms=(r"[^/]+/g/([^/]+)(?:/.*)?",), pattern=_NAME
+    "group",
+    "The group's name, or its address, which says the host too.",
+    "team",
+    required=True,
+    fold=True,
+    forms=(r"([^/]+)/(g)(?:roups)?/([^/]+)(?:/.*)?",),
+    pattern=rf"(?:[^/]+/g/)?{_NAME}",
 )
+_CATEGORY, _ACCOUNT, _GROUP = (Located(HOST, one) for one in (CATEGORY, HANDLE, GROUP))
 
 _JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
 """The map of a topic once its author is found."""
 
 
-def _topics(resource: str, summary: str, call: Get) -> Endpoint:
+def _topics(resource: str, summary: str, call: Get, located: Located | None = None) -> Endpoint:
     return Endpoint(
-        resource, summary, POST_LIST, partial(reads.topics, call), call.params, never=("total",), record=_JOINED_TOPIC
+        resource,
+        summary,
+        POST_LIST,
+        partial(reads.topics, call),
+        call.params,
+        located=located,
+        never=("total",),
+        record=_JOINED_TOPIC,
     )
 
 
@@ -81,14 +94,20 @@ PLATFORM = Platform(
         absent={404: "", 410: "", 451: "", "not_found": ""},
         private=("invalid_access", "not_logged_in"),
         throttled=("rate_limit",),
+        message="errors",
+        stale={"invalid_parameters": "page"},
+        bad={"invalid_parameters": {": q": "query", "\uff1aq": "query"}},
     ),
     pace=Pace(200, per_s=60),
     endpoints=(
         _topics("posts", "Topics, those with the latest posts first.", Get("/latest.json")),
         _topics("posts/top", "The topics with the most going on in some time.", Get("/top.json", period=PERIOD)),
-        _topics("category/posts", "A category's topics.", Get("/c/{category}.json", category=CATEGORY)),
+        _topics("category/posts", "A category's topics.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
         _topics(
-            "profile/posts", "The topics that an account began.", Get("/topics/created-by/{handle}.json", handle=HANDLE)
+            "profile/posts",
+            "The topics that an account began.",
+            Get("/topics/created-by/{handle}.json", handle=HANDLE),
+            _ACCOUNT,
         ),
         single("post", "One topic, with the words of its first post.", POST, TOPIC, topic_of, located=ONE_TOPIC),
         Endpoint(
@@ -108,13 +127,7 @@ PLATFORM = Platform(
             located=reads.ONE_COMMENT,
             record=lone_comment_of,
         ),
-        listing(
-            "comments",
-            "The latest posts of all topics.",
-            COMMENT_LIST,
-            Get("/posts.json"),
-            Pages(comment_of, ByLastId("before", size="", size_max=50), "latest_posts"),
-        ),
+        listing_by("comments", "The latest posts of all topics.", COMMENT_LIST, reads.latest, reads.LATEST),
         listing(
             "categories",
             "The forum's categories.",
@@ -122,13 +135,14 @@ PLATFORM = Platform(
             Get("/categories.json"),
             Pages(category_of, Whole(), "category_list.categories"),
         ),
-        single("profile", "One account.", AUTHOR, Get("/u/{handle}.json", handle=HANDLE), profile_of),
+        single("profile", "One account.", AUTHOR, Get("/u/{handle}.json", handle=HANDLE), profile_of, located=_ACCOUNT),
         listing(
             "profile/comments",
             "An account's replies, newest first, each with the begin of its words.",
             COMMENT_LIST,
             Get("/user_actions.json", username=HANDLE, filter=5),
             Pages(action_of, ByOffset("offset", size_max=60), "user_actions"),
+            located=_ACCOUNT,
         ),
         listing(
             "group/members",
@@ -136,13 +150,15 @@ PLATFORM = Platform(
             AUTHOR_LIST,
             Get("/groups/{group}/members.json", group=GROUP),
             Pages(member_of, ByOffset("offset"), "members"),
+            located=_GROUP,
         ),
-        listing(
+        listing_by(
             "search",
             "Topics by query.",
             POST_LIST,
-            reads.SEARCH,
-            Pages(found_topic_of, reads.FOUND, "topics"),
+            reads.found_topics,
+            reads.FOUND_TOPICS,
+            params=(reads.QUERY,),
             never=tuple(f"author.{field.name}" for field in fields_of(byline)),
         ),
         listing_by(

@@ -75,6 +75,10 @@ def _deleted(*marks: object) -> bool | None:
     return any(told) if told else None
 
 
+def _unless(text: str | None, deleted: bool | None) -> str | None:  # noqa: FBT001 - for `of`
+    return None if deleted else text
+
+
 def _user(of_what: str = "id") -> RecordMap:
     """The account in an object, whose number has this name."""
     return record_map(
@@ -121,20 +125,22 @@ topic_of = listed_topic_of.with_fields(
     author=byline_of.at("details.created_by"),
 )
 """A topic by itself, with the words of its first post."""
+_DELETED = of(_deleted, read.flag("user_deleted"), read.instant("deleted_at"))
 comment_of = record_map(
     comment,
     id=read.ident("id"),
     url=of(_place, _topic_at("topic_slug", "topic_id"), read.count("post_number")),
     parent_id=read.NEVER,
     post_id=read.ident("topic_id"),
-    text=read.html("cooked"),
-    author=_user("user_id").here(),
+    text=of(_unless, read.html("cooked"), _DELETED),
+    author=_user("user_id").here(unless=_DELETED),
     likes=of(_likes, "actions_summary"),
     replies_count=read.count("reply_count"),
-    deleted=of(_deleted, read.flag("user_deleted"), read.instant("deleted_at")),
+    deleted=_DELETED,
     published_at=read.instant("created_at"),
 )
-"""A post of any topic: of what it answers only the number within the topic is told."""
+"""A post of any topic: of what it answers only the number within the topic is told, and of one that was deleted neither
+words nor author."""
 numbered_comment_of = comment_of.with_fields(parent_id=read.ident("reply_to_post_number"))
 """A post whose parent is that number still."""
 
@@ -158,7 +164,8 @@ lone_comment_of = comment_of.with_fields(
 action_of = comment_of.with_fields(
     id=read.ident("post_id"),
     url=of(_place, _topic_at("slug", "topic_id"), read.count("post_number")),
-    text=read.html("excerpt"),
+    text=of(_unless, read.html("excerpt"), read.flag("deleted")),
+    author=_user("user_id").here(unless=read.flag("deleted")),
     likes=read.NEVER,
     replies_count=read.NEVER,
     deleted=read.flag("deleted"),

@@ -1,22 +1,27 @@
 """Lemmy's two APIs: version 3 is asked first, and version 4 where a server no longer knows that.
 
-Servers of 0.19 have version 3 alone; those of 1.0 have version 4, and of version 3 all but accounts.
+Servers of 0.19 have version 3 alone; those of 1.0 have version 4, and of version 3 all but accounts. Its lists there
+have a first page alone: where that came full, version 4 is asked for it too, and the list goes on there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from limits.errors import LimitError
 from upstreams.model.archetypes import Archetype
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.model.errors import UNREADABLE, NotFound, OtherSoftware, UpstreamError, UpstreamFailed
 from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByPage, ByToken, Paging
-from upstreams.model.params import AT_HOST, Args, Host, Param, forms_at_host
+from upstreams.model.params import AT_HOST, Args, Host, Param, State, forms_at_host
 from upstreams.model.paths import Located
-from upstreams.model.steps import Missing, Single, Steps
+from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps
 
 INSTANCE = Host("instance", default="lemmy.world")
 
@@ -104,6 +109,10 @@ OLD_SORT, NEW_SORT, SPAN_S = made(in_capitals, SORT), made(_order, SORT), made(_
 ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 ONE_COMMENT = Located(INSTANCE, COMMENT_URL, COMMENT_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
+_VERSION = "v"
+"""In a cursor's state: the version that told its token."""
+_FIRST = "f"
+"""There: the id of the list's first row, where version 3 told it."""
 
 
 class Listed(NamedTuple):
@@ -150,24 +159,68 @@ def listing_of(
 def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
     answer = yield old.at(args)
     if not answer:
-        _hold(answer)
-        answer = yield new.at(args)
+        answer = yield from _of_newer(new.at(args), answer)
     return Single(record.read(answer.body))
 
 
 def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
-    call, pages = old
-    is_newer = pages.paging is NUMBERED and args.token() is not None  # the page before came from version 4
-    answer = None if is_newer else (yield call.at(args, pages))
+    (call, pages), (newer, newer_pages) = old, new
+    asked = newer.at(args, newer_pages)
+    is_newer = _is_newer(args, pages)
+    answer = yield (asked if is_newer else call.at(args, pages))
     if not answer:
-        if answer is not None:
-            _hold(answer)
-        call, pages = new
-        answer = yield call.at(args, pages)
-    return pages.page(args, answer)
+        answer = yield from _of_newer(asked, answer)
+    elif not is_newer:
+        page = pages.page(args, answer)
+        if args.cursor or len(page.records) < args.number("limit"):
+            return _unless_first(page, args)
+        answer = yield replace(asked, optional=True)
+        return _newer_page(newer_pages, args, answer) or _unless_first(page, args)
+    return _marked(newer_pages.page(args, answer), {_VERSION: 4})
+
+
+def _is_newer(args: Args, pages: Pages) -> bool:
+    """Whether the page before came from version 4."""
+    return bool(args.cursor and _VERSION in args.cursor) or (pages.paging is NUMBERED and args.token() is not None)
+
+
+def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
+    """The answer of version 4 to what version 3 refused; where the server has no version 4, that refusal stands."""
+    _hold(refused)
+    answer: Answer | Missing = yield replace(call, optional=True)
+    if isinstance(answer, Missing):
+        raise _failure_of(refused if isinstance(answer.failure, OtherSoftware) else answer)
+    return answer
+
+
+def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
+    """The page of version 4; None where it told none."""
+    if isinstance(answer, Answer):
+        with suppress(*UNREADABLE):
+            return _marked(pages.page(args, answer), {_VERSION: 4})
+    return None
+
+
+def _unless_first(page: Page, args: Args) -> Page:
+    """A page of version 3; none where it is the first one again, which a server of 1.0 tells for every number."""
+    first, before = page.records[0]["id"] if page.records else None, args.token(_FIRST)
+    if before is not None and first == before:
+        return Page([])
+    is_numbered = page.next is not None and "p" in page.next
+    return _marked(page, {_FIRST: before or str(first)}) if is_numbered else page
+
+
+def _marked(page: Page, mark: State) -> Page:
+    """The page with more in the state of its cursor."""
+    return page if page.next is None else replace(page, next={**page.next, **mark})
 
 
 def _hold(missing: Missing) -> None:
-    """Raise the failure of a call, unless a status alone said that there is no such path."""
-    if not (isinstance(missing.failure, NotFound) and missing.failure.by_status):
-        raise missing.failure or UpstreamFailed(missing.source, missing.problem)
+    """Raise the failure of a call, unless it says that the server lacks this version, or by a status alone the path."""
+    failure = missing.failure
+    if not (isinstance(failure, OtherSoftware) or (isinstance(failure, NotFound) and failure.by_status)):
+        raise _failure_of(missing)
+
+
+def _failure_of(missing: Missing) -> UpstreamError | LimitError:
+    return missing.failure or UpstreamFailed(missing.source, missing.problem)

@@ -18,6 +18,10 @@ def _any(*flags: bool | None) -> bool | None:
     return any(told) if told else None
 
 
+def _unless(text: str | None, deleted: bool | None) -> str | None:  # noqa: FBT001 - for `of`
+    return None if deleted else text
+
+
 def _parent(path: str | None, post_id: str | None) -> str | None:
     """The comment that one answers, or the post: `0.12.34` are the comments above it and its own number."""
     above = path.split(".")[:-1] if path else []
@@ -74,19 +78,21 @@ post_of = record_map(
     },
 )
 """A post; its text is Markdown."""
+_DELETED = of(_any, read.flag("comment.deleted"), read.flag("comment.removed"))
 comment_of = record_map(
     comment,
     id=read.ident("comment.id"),
     url=read.text("comment.ap_id"),
     parent_id=of(_parent, read.text("comment.path"), read.ident("comment.post_id")),
     post_id=read.ident("comment.post_id"),
-    text=read.text("comment.content"),
-    author=_byline_of.at("creator"),
+    text=of(_unless, read.text("comment.content"), _DELETED),
+    author=_byline_of.at("creator", unless=_DELETED),
     likes=_score("comment"),
     replies_count=_counted("comment", "child_count"),
-    deleted=of(_any, read.flag("comment.deleted"), read.flag("comment.removed")),
+    deleted=_DELETED,
     published_at=_made_at("comment"),
 )
+"""A comment; of one that was deleted or removed neither words nor author are told."""
 author_of = _byline_of.inside("person").with_fields(
     author,
     bio=read.text("person.bio"),

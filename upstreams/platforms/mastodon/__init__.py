@@ -23,7 +23,6 @@ TAG = Param(
 QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
 
 _ONE_ACCOUNT = (("handle", "user_id"),)
-_NEEDS_LOGIN = "authenticated user"
 _OLDER, _ACCOUNTS_PAGED = ByLink("max_id", size_max=40), ByLink("max_id", size_max=80)
 
 
@@ -55,7 +54,10 @@ PLATFORM = Platform(
     social=True,
     common=(INSTANCE,),
     refusals=Refusals(
-        message="error", gone=(410,), private={401: _NEEDS_LOGIN, 422: _NEEDS_LOGIN}, absent={404: "", 451: ""}
+        message="error",
+        gone=(410,),
+        private={401: "", 403: "this action is not allowed", 422: "authenticated user"},
+        absent={404: "", 451: ""},
     ),
     rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset", window_s=300.0),
     pace=Pace(300, per_s=300),

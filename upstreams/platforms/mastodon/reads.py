@@ -18,7 +18,7 @@ HANDLE = Param(
     "Gargron",
     strip="@",
     fold=True,
-    forms=forms_at_host("@"),
+    forms=forms_at_host(r"(?:(?:web/|deck/)?@|users/)"),
     pattern=rf"\w+(?:[\w.-]*\w)?{AT_HOST}",
     problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
 )
@@ -29,7 +29,7 @@ POST_URL = Param(
     "The post's address, on whichever host.",
     "https://mastodon.social/@Gargron/103270115826048975",
     type="url",
-    forms=(r"([^/]+)/(?:web/)?(?:@[^/]+|statuses|(?:ap/)?users/[^/]+/statuses)/(\d{1,30})(?:/.*)?",),
+    forms=(r"([^/]+)/(?:web/|deck/)?(?:@[^/]+|statuses|(?:ap/)?users/[^/]+/statuses)/(\d{1,30})(?:/.*)?",),
     pattern=r"[^/]+/\d{1,30}",
     problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",
 )

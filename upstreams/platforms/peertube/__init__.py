@@ -56,7 +56,8 @@ def _name(what: str, example: str, mark: str) -> Param:
 
 ACCOUNT = made(at_host, _name("account's", "framasoft", "(?:a|accounts)"))
 CHANNEL = made(at_host, _name("channel's", "joinpeertube", "(?:c|video-channels)"))
-_ID = r"[A-Za-z0-9-]{1,36}"
+_ID = r"(?:\d{1,18}|[A-Za-z0-9]{22}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})"
+"""A number, a short UUID, or a whole one."""
 
 
 def _located(what: str, example: str, path: str) -> Located:
@@ -78,7 +79,11 @@ def _located(what: str, example: str, path: str) -> Located:
 
 
 VIDEO = _located("video", "w/kkGMgK9ZtnKfYAgnEtQxbv", r"w(?!/p/)|videos/watch(?!/playlist/)|videos/embed")
-PLAYLIST = _located("playlist", "w/p/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7", "w/p|video-playlists|videos/watch/playlist")
+PLAYLIST = _located(
+    "playlist",
+    "w/p/96b0ee2b-a5a7-4794-8769-58d8ccb79ab7",
+    r"w/p|video-playlists(?:/embed)?|videos/watch/playlist",
+)
 _THREAD_ID = rf"{_ID}/\d{{1,18}}"
 THREAD = Located(
     INSTANCE,
@@ -89,7 +94,7 @@ THREAD = Located(
         type="url",
         forms=(rf"([^/]+)/(?:w|videos/watch)/({_ID});threadId=(\d{{1,18}})(?:[/;].*)?",),
         pattern=rf"[^/]+/{_THREAD_ID}",
-        problem="must be the address of a comment, such as https://framatube.org/w/kkGMgK9ZtnKf;threadId=34293",
+        problem="must be the address of a comment, such as https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
     ),
     Param(
         "id",
@@ -108,7 +113,7 @@ LANGUAGE = Param(
     pattern=r"[a-z]{2,3}(?:-[a-z0-9]{2,4})*",
     problem="must be a language, such as de or pt-br",
 )
-_CLOSED = ("private", "internal", "password", "authenticate", "blocklisted")
+_CLOSED = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
 """Words of a refusal that is about who may see a video."""
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
@@ -162,7 +167,12 @@ PLATFORM = Platform(
     docs_url="https://docs.joinpeertube.org/api-rest-reference.html",
     social=True,
     common=(INSTANCE,),
-    refusals=Refusals(message="detail", private={401: _CLOSED, 403: _CLOSED}),
+    refusals=Refusals(
+        message="detail|error",
+        private={401: "", 403: _CLOSED},
+        absent={404: "", 410: "", 451: "", 403: "follow constraints"},
+        bad={400: {"parameters: id": "id"}},
+    ),
     rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset", window_s=60.0),
     pace=Pace(50, per_s=10),
     endpoints=(

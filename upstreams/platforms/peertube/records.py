@@ -46,8 +46,9 @@ _account_of = record_map(
     id=read.ident("id"),
     username=read.text("name"),
     display_name=read.text("displayName"),
-    avatar_url=of(  # the largest comes last
-        _last, read.each("avatars", of(_picture, _INSTANCE, read.text("fileUrl"), read.text("path")))
+    avatar_url=read.either(
+        of(_last, read.each("avatars", _image("fileUrl", "url", path=("path",)))),  # the largest comes last
+        _image("avatar.fileUrl", "avatar.url", path=("avatar.path",)),
     ),
     url=read.text("url"),
 )

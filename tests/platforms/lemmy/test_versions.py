@@ -1,0 +1,149 @@
+"""Lemmy's two versions at hosts that callers name: which one is asked, and what is remembered of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from trio.testing import MockClock
+
+from tests.fakes.scripted_exchange import Said, said
+from tests.platforms.hosted import Hosted
+from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
+from upstreams.model.steps import Page, Single
+from upstreams.platforms.lemmy import PLATFORM
+from upstreams.transport.http import HttpCall
+
+NO_PATH = said(b"", 404)
+"""The answer of either version's server to a path that it does not know."""
+HOST = "lemmy.example.org"
+PERSON = {"person_view": {"person": {"id": 1, "name": "ada"}}}
+
+
+def rows_of(call: HttpCall, *, begin: int = 0) -> list[Any]:
+    size = int(parse_qs(urlsplit(call.target).query)["limit"][0])
+    return [{"post": {"id": begin + at}, "comment": {"id": begin + at}} for at in range(1, size + 1)]
+
+
+def older(call: HttpCall) -> Said:
+    """A server of 0.19."""
+    path = urlsplit(call.target).path
+    page = int(parse_qs(urlsplit(call.target).query).get("page", ["1"])[0])
+    rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
+    if rows is not None:
+        return said({rows: rows_of(call, begin=100 * page), "next_page": "Pa1"})
+    return said(PERSON) if path == "/api/v3/user" else NO_PATH
+
+
+def newer(call: HttpCall) -> Said:
+    """A server of 1.0: what it has of version 3 begins each list anew, whatever page is asked for."""
+    path = urlsplit(call.target).path
+    rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
+    if rows is not None:
+        return said({rows: rows_of(call), "next_page": None})
+    if path.startswith("/api/v4/") and path.endswith("/list"):
+        return said({"items": rows_of(call, begin=500), "next_page": "P2"})
+    return said(PERSON) if path == "/api/v4/person" else NO_PATH
+
+
+async def page_of(hosted: Hosted, resource: str, **more: Any) -> Page:
+    params = {"limit": 2, **({"id": "7"} if resource == "post/comments" else {})}
+    page = await hosted.get(resource, instance=HOST, **params, **more)
+    assert isinstance(page, Page)
+    return page
+
+
+@pytest.mark.parametrize("resource", ["posts", "post/comments"])
+async def test_a_full_list_of_a_newer_server_goes_on_in_version_four(autojump_clock: MockClock, resource: str) -> None:
+    hosted = Hosted(PLATFORM, newer)
+    page = await page_of(hosted, resource)
+    assert [one["id"] for one in page.records] == ["501", "502"]
+    assert [place.split("/")[2] for place in hosted.asked()] == ["v3", "v4"]
+    assert page.next is not None
+    await page_of(hosted, resource, cursor=page.next)
+    assert [place.split("/")[2] for place in hosted.asked()] == ["v4"]
+
+
+@pytest.mark.parametrize("resource", ["posts", "post/comments"])
+async def test_an_older_server_is_asked_for_version_four_once_in_ten_minutes(
+    autojump_clock: MockClock, resource: str
+) -> None:
+    hosted = Hosted(PLATFORM, older)
+    for calls in (2, 1):
+        page = await page_of(hosted, resource)
+        assert [one["id"] for one in page.records] == ["101", "102"]
+        assert len(hosted.asked()) == calls
+    assert page.next is not None
+    assert "v" not in page.next
+    assert len((await page_of(hosted, resource, cursor=page.next)).records) == 2
+    assert len(hosted.asked()) == 1
+
+
+async def test_a_list_that_is_not_full_is_no_reason_to_ask_version_four(autojump_clock: MockClock) -> None:
+    hosted = Hosted(PLATFORM, lambda _call: said({"posts": [{"post": {"id": 1}}]}))
+    await page_of(hosted, "posts")
+    assert len(hosted.asked()) == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [said({"rows": []}), said({"items": 7}), said(b"<p>busy", 503), said({"error": "too_many_requests"}, 429)]
+)
+async def test_a_page_that_version_four_does_not_tell_is_the_one_of_version_three(
+    autojump_clock: MockClock, answer: Said
+) -> None:
+    """Such a list of a newer server ends where its first page would come again."""
+    hosted = Hosted(PLATFORM, lambda call: answer if "/v4/" in call.target else newer(call))
+    page = await page_of(hosted, "post/comments")
+    assert [one["id"] for one in page.records] == ["1", "2"]
+    assert page.next is not None
+    again = await page_of(hosted, "post/comments", cursor=page.next)
+    assert (again.records, again.next) == ([], None)
+
+
+async def test_an_account_of_a_newer_server_that_nobody_named_before_is_read(autojump_clock: MockClock) -> None:
+    """Goal: a path that version 3 lacks there says nothing of the server."""
+    hosted = Hosted(PLATFORM, newer)
+    for versions in (["v3", "v4"], ["v4"]):
+        result = await hosted.get("profile", handle="ada", instance=HOST)
+        assert isinstance(result, Single)
+        assert [place.split("/")[2] for place in hosted.asked()] == versions
+    assert [one["id"] for one in (await page_of(hosted, "posts")).records] == ["501", "502"]
+
+
+async def test_that_a_server_lacks_version_four_does_not_keep_anybody_from_version_three(
+    autojump_clock: MockClock,
+) -> None:
+    hosted = Hosted(PLATFORM, older)
+    await page_of(hosted, "posts")
+    assert isinstance(await hosted.get("profile", handle="ada", instance=HOST), Single)
+
+
+async def test_what_a_server_without_version_four_lacks_is_not_found(autojump_clock: MockClock) -> None:
+    def script(call: HttpCall) -> Said:
+        return said({"error": "not_found"}, 404) if "/v3/post?" in call.target else older(call)
+
+    hosted = Hosted(PLATFORM, script)
+    for calls in (2, 1):
+        with pytest.raises(NotFound):
+            await hosted.get("post", id="7", instance=HOST)
+        assert len(hosted.asked()) == calls
+
+
+async def test_a_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
+    hosted = Hosted(PLATFORM, lambda _call: NO_PATH)
+    for calls in (2, 0):
+        with pytest.raises(InvalidArgument, match=f"must be a Lemmy server, which {HOST} is not") as refusal:
+            await hosted.get("profile", handle="ada", instance=HOST)
+        assert refusal.value.param == "instance"
+        assert len(hosted.asked()) == calls
+    with pytest.raises(InvalidArgument, match="public host"):
+        await hosted.get("profile", handle="ada", instance="printer.local")
+
+
+async def test_a_failure_of_version_four_reaches_the_caller_where_version_three_is_gone(
+    autojump_clock: MockClock,
+) -> None:
+    hosted = Hosted(PLATFORM, lambda call: said(status=429) if "/v4/" in call.target else NO_PATH)
+    with pytest.raises(UpstreamThrottled):
+        await hosted.get("profile", handle="ada", instance=HOST)
