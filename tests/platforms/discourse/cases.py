@@ -310,13 +310,9 @@ CASES: tuple[Case, ...] = (
     _case("profile", "/u/ada.json", "api_gem_user.json", lambda body: PROFILE(body["user"]), handle="ada"),
     _case("profile", "/u/ada.json", {"user": _USER}, lambda body: PROFILE(body["user"]), handle="ada"),
     _case("profile/comments", "/user_actions.json", "api_gem_replies.json", _ACTIONS, handle="ada"),
-    _case("profile/comments", "/user_actions.json", {"user_actions": [_ACTION]}, _ACTIONS, handle="ada"),
-    _case(
-        "profile/comments",
-        "/user_actions.json",
-        {"user_actions": [{**_ACTION, "deleted": True}]},
-        _ACTIONS,
-        handle="ada",
+    *(
+        _case("profile/comments", "/user_actions.json", {"user_actions": [one]}, _ACTIONS, handle="ada")
+        for one in (_ACTION, {**_ACTION, "deleted": True})
     ),
     _case(
         "group/members", _MEMBERS_PATH, "api_gem_members_0.json", _MEMBERS, has_more=True, group="mygroup", limit=100

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import said
 from tests.platforms.case import check, drive, from_sandbox, recorded
 from tests.platforms.drive import always, told
-from tests.platforms.hosted import Hosted
 from tests.platforms.mastodon.cases import CASES, ROWS
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.steps import Answer, Call, Page
@@ -105,26 +102,6 @@ def test_a_suspended_account_is_gone_however_good_the_status_is() -> None:
         with pytest.raises(NotFound) as refusal:
             drive(PLATFORM, "profile", {"handle": "ada"}, always(body, status))
         assert refusal.value.reason == "account_gone"
-
-
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (401, "This method requires an authenticated user"),
-        (422, "This method requires an authenticated user"),
-        (401, "The access token is invalid"),
-        (403, "This action is not allowed"),
-    ],
-)
-async def test_an_instance_that_wants_a_login_is_private_and_its_public_lists_go_on(
-    autojump_clock: MockClock, status: int, error: str
-) -> None:
-    hosted = Hosted(PLATFORM, lambda call: said({"error": error}, status) if "tag" in call.target else said([]))
-    for _ in range(12):
-        with pytest.raises(NotFound) as refusal:
-            await hosted.get("hashtag", tag="python")
-        assert refusal.value.reason == "account_private"
-    assert isinstance(await hosted.get("trending"), Page)
 
 
 def test_a_link_header_that_only_leads_back_ends_the_list() -> None:

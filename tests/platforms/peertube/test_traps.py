@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import Said, said
 from tests.platforms.case import check, drive
 from tests.platforms.drive import always, told
-from tests.platforms.hosted import Hosted
 from tests.platforms.peertube.cases import CASES
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.peertube import PLATFORM
-from upstreams.transport.http import HttpCall
 
 _NAMED = {"handle": "ada"}
 
@@ -139,19 +135,6 @@ def test_an_id_of_no_known_form_is_refused_before_any_call(value: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         place_of("video", id=value)
     assert refusal.value.param == "id"
-
-
-async def test_ids_that_an_instance_refuses_do_not_keep_others_from_it(autojump_clock: MockClock) -> None:
-    def script(call: HttpCall) -> Said:
-        detail = "Incorrect request parameters: id"
-        return said({"detail": detail, "status": 400}, 400) if call.target.endswith("/9") else said({"uuid": "u"})
-
-    hosted = Hosted(PLATFORM, script)
-    for _ in range(12):
-        with pytest.raises(InvalidArgument) as refusal:
-            await hosted.get("video", id="9")
-        assert refusal.value.param == "id"
-    assert isinstance(await hosted.get("video", id="7"), Single)
 
 
 TRACKS = [

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.model.paging import ByLastId, ByLink, ByOffset, ByPage, ByTime, ByToken, Once, Paging, Whole
+from upstreams.model.paging.shape import Pages
 from upstreams.model.params import Args, State
 from upstreams.model.steps import Answer
 
@@ -64,6 +65,27 @@ def test_a_walk_brings_every_row_once_and_ends(paging: Paging, rows: int, limit:
             break
     assert state is None
     assert found == [str(row) for row in range(rows)]
+
+
+@pytest.mark.parametrize("newest_last", [False, True])
+@given(rows=st.integers(0, 25), size=st.integers(2, 7), counted_in=st.booleans())
+def test_a_row_comes_once_whether_a_platform_counts_the_last_one_in_or_not(
+    newest_last: bool, rows: int, size: int, counted_in: bool
+) -> None:
+    pages = Pages(lambda row: {"id": str(row["id"])}, ByLastId("before", newest_last=newest_last), "rows")
+    found: list[int] = []
+    state: State | None = None
+    for _ in range(30):
+        args = Args({"limit": size}, state)
+        end = int(args.token("m") or rows + 1) + (counted_in and state is not None)
+        page = [{"id": number} for number in range(end - 1, 0, -1)[:size]]
+        came = pages.page(args, Answer(200, {}, {"rows": page[::-1] if newest_last else page}))
+        found += sorted((int(one["id"]) for one in came.records), reverse=True)
+        state = came.next
+        if state is None:
+            break
+    assert state is None
+    assert found == list(range(rows, 0, -1))
 
 
 @given(rows=st.integers(0, 25), limit=SIZES)

@@ -64,6 +64,10 @@ class Paging:
         """Where the next page begins; None on the last one."""
         raise NotImplementedError
 
+    def fresh(self, args: Args, records: list[Record]) -> list[Record]:  # noqa: ARG002 - mostly all
+        """Those of a page's records that the page before did not have."""
+        return records
+
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
         """The page that a request's query asks a stand-in for, of so many rows."""
         raise NotImplementedError
@@ -138,7 +142,8 @@ class Pages:
         if not paging.whole:
             records = rows.records(answer.body, given=args.values)
             warnings = tuple(one for name, one in self._warnings.items() if members.get(name) is True)
-            return Page(records, paging.following(args, answer, members, records), total, warnings)
+            following = paging.following(args, answer, members, records)
+            return Page(paging.fresh(args, records), following, total, warnings)
         start = args.position("o", 0)
         left = rows.records(answer.body, start, start + args.number("limit") + 1, args.values)
         return Page(left[: args.number("limit")], paging.following(args, answer, members, left), total)

@@ -108,7 +108,10 @@ class ByLink(_Tokens):
 
 @dataclass(frozen=True)
 class ByLastId(_Tokens):
-    """Pages that go on from the last row's id; a page without rows is the last one."""
+    """Pages that go on from the last row's id; a page without rows is the last one.
+
+    A platform may count that row in, and begin the next page with it.
+    """
 
     name: str
     of: str = "id"
@@ -130,6 +133,15 @@ class ByLastId(_Tokens):
         value = records[0 if self.newest_last else -1].get(self.of)
         place = None if value is None else self._place(str(value))
         return {"m": place} if place is not None and place != args.token("m") else None
+
+    def fresh(self, args: Args, records: list[Record]) -> list[Record]:
+        """As `Paging`; a time may be that of another row."""
+        known = args.token("m") if self.of == "id" else None
+        if known is None or not records:
+            return records
+        if self.newest_last:
+            return records[:-1] if records[-1]["id"] == known else records
+        return records[1:] if records[0]["id"] == known else records
 
     def _place(self, value: str) -> str:
         return value

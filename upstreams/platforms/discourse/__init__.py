@@ -8,7 +8,7 @@ from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIS
 from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.paging import ByOffset, Whole
+from upstreams.model.paging import ByLastId, ByOffset, Whole
 from upstreams.model.params import Param
 from upstreams.model.paths import Located
 from upstreams.model.refusals import Pace, Refusals
@@ -18,6 +18,7 @@ from upstreams.platforms.discourse.records import (
     action_of,
     byline_of,
     category_of,
+    comment_of,
     listed_topic_of,
     lone_comment_of,
     member_of,
@@ -102,12 +103,10 @@ PLATFORM = Platform(
     endpoints=(
         _topics("posts", "Topics, those with the latest posts first.", Get("/latest.json")),
         _topics("posts/top", "The topics with the most going on in some time.", Get("/top.json", period=PERIOD)),
+        # A slug, for the redirect to the real one replaces what was asked for wherever the address has it: `page` too.
         _topics("category/posts", "A category's topics.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
         _topics(
-            "profile/posts",
-            "The topics that an account began.",
-            Get("/topics/created-by/{handle}.json", handle=HANDLE),
-            _ACCOUNT,
+            "profile/posts", "Topics of an account.", Get("/topics/created-by/{handle}.json", handle=HANDLE), _ACCOUNT
         ),
         single("post", "One topic, with the words of its first post.", POST, TOPIC, topic_of, located=ONE_TOPIC),
         Endpoint(
@@ -127,7 +126,13 @@ PLATFORM = Platform(
             located=reads.ONE_COMMENT,
             record=lone_comment_of,
         ),
-        listing_by("comments", "The latest posts of all topics.", COMMENT_LIST, reads.latest, reads.LATEST),
+        listing(
+            "comments",
+            "The latest posts of all topics.",
+            COMMENT_LIST,
+            Get("/posts.json"),
+            Pages(comment_of, ByLastId("before", size="", size_max=50), "latest_posts"),
+        ),
         listing(
             "categories",
             "The forum's categories.",

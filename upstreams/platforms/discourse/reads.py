@@ -8,13 +8,12 @@ from typing import Any
 from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages
 from upstreams.model.fields import ident, obj, parts, rows
-from upstreams.model.paging import ByLastId, ByPage
+from upstreams.model.paging import ByPage
 from upstreams.model.params import Args, Host, Param, limit
 from upstreams.model.paths import Located
 from upstreams.model.steps import Page, Single, Steps
 from upstreams.platforms.discourse.records import (
     byline_of,
-    comment_of,
     found_post_of,
     found_topic_of,
     listed_topic_of,
@@ -64,8 +63,6 @@ QUERY = Param("query", "What to search for, with the forum's own operators.", "s
 SEARCH = Get("/search.json", q=QUERY)
 _FOUND = ByPage("page", size="", size_max=50, pages_max=10, more="grouped_search_result.more_full_page_results")
 FOUND_TOPICS, FOUND_POSTS = Pages(found_topic_of, _FOUND, "topics"), Pages(found_post_of, _FOUND, "posts")
-_LATEST = Get("/posts.json")
-LATEST = Pages(comment_of, ByLastId("before", size="", size_max=50), "latest_posts")
 
 
 def topics(call: Get, args: Args) -> Steps:
@@ -106,15 +103,6 @@ def comment(args: Args) -> Steps:
     number, _, place = args.text("id").removeprefix("t/").partition("/")
     answer = yield _POST_AT.at(args, topic=number, place=place) if place else _POST.at(args, id=number)
     return Single(lone_comment_of.read(answer.body, args.values))
-
-
-def latest(args: Args) -> Steps:
-    """The posts of all topics, the latest first; older forums begin a page with the last row of the one before."""
-    answer = yield _LATEST.at(args, LATEST)
-    page = LATEST.page(args, answer)
-    before = args.token("m")
-    again = bool(before and page.records and page.records[0]["id"] == before)
-    return replace(page, records=page.records[1:]) if again else page
 
 
 def found_topics(args: Args) -> Steps:
