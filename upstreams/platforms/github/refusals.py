@@ -6,6 +6,9 @@ from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, Ups
 from upstreams.model.fields import Json, parts, text
 from upstreams.model.steps import Answer
 
+KEPT_BACK = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
+"""Words of a 403 by which an organization keeps what is its own from the operator's token or address."""
+
 
 def judge(answer: Answer) -> UpstreamError | None:
     """GitHub says with 403 also that it throttles or that a repository is blocked, with 422 what it cannot search."""
