@@ -52,6 +52,7 @@ def by_status(answer: Answer) -> UpstreamError | None:
 class Refusals:
     """Judges an error answer: by its status, by the code that its body has, and by words of its message.
 
+    Words are looked for in JSON alone: a proxy's page has the usual ones too. A plain text is quoted, a page is not.
     What none of these says is left to the fetch: throttled by 429, or a failure. Codes are looked for first.
     """
 
@@ -91,20 +92,22 @@ class Refusals:
     def _said(self, answer: Answer) -> tuple[str | int | None, str]:
         body = answer.body
         if not isinstance(body, dict):
-            return None, body if isinstance(body, str) else ""
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+            return None, body.strip() if isinstance(body, str) and kind == "text/plain" else ""
         code, message = _member(body, self.code), _member(body, self.message)
         return code if isinstance(code, str) else None if code is None else f"{code}", message if isinstance(
             message, str
         ) else ""
 
     def _of(self, key: int | str, message: str, answer: Answer) -> UpstreamError | None:
+        said = message.lower() if isinstance(answer.body, dict) else ""
         for cases, refusal in self._table(key, message, answer):
             words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
-            if any(word in message.lower() for word in ((words,) if isinstance(words, str) else words)):
+            if any(word in said for word in ((words,) if isinstance(words, str) else words)):
                 return refusal
         param = self.bad.get(key)
         if isinstance(param, Mapping):
-            param = next((ours for word, ours in param.items() if word.lower() in message.lower()), None)
+            param = next((ours for word, ours in param.items() if word.lower() in said), None)
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:

@@ -131,6 +131,14 @@ def test_what_only_some_may_see_is_private(status: int, message: str) -> None:
     assert refusal.value.reason == "account_private"
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"), [("Forbidden\n", "text/plain"), ("<html><title>403 Forbidden</title></html>", "text/html")]
+)
+def test_a_403_of_what_stands_before_gitlab_is_a_failure(body: str, kind: str) -> None:
+    with pytest.raises(UpstreamFailed):
+        page("repo/issues", {"repo": "ada/tools"}, by_path([], issues=told(body, 403, content_type=kind)))
+
+
 def test_older_servers_call_topics_tags() -> None:
     old = {name: value for name, value in TOOLS.items() if name != "topics"} | {"tag_list": ["old"]}
     found = page("search", {"query": "x"}, by_path([], projects=told([TOOLS, old])))
