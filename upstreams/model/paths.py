@@ -9,13 +9,14 @@ read compatibility forms of these characters as the characters themselves.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from unicodedata import normalize
 from urllib.parse import unquote
 
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Address, Args, Host, Param
+from upstreams.model.params import Address, Args, Host, Param, Value
 from upstreams.model.steps import Accepts, Call, Wanted
 
 _DECODED_TIMES = 3
@@ -32,14 +33,20 @@ class Located:
     The canonical form of such an address is its host and, behind a slash, what it names there.
     """
 
-    __slots__ = ("_address", "_host", "name", "params")
+    __slots__ = ("_address", "_host", "groups", "name", "params")
 
     def __init__(self, host: Param, *params: Param) -> None:
         self.params = params
+        self.groups = (tuple(one.name for one in params),)
+        """The parameters of which exactly one must be sent."""
         self.name = next(one for one in params if one.type != "url")
         """The parameter that a call takes, whichever was sent."""
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
+
+    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return the values as they are: the address is a parameter of its own."""
+        return values
 
     def placed(self, args: Args) -> Args:
         """The arguments with what the address names, and its host; the same ones where none was sent.
@@ -53,6 +60,47 @@ class Located:
         place, _, value = found.partition("/")
         place = replace(self._host, name=self._address).canonical(place)
         return replace(args, values={**args.values, self.name.name: value, self._host.name: place})
+
+
+class Within:
+    """The subject of endpoints, named by its number, or in the same parameter by an address that says the place too.
+
+    The canonical form of such an address is the place and, behind a slash, the number. The place is another parameter
+    of the platform's own, such as a site or a country.
+    """
+
+    __slots__ = ("_name", "_place", "groups", "params")
+
+    def __init__(self, place: Param, subject: Param) -> None:
+        self.params = (subject,)
+        self.groups: tuple[tuple[str, ...], ...] = ()
+        self._name = subject.name
+        self._place = place
+
+    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The values that were sent, with the number and the place that an address among them names.
+
+        Raises:
+            InvalidArgument: another place was sent beside it.
+        """
+        place, mark, number = str(values.get(self._name, "")).partition("/")
+        if not mark:
+            return values
+        if values.get(self._place.name, place) != place:
+            raise InvalidArgument(self._place.name, f"must be {place}, as the address says, or be left out")
+        return {**values, self._name: number, self._place.name: place}
+
+    def placed(self, args: Args) -> Args:
+        """The arguments with these; a place that is the default counts as not sent.
+
+        Raises:
+            InvalidArgument: as above.
+        """
+        if "/" not in str(args.values.get(self._name, "")):
+            return args
+        usual = (self._place.name, self._place.default)
+        settled = self.settled(dict(one for one in args.values.items() if one != usual))
+        return replace(args, values={**args.values, **settled})
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Param, limit
+from upstreams.model.paths import Within
 
 NAME = Param("name", "A name.", "ada", required=True, length_max=10)
 SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
@@ -233,6 +234,31 @@ def test_exactly_one_of_a_group_is_due(query: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
         checked.read(parse_qsl(query))
     assert checked.read([("other", "2"), ("either", "")]) == {"other": "2"}
+
+
+NUMBERED = Param("id", "A number.", "7", required=True, forms=(r"([a-z]+)\.test/(\d+)",), pattern=r"(?:[a-z]+/)?\d+")
+SITE = Param("site", "A site.", "one", default="one")
+AT_SITES = declared_by(
+    Endpoint("x", "X.", AUTHOR, lambda _args: iter(()), (SITE,), located=Within(SITE, NUMBERED))  # type: ignore[arg-type,return-value]
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("id=7", {"id": "7", "site": "one"}),
+        ("id=7&site=two", {"id": "7", "site": "two"}),
+        ("id=https://two.test/7", {"id": "7", "site": "two"}),
+        ("id=https://two.test/7&site=two", {"id": "7", "site": "two"}),
+    ],
+)
+def test_an_address_says_its_place_too(query: str, values: dict[str, str]) -> None:
+    assert AT_SITES.read(parse_qsl(query)) == values
+
+
+@pytest.mark.parametrize("site", ["one", "three"])
+def test_an_address_and_another_place_contradict_each_other(site: str) -> None:
+    assert refused(AT_SITES, f"id=https://two.test/7&site={site}") == about("site")
 
 
 def test_a_free_read_takes_its_own_parameters_only() -> None:

@@ -91,12 +91,37 @@ def test_a_price_below_zero_is_none(price: float, told_as: tuple[float | None, b
 @pytest.mark.parametrize(
     ("resource", "spelled", "canonical"),
     [
-        ("app-info", "https://apps.apple.com/us/app/parsers/id4711?uo=4", "4711"),
+        ("app-info", "https://apps.apple.com/us/app/parsers/id4711?uo=4", "us/4711"),
         ("app-info", "itunes.apple.com/app/id4711", "4711"),
         ("app-info", " com.example.Parsers ", "com.example.Parsers"),
+        ("app-info", "id.co.bankbkemobile.digitalbank", "id.co.bankbkemobile.digitalbank"),
         ("app-reviews", "id4711", "4711"),
-        ("developer-apps", "https://apps.apple.com/de/developer/ada/id815", "815"),
+        ("developer-apps", "https://apps.apple.com/de/developer/ada/id815", "de/815"),
     ],
 )
 def test_ids_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
     assert endpoint(PLATFORM, resource).params[0].canonical(spelled) == canonical
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "target"),
+    [
+        ("app-info", {"app_id": "id4711"}, "/lookup?id=4711&country=us&"),
+        ("app-info", {"app_id": "id.example.app"}, "/lookup?bundleId=id.example.app&country=us&"),
+        ("app-info", {"app_id": "https://apps.apple.com/de/app/x/id4711"}, "/lookup?id=4711&country=de&"),
+        ("app-reviews", {"app_id": "https://apps.apple.com/de/app/x/id4711"}, "/de/rss/customerreviews/id=4711/"),
+        ("developer-apps", {"developer_id": "https://apps.apple.com/de/developer/id815"}, "/lookup?id=815&country=de&"),
+    ],
+)
+def test_an_address_says_the_country_too(resource: str, params: dict[str, str], target: str) -> None:
+    asked: list[str] = []
+
+    def upstream(_host_and_path: str, call: Call) -> Answer:
+        asked.append(f"{call.target('')}&")
+        return told({**feed(REVIEW), "results": [SOLD]})
+
+    drive(PLATFORM, resource, params, upstream)
+    assert asked[0].startswith(target)
+    if "https" in str(params):
+        with pytest.raises(InvalidArgument):
+            drive(PLATFORM, resource, {**params, "country": "fr"}, upstream)

@@ -32,9 +32,11 @@ def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
-def places_of(resource: str, answers: dict[str, Any], **params: Any) -> tuple[list[str], Any]:
+def places_of(
+    resource: str, answers: dict[str, Any], asked: list[str] | None = None, /, **params: Any
+) -> tuple[list[str], Any]:
     """The host and target of each call, and the result; an answer is a body, or a status."""
-    places: list[str] = []
+    places: list[str] = [] if asked is None else asked
 
     def upstream(place: str, call: Call) -> Answer:
         host = place.partition("/")[0]
@@ -81,6 +83,17 @@ def test_of_a_show_without_a_feed_the_directory_tells_the_episodes(feed: str | N
     assert (page.records, page.next) == ([FOUND(EPISODE_BY_HAND)], {"o": 1})
     _, found = places_of("show", {"itunes.apple.com": body}, id="4711")
     assert found.record["description"] is None
+
+
+@pytest.mark.parametrize("resource", ["show", "episodes"])
+def test_an_address_in_the_directory_says_the_country_too(resource: str) -> None:
+    address, answers = "https://podcasts.apple.com/de/podcast/x/id4711", {"itunes.apple.com": {"results": []}}
+    for params, country in (({"id": address}, "country=de"), ({"id": "id4711"}, "country=us")):
+        with pytest.raises(NotFound):
+            places_of(resource, answers, asked := [], **params)
+        assert country in asked[0]
+    with pytest.raises(InvalidArgument):
+        places_of(resource, answers, id=address, country="fr")
 
 
 def test_a_show_is_told_without_its_feed_where_that_cannot_be_had() -> None:

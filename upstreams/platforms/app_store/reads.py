@@ -10,11 +10,14 @@ from upstreams.model.errors import NotFound
 from upstreams.model.fields import Json, obj, part, parts, rows, text
 from upstreams.model.paging import Whole
 from upstreams.model.params import Args, Param
+from upstreams.model.paths import Within
 from upstreams.model.steps import Answer, Page, Single, Steps
 from upstreams.platforms.app_store.records import app_of, chart_app_of, review_of
 
-_APPS = r"(?:apps|itunes)\.apple\.com/(?:[a-z]{2}/)?"
+_APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
+_IN_COUNTRY = "(?:[a-z]{2}/)?"
+"""What stands before a number of which an address says the country."""
 COUNTRY = Param(
     "country",
     "The storefront, by its two letters.",
@@ -26,32 +29,31 @@ COUNTRY = Param(
 )
 APP = Param(
     "app_id",
-    "The app's number, its bundle id, or its address in the store.",
+    "The app's number, its bundle id, or its address in the store, which says the country too.",
     "284815942",
     required=True,
-    strip="id",
     forms=(_APP_ADDRESS,),
-    pattern=r"\d{1,20}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
+    pattern=rf"{_IN_COUNTRY}(?:id)?\d{{1,20}}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
     problem="must be a number such as 284815942, or a bundle id such as com.example.app",
 )
 APP_NUMBER = Param(
     "app_id",
-    "The app's number, or its address in the store.",
+    "The app's number, or its address in the store, which says the country too.",
     "284815942",
     required=True,
     strip="id",
     forms=(_APP_ADDRESS,),
-    pattern=r"\d{1,20}",
+    pattern=rf"{_IN_COUNTRY}\d{{1,20}}",
     problem="must be a number, such as 284815942",
 )
 DEVELOPER = Param(
     "developer_id",
-    "The developer's number, or the address of its page in the store.",
+    "The developer's number, or the address of its page in the store, which says the country too.",
     "281956209",
     required=True,
     strip="id",
     forms=(rf"{_APPS}developer/(?:[^/]+/)?id(\d+)",),
-    pattern=r"\d{1,20}",
+    pattern=rf"{_IN_COUNTRY}\d{{1,20}}",
     problem="must be a number, such as 281956209",
 )
 SORT_BY = Param(
@@ -64,6 +66,7 @@ COLLECTION = Param(
     default="topfreeapplications",
     choices=("topfreeapplications", "toppaidapplications", "topgrossingapplications"),
 )
+ONE_APP, REVIEWED, ONE_DEVELOPER = (Within(COUNTRY, one) for one in (APP, APP_NUMBER, DEVELOPER))
 _PAGES_MAX = 10
 """Pages of reviews that the store serves of one app and country."""
 _PAGE = re.compile(r"/page=(\d{1,3})/")
@@ -71,11 +74,12 @@ _NO_ENTRY = "The store sent a page without reviews; it does so at times although
 
 
 def _number(app_id: str) -> str | None:
-    return app_id if app_id.isdecimal() else None
+    digits = app_id.removeprefix("id")
+    return digits if digits.isdecimal() else None
 
 
 def _bundle(app_id: str) -> str | None:
-    return None if app_id.isdecimal() else app_id
+    return None if _number(app_id) else app_id
 
 
 _LOOKUP = Get("/lookup", id=made(_number, APP), bundleId=made(_bundle, APP), country=COUNTRY)

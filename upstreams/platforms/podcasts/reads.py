@@ -10,7 +10,7 @@ from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import Json, obj, rows, text
 from upstreams.model.paging import Whole
 from upstreams.model.params import Address, Args, Param
-from upstreams.model.paths import AddressCall, address_call, told_call
+from upstreams.model.paths import AddressCall, Within, address_call, told_call
 from upstreams.model.steps import Answer, Form, Single, Steps
 from upstreams.platforms.podcasts.records import episode_of, feed_of, found_episode_of, show_of
 
@@ -25,11 +25,11 @@ COUNTRY = Param(
 )
 SHOW_ID = Param(
     "id",
-    "The show's number in Apple's directory, or its address there.",
+    "The show's number in Apple's directory, or its address there, which says the country too.",
     "290783428",
     strip="id",
-    forms=(r"(?:podcasts|itunes)\.apple\.com/(?:[a-z]{2}/)?podcast/(?:[^/]+/)?id(\d+)",),
-    pattern=r"\d{1,20}",
+    forms=(r"(?:podcasts|itunes)\.apple\.com/(?:([a-z]{2})/)?podcast/(?:[^/]+/)?id(\d+)",),
+    pattern=r"(?:[a-z]{2}/)?\d{1,20}",
     problem="must be a number, such as 290783428",
 )
 FEED_URL = Address(
@@ -37,6 +37,7 @@ FEED_URL = Address(
     "The address of the show's feed, on whichever host; it is read over HTTPS.",
     "https://feeds.npr.org/510289/podcast.xml",
 )
+ONE_SHOW = Within(COUNTRY, SHOW_ID)
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
 _WHOLE = Whole(size_max=200)
