@@ -17,7 +17,7 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 _APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
 _IN_COUNTRY = "(?:[a-z]{2}/)?"
-"""What stands before a number of which an address says the country."""
+"""The piece before a number whose address said the country."""
 COUNTRY = Param(
     "country",
     "The storefront, by its two letters.",
@@ -29,7 +29,7 @@ COUNTRY = Param(
 )
 APP = Param(
     "app_id",
-    "The app's number, its bundle id, or its address in the store, which says the country too.",
+    "Its number, its bundle id, or its address in the store.",
     "284815942",
     required=True,
     forms=(_APP_ADDRESS,),
@@ -38,7 +38,7 @@ APP = Param(
 )
 APP_NUMBER = Param(
     "app_id",
-    "The app's number, or its address in the store, which says the country too.",
+    "The app's number, or its address in the store.",
     "284815942",
     required=True,
     strip="id",
@@ -48,7 +48,7 @@ APP_NUMBER = Param(
 )
 DEVELOPER = Param(
     "developer_id",
-    "The developer's number, or the address of its page in the store, which says the country too.",
+    "The developer's number, or the address of its page in the store.",
     "281956209",
     required=True,
     strip="id",

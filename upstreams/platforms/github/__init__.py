@@ -24,7 +24,7 @@ from upstreams.model.steps import Many
 from upstreams.platforms.github import graphql, raw, reads
 from upstreams.platforms.github.composites import dossier, velocity
 from upstreams.platforms.github.records import author_of, issue_of, lone_comment_of, repository_of
-from upstreams.platforms.github.refusals import KEPT_BACK, judge
+from upstreams.platforms.github.refusals import judge
 
 
 def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
@@ -72,7 +72,7 @@ PLATFORM = Platform(
     social=True,
     headers=_headers,
     revalidates=("token",),
-    refusals=Refusals(other=judge, message="message", private={403: KEPT_BACK}),
+    refusals=Refusals(other=judge),
     rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset"),
     endpoints=(
         single(

@@ -25,7 +25,7 @@ COUNTRY = Param(
 )
 SHOW_ID = Param(
     "id",
-    "The show's number in Apple's directory, or its address there, which says the country too.",
+    "The show's number in Apple's directory, or its address there.",
     "290783428",
     strip="id",
     forms=(r"(?:podcasts|itunes)\.apple\.com/(?:([a-z]{2})/)?podcast/(?:[^/]+/)?id(\d+)",),

@@ -38,7 +38,7 @@ _PAGES_OF = {
     "answer": r"(?:a/|q(?:uestions)?/\d+/[^/?#]+/)(?P<id>\d+)(?:[/?#].*)?",
     "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
 }
-_NUMBER = r"(?:(?!\d+/)[a-z0-9.-]+/)?\d{1,20}"
+_NUMBER = r"(?:[a-z0-9.-]*[a-z]/)?\d{1,20}"
 """A number on the site that `site` names, or behind its own site."""
 
 
@@ -49,7 +49,7 @@ def _forms(resource: str) -> tuple[str, ...]:
 
 QUESTION_ID = Param(
     "id",
-    "The question's number, or its address, which says the site too.",
+    "The question's number or address.",
     "11227809",
     required=True,
     length_max=300,
@@ -59,7 +59,7 @@ QUESTION_ID = Param(
 )
 ANSWER_ID = Param(
     "id",
-    "The answer's number, or its address, which says the site too.",
+    "The answer's number or address.",
     "11227902",
     required=True,
     length_max=300,
@@ -69,7 +69,7 @@ ANSWER_ID = Param(
 )
 USER_ID = Param(
     "user_id",
-    "The account's number on the site, or its address, which says the site too.",
+    "The account's number on the site.",
     "22656",
     required=True,
     length_max=300,
