@@ -57,6 +57,7 @@ _NEAR = 0.6
 _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
 """As many fit into 64 bits, whatever they are."""
+_SCHEMES = ("http://", "https://")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _NOTHING: Mapping[str, str] = {}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -203,7 +204,8 @@ def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
 
 
 def _value(param: Param, text: str) -> Value:
-    check_text(param.name, text, is_url=param.type == "url")
+    is_url = param.type == "url" or (bool(param.forms) and text.lstrip()[:8].lower().startswith(_SCHEMES))
+    check_text(param.name, text, is_url=is_url)
     if param.type == "integer":
         return _integer(param, text)
     if param.type == "boolean":

@@ -172,6 +172,15 @@ def test_what_only_looks_encoded_twice_is_taken(query: str, name: str) -> None:
     assert rules(NAME).read(parse_qsl(query, keep_blank_values=True)) == {"name": name}
 
 
+@pytest.mark.parametrize("address", ["https://a.test/%E5%BE%AE/7", " HTTP://a.test/%C3%A9/7"])
+def test_an_address_as_a_browser_copies_it_is_taken_where_addresses_are(address: str) -> None:
+    number = Param("id", "A number.", "7", forms=(r"a\.test/[^/]+/(\d+)",), pattern=r"\d+")
+    assert rules(number).read([("id", address)]) == {"id": "7"}
+    for name, param in (("id", number), ("name", NAME)):
+        encoded = "%37" if name == "id" else "https://a.test/%C3%A9"
+        assert refused(rules(param), f"{name}={quote(encoded, safe='')}") == about(name, "double_encoded")
+
+
 def test_an_undeclared_parameter_without_a_value_is_no_error() -> None:
     assert rules(NAME).read(parse_qsl("name=a&page=&x", keep_blank_values=True)) == {"name": "a"}
 
