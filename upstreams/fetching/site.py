@@ -113,7 +113,8 @@ class Site:
         try:
             return replace(wanted, host=source.checked(host))
         except TargetRefused as exc:
-            culprit = _culprit(source, host, args) or (source.param if is_first else None)
+            begins = "cursor" if args.cursor else source.param
+            culprit = _culprit(source, host, args) or (begins if is_first else None)
             raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:

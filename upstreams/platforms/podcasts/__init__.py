@@ -87,7 +87,7 @@ PLATFORM = Platform(
             (SHOW_ID, FEED_URL, COUNTRY, *reads.EPISODES.paging.params()),
             one_of=_ONE_OF,
             located=reads.ONE_SHOW,
-            description="Of a show without a feed for everybody the last 200 come, as Apple's directory tells them.",
+            description="Of a show whose feed cannot be had the last 200 come, as Apple's directory tells them.",
             record=episode_of,
             never=("total",),
         ),
