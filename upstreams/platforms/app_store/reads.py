@@ -16,7 +16,7 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 
 _APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
-_IN_COUNTRY = "(?:[a-z]{2}/)?"
+_IN_COUNTRY = "([a-z]{2}/)?"
 """The piece before a number whose address said the country."""
 COUNTRY = Param(
     "country",
@@ -33,7 +33,7 @@ APP = Param(
     "284815942",
     required=True,
     forms=(_APP_ADDRESS,),
-    pattern=rf"{_IN_COUNTRY}(?:id)?\d{{1,20}}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
+    pattern=rf"{_IN_COUNTRY}(id)?\d{{1,20}}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
     problem="must be a number such as 284815942, or a bundle id such as com.example.app",
 )
 APP_NUMBER = Param(

@@ -30,7 +30,7 @@ SHOW_ID = Param(
     "290783428",
     strip="id",
     forms=(r"(?:podcasts|itunes)\.apple\.com/(?:([a-z]{2})/)?podcast/(?:[^/]+/)?id(\d+)",),
-    pattern=r"(?:[a-z]{2}/)?\d{1,20}",
+    pattern=r"([a-z]{2}/)?\d{1,20}",
     problem="must be a number, such as 290783428",
 )
 FEED_URL = Address(

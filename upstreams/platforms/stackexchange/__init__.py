@@ -38,7 +38,7 @@ _PAGES_OF = {
     "answer": r"(?:a/|q(?:uestions)?/\d+/[^/?#]+/)(?P<id>\d+)(?:[/?#].*)?",
     "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
 }
-_NUMBER = r"(?:[a-z0-9.-]*[a-z]/)?\d{1,20}"
+_NUMBER = r"([a-z0-9.-]*[a-z]/)?\d{1,20}"
 """A number on the site that `site` names, or behind its own site."""
 
 
