@@ -33,6 +33,7 @@ every message."""
 ABSENT: Final = (404, 410, 451)
 _UNIX_FROM_S = 1e9
 """Smaller numbers in a reset header are seconds from now."""
+_DAY_S = 86_400.0
 _LISTED = re.compile(r";\s*(r|t)=(\d{1,12})")
 
 
@@ -146,6 +147,8 @@ class Remaining:
     """The time that the quota is for: a reset that is told to be later is a slip."""
     member: str = field(default="", kw_only=True)
     """The member of the body that tells the calls that are left."""
+    daily: bool = field(default=False, kw_only=True)
+    """True: calls are counted anew at midnight of UTC, which no answer tells."""
     pause: str = field(default="", kw_only=True)
     """The member of the body that asks to leave this method alone for so many seconds."""
 
@@ -154,7 +157,8 @@ class Remaining:
         if self.left and self.left_of(answer.headers) == 0 and (wait_s := self.wait_s(answer.headers)) is not None:
             return Backoff(wait_s, "source")
         if self.member and answer.number(self.member) == 0:
-            return Backoff(self.window_s, "source")
+            wait_s = _until_midnight_s(answer.headers) if self.daily else None
+            return Backoff(wait_s or self.window_s, "source")
         if self.pause and (pause_s := answer.number(self.pause) or 0) > 0:
             return Backoff(float(pause_s), "method")
         return None
@@ -240,6 +244,11 @@ def until_reset_s(headers: Headers, name: str) -> float | None:
         return None
     at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return _until_s(at, headers)
+
+
+def _until_midnight_s(headers: Headers) -> float | None:
+    sent_at = _http_date(headers.get("date", ""))
+    return None if sent_at is None else _DAY_S - sent_at % _DAY_S
 
 
 def _until_s(at: float | None, headers: Headers) -> float | None:

@@ -27,10 +27,23 @@ def test_a_single_review_comes_without_a_list() -> None:
     assert ([one["id"] for one in page.records], page.next) == (["9001"], None)
 
 
-@pytest.mark.parametrize("body", [{"feed": {}}, {"feed": {"entry": [], "link": [LAST]}}])
-def test_a_page_without_reviews_says_that_there_may_be_some(body: Any) -> None:
-    page = reviews(always(body), cursor={"p": 2})
-    assert (page.records, page.next) == ([], None)
+NO_LAST = {"attributes": {"rel": "last", "href": ""}}
+
+
+@pytest.mark.parametrize(
+    ("body", "cursor", "following"),
+    [
+        ({"feed": {}}, {"p": 2}, None),
+        ({"feed": {"link": [NO_LAST]}}, {"p": 2, "l": 3}, {"p": 3, "l": 3}),
+        ({"feed": {"entry": [], "link": [LAST]}}, {"p": 2}, {"p": 3, "l": 3}),
+        ({"feed": {"link": [NO_LAST]}}, {"p": 3, "l": 3}, None),
+    ],
+)
+def test_a_page_without_reviews_says_that_there_may_be_some_and_is_the_last_only_behind_all_others(
+    body: Any, cursor: dict[str, int], following: Any
+) -> None:
+    page = reviews(always(body), cursor=cursor)
+    assert (page.records, page.next) == ([], following)
     assert "Try again" in page.warnings[0]
 
 
@@ -42,7 +55,7 @@ def test_the_app_itself_is_no_review() -> None:
 def test_reviews_end_with_the_last_page_or_the_tenth(page: int, last: int, following: int | None) -> None:
     link = {"attributes": {"rel": "last", "href": f"https://itunes.apple.com/us/rss/page={last}/id=4711/xml"}}
     found = reviews(always({"feed": {"entry": [REVIEW], "link": [link]}}), cursor={"p": page})
-    assert found.next == (following and {"p": following})
+    assert found.next == (following and {"p": following, "l": min(last, 10)})
 
 
 def test_only_later_pages_are_asked_for_by_number() -> None:

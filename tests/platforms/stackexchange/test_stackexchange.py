@@ -371,6 +371,14 @@ def test_a_good_answer_may_ask_for_rest_of_its_method_or_of_everything(body: Any
 
 
 @pytest.mark.parametrize(
+    ("date", "for_s"),
+    [("Tue, 06 Jan 2026 23:50:00 GMT", 600.0), ("Wed, 07 Jan 2026 00:00:00 GMT", 86_400.0), ("soon", 86_400.0)],
+)
+def test_a_spent_quota_is_counted_anew_at_midnight(date: str, for_s: float) -> None:
+    assert PLATFORM.rest(told({"items": [], "quota_remaining": 0}, date=date)) == Backoff(for_s, "source")
+
+
+@pytest.mark.parametrize(
     ("path", "method"),
     [
         ("/questions", "/questions"),

@@ -140,16 +140,16 @@ def _part(args: Args, records: list[Json]) -> Page:
 def app_reviews(args: Args) -> Steps:
     """A page of reviews; in an older form the first entry is the app itself, which has a name and no rating.
 
-    The first page is asked for without its number, which the store answers more reliably.
+    The first page is asked for without its number, which the store answers more reliably. A page without any is not
+    the last one where an earlier one told of more.
     """
     page = args.position("p", 1)
     answer = yield _FIRST.at(args) if page == 1 else _LATER.at(args, page=str(page))
     entries = _entries(answer.body)
-    if not entries:
-        return Page([], warnings=(_NO_ENTRY,))
-    last = min(_last_page(part(obj(answer.body), "feed")), _PAGES_MAX)
+    last = min(_last_page(part(obj(answer.body), "feed")) or args.position("l", 0), _PAGES_MAX)
     found = [review_of(entry, args.values) for entry in entries if "im:rating" in entry or "im:name" not in entry]
-    return Page(found, {"p": page + 1} if page < last else None)
+    following = {"p": page + 1, "l": last} if page < last else None
+    return Page(found, following, warnings=() if entries else (_NO_ENTRY,))
 
 
 def _last_page(feed: Json) -> int:

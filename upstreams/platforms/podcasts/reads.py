@@ -44,7 +44,7 @@ _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", 
 _TOO_LARGE = "too_large"
 """The member of a feed's values that says, in place of all others, that it has too many."""
 _FURTHER, _LISTED_AT = "n", "d"
-"""What a cursor tells beside its offset: the address of a further document of the feed, or that it is of no feed."""
+"""The members of a cursor beside its offset: the address of a further document, or the mark of the directory's list."""
 _ADDRESS_MAX = 2_000
 _WITHOUT_FEED = "The show's feed cannot be read now: this is what Apple's directory tells, the last 200 at most."
 _WHOLE = Whole(size_max=200)

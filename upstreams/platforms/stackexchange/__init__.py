@@ -129,7 +129,7 @@ PLATFORM = Platform(
     credentials=("key",),
     social=True,
     refusals=REFUSALS,
-    rest=Remaining(member="quota_remaining", pause="backoff"),
+    rest=Remaining(member="quota_remaining", daily=True, pause="backoff"),
     method_of=_method_of,
     endpoints=(
         listing(
