@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
@@ -17,6 +17,7 @@ from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Param, Value
 
 Pairs = Iterable[tuple[str, str]]
+Settle = Callable[[Mapping[str, Value]], Mapping[str, Value]]
 
 CURSOR = Param("cursor", "`pagination.next_cursor` of the page before.", "cur_...", length_max=4_096)
 MAX_CREDITS = Param(
@@ -56,6 +57,7 @@ _NEAR = 0.6
 _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
 """As many fit into 64 bits, whatever they are."""
+_SCHEMES = ("http://", "https://")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _NOTHING: Mapping[str, str] = {}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -81,12 +83,18 @@ def _encoded_twice(value: str, *, is_url: bool) -> bool:
 class Declared:
     """The parameters that a resource takes; of each group in `one_of` exactly one has to be sent.
 
-    Those that no node has the means for are `lacks`, each with the reason.
+    Those that no node has the means for are `lacks`, each with the reason. `settle` makes the values of what was sent,
+    or raises InvalidArgument.
     """
 
     def __init__(
-        self, params: Iterable[Param], one_of: Iterable[tuple[str, ...]] = (), lacks: Mapping[str, str] = _NOTHING
+        self,
+        params: Iterable[Param],
+        one_of: Iterable[tuple[str, ...]] = (),
+        lacks: Mapping[str, str] = _NOTHING,
+        settle: Settle = lambda values: values,
     ) -> None:
+        self._settle = settle
         self._one_of = one_of
         self._lacks = lacks
         self.by_name = {param.name: param for param in params}
@@ -114,7 +122,10 @@ class Declared:
         if undeclared:
             raise self._undeclared(undeclared)
         self._check_presence(sent)
-        return {**self._defaults, **sent}
+        try:
+            return {**self._defaults, **self._settle(sent)}
+        except InvalidArgument as exc:
+            raise InvalidParam(exc.param, exc.problem) from exc
 
     def _check_presence(self, sent: Mapping[str, Value]) -> None:
         """Refuse when a required parameter is missing, or a group has none or several of its own."""
@@ -179,7 +190,8 @@ def _first_paths(archetype: Archetype) -> list[str]:
 
 def declared_by(endpoint: Endpoint) -> Declared:
     """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
-    return Declared((*endpoint.params, *common_params(endpoint.archetype)), endpoint.one_of, endpoint.lacks)
+    params = (*endpoint.params, *common_params(endpoint.archetype))
+    return Declared(params, endpoint.one_of, endpoint.lacks, endpoint.settled)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
@@ -192,7 +204,8 @@ def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
 
 
 def _value(param: Param, text: str) -> Value:
-    check_text(param.name, text, is_url=param.type == "url")
+    is_url = param.type == "url" or (bool(param.forms) and text.lstrip()[:8].lower().startswith(_SCHEMES))
+    check_text(param.name, text, is_url=is_url)
     if param.type == "integer":
         return _integer(param, text)
     if param.type == "boolean":

@@ -149,10 +149,8 @@ def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict
         return None if matched is None else _canonical(by_name, {k: unquote(v) for k, v in matched.groupdict().items()})
     for name in endpoint.named_by:
         value = by_name[name].at_address(url)
-        if value is not None and endpoint.located is not None and name == endpoint.located.name.name:
-            return {name: value.rpartition("/")[2], **_at_host(endpoint, "", host)}
         if value is not None:
-            return {name: value, **_at_host(endpoint, value, host)}
+            return {**endpoint.settled({name: value, **_at_host(endpoint, value, host)})}
     return None
 
 

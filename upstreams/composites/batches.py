@@ -147,15 +147,17 @@ def _comment_of(post: Destination, comment_id: str) -> Destination:
     at_host = () if endpoint.located is None else (f"{subject.partition('/')[0]}/{comment_id}",)
     named = (f"{subject}/{comment_id}", *at_host, comment_id)
     others = {name: value for name, value in post.values.items() if name not in post.endpoint.named_by}
-    return Destination(post.platform, endpoint, {**others, **_first_that_fits(endpoint, endpoint.named_by, named)})
+    return Destination(post.platform, endpoint, _first_that_fits(endpoint, endpoint.named_by, named, others))
 
 
-def _first_that_fits(endpoint: Endpoint, names: Sequence[str], texts: Sequence[str]) -> dict[str, Value]:
-    """The first of these parameters with the first of these values that it takes."""
+def _first_that_fits(
+    endpoint: Endpoint, names: Sequence[str], texts: Sequence[str], values: Mapping[str, Value]
+) -> dict[str, Value]:
+    """These values with the first of these parameters, which has the first of these texts that it takes."""
     refusal: InvalidArgument | None = None
     for text, name in product(texts, names):
         try:
-            return {name: endpoint.canonical({name: text})[name]}
+            return endpoint.canonical({**values, name: text})
         except InvalidArgument as exc:
             refusal = exc
     assert refusal is not None, "there is a name and a value"
@@ -170,8 +172,8 @@ def _by_name(batch: Batch, item: BatchInput, sites: Mapping[str, Site]) -> Desti
         raise InvalidArgument("ids", f"{site.platform.title} offers no official way to a video's {batch.role}")
     if site is None or endpoint is None:
         raise InvalidArgument("platform", f"{slug[:60]} has no {batch.role} to read")
-    named = _first_that_fits(endpoint, _names_of(endpoint, item), (name,))
-    return Destination(site.platform, endpoint, {**endpoint.canonical(item.values), **named})
+    values = _first_that_fits(endpoint, _names_of(endpoint, item), (name,), item.values)
+    return Destination(site.platform, endpoint, values)
 
 
 def _names_of(endpoint: Endpoint, item: BatchInput) -> tuple[str, ...]:

@@ -40,6 +40,14 @@ _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """One that serializing adds to each piece."""
 _IN_BRACKETS = re.compile(r"\s*\S+@\S+\s*\((.+)\)\s*|(.*)", re.DOTALL)
 
+_ZONES = {
+    "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "MEZ": 1, "MET": 1, "CEST": 2, "MESZ": 2, "MEST": 2, "EET": 2, "SAST": 2,
+    "EEST": 3, "MSK": 3, "AWST": 8, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12,
+    "NZDT": 13, "HST": -10, "AKST": -9, "AKDT": -8,
+}  # fmt: skip
+"""Names of zones beside those of mail -> their hours; those that several countries use otherwise are left out."""
+_ZONE = re.compile(r"(?<=\d) *([A-Za-z]{1,5})$")
+
 Found = Mapping[str, list[Element]]
 """The elements inside of one, by their names."""
 
@@ -90,10 +98,17 @@ def person_of(words: str | None) -> str | None:
 
 
 def instant_of(words: str | None) -> str | None:
-    """A time as ISO 8601, from ISO or as mail writes it (RFC 822)."""
+    """A time as ISO 8601, from ISO or as mail writes it (RFC 822); None where its zone has a name that nobody knows."""
     if words is None or (told := values.instant(words)) is not None:
         return None if words is None else told
     try:
-        return values.instant(parsedate_to_datetime(words).isoformat())
+        moment = parsedate_to_datetime(_ZONE.sub(_offset, words))
+        is_known = moment.tzinfo is not None or _ZONE.search(words) is None
+        return values.instant(moment.isoformat()) if is_known else None
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
+
+
+def _offset(zone: re.Match[str]) -> str:
+    hours = _ZONES.get(zone[1].upper())
+    return zone[0] if hours is None else f" {hours * 100:+05}"

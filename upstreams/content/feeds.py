@@ -26,7 +26,7 @@ from upstreams.content.feed_elements import Found, first_text, instant_of, marku
 from upstreams.content.json_feeds import ITEMS_MAX, read_json_feed
 from upstreams.content.markup import Element, xml_root
 from upstreams.model import fields, values
-from upstreams.model.errors import UnexpectedBody
+from upstreams.model.errors import TooLarge, UnexpectedBody
 
 _DEPTH_MAX: Final = 5
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
@@ -60,7 +60,7 @@ class _FeedReader:
         head = self._children(top["channel"][0]) if "channel" in top else top
         entries = head.get("entry") or head.get("item") or top.get("item") or self._misplaced()
         if len(entries) > ITEMS_MAX:
-            raise UnexpectedBody(f"a feed of at most {ITEMS_MAX} items was due, {len(entries)} came")
+            raise TooLarge(f"a feed of at most {ITEMS_MAX} items was due, {len(entries)} came")
         self._base = self._root.get(_BASE, "")
         self._base = self._link(head, "alternate") or self._base
         return {

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lxml import etree
 
 from upstreams.content.charset import text_of
-from upstreams.model.errors import UnexpectedBody
+from upstreams.model.errors import TooLarge, UnexpectedBody
 
 Element = Any
 """An element of lxml, which is not typed."""
@@ -67,11 +67,11 @@ def html_root(raw: bytes, content_type: str = "") -> Element:
 
 def _check(raw: bytes) -> None:
     if len(raw) > BYTES_MAX:
-        raise UnexpectedBody(f"a page of at most {BYTES_MAX} bytes was due, {len(raw)} came")
+        raise TooLarge(f"a page of at most {BYTES_MAX} bytes was due, {len(raw)} came")
     if raw.count(b"<") > TAGS_MAX or raw.count(b"&") > REFERENCES_MAX:
-        raise UnexpectedBody("a page has more elements than any page of a platform")
+        raise TooLarge("a page has more elements than any page of a platform")
     if raw.count(b"<!ENTITY") > DECLARATIONS_MAX:
-        raise UnexpectedBody("a page declares more entities than any page of a platform")
+        raise TooLarge("a page declares more entities than any page of a platform")
 
 
 def _parsed(words: str, parser: Any, kind: str) -> Element:

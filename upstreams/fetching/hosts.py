@@ -165,7 +165,7 @@ class NamedSource:
         known = self._known.get(host)
         if known is None:
             self._make_room()
-            known = self._known[host] = _Known(self._made(host), is_proven=self._are_ours)
+            known = self._known[host] = _Known(self._made(host), is_proven=self._are_ours or host == self._default)
         self._known.move_to_end(host)
         return known
 

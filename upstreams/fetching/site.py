@@ -116,7 +116,8 @@ class Site:
         except TargetRefused as exc:
             if is_first and wanted.optional and exc.reason == "software":
                 return wanted  # what it is answered with tells so
-            culprit = _culprit(source, host, args) or (source.param if is_first else None)
+            begins = "cursor" if args.cursor else source.param
+            culprit = _culprit(source, host, args) or (begins if is_first else None)
             raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:

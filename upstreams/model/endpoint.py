@@ -29,7 +29,7 @@ from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.errors import UpstreamError, UpstreamThrottled
 from upstreams.model.maps import RecordMap
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
-from upstreams.model.paths import Located
+from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import Role, casting
 from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
@@ -107,8 +107,8 @@ class Endpoint:
     """Groups of parameters of which exactly one must be sent."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Parameters that callers may know and no node has the means for: each with the reason, which follows its name."""
-    located: Located | None = None
-    """Its subject, where an address may name that: one of its parameters must be sent."""
+    located: Located | Within | None = None
+    """Its subject, where an address may name that with its place."""
     kind: Kind | None = None
     """How long its answers are good for; by its archetype and its resource's name where it is not given."""
     description: str = ""
@@ -137,7 +137,7 @@ class Endpoint:
         if self.located is not None:
             params = self.located.params
             object.__setattr__(self, "params", (*params, *(one for one in self.params if one not in params)))
-            object.__setattr__(self, "one_of", self.located.one_of)
+            object.__setattr__(self, "one_of", self.one_of or self.located.groups)
 
     @property
     def streams(self) -> bool:
@@ -150,12 +150,12 @@ class Endpoint:
         return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
     def placed(self, args: Args) -> Args:
-        """The arguments for its reads: with what an address among them names, on the host that it says.
-
-        Raises:
-            InvalidArgument: that host is not plainly public.
-        """
+        """The arguments for its reads, with what an address among them names and where, as `Located.placed`."""
         return args if self.located is None else self.located.placed(args)
+
+    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The values that were sent, as `Within.settled`."""
+        return values if self.located is None else self.located.settled(values)
 
     @property
     def unfilled(self) -> frozenset[str]:
@@ -168,12 +168,9 @@ class Endpoint:
         Raises:
             InvalidArgument: one cannot be read.
         """
-        read = {
-            param.name: param.canonical(value)
-            for param in self.params
-            if isinstance(value := values.get(param.name), str)
-        }
-        return self.with_defaults({**values, **read})
+        sent = ((param, values.get(param.name)) for param in self.params)
+        read = {param.name: param.canonical(value) for param, value in sent if isinstance(value, str)}
+        return self.with_defaults(self.settled({**values, **read}))
 
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """`values` over the parameters' defaults."""
@@ -188,7 +185,7 @@ class Options(TypedDict, total=False):
     """Parameters beside those that its call takes."""
     tier: Tier
     one_of: tuple[tuple[str, ...], ...]
-    located: Located
+    located: Located | Within
     kind: Kind
     description: str
     needs: tuple[str, ...]

@@ -131,6 +131,10 @@ class UnexpectedBody(UpstreamError):
     """A body without the shape that the platform documents; the fetch turns it into `UpstreamFailed`."""
 
 
+class TooLarge(UnexpectedBody):
+    """A body in which there is more than in any page of a platform."""
+
+
 UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
 """The exceptions that a platform's reader raises on a body that it was not written for."""
 

@@ -14,7 +14,7 @@ from html import unescape
 from typing import Any, TypeVar
 
 from upstreams.model import values
-from upstreams.model.errors import UnexpectedBody
+from upstreams.model.errors import TooLarge, UnexpectedBody
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def rows(value: Any, most: int = ROWS_MAX) -> list[Json]:
     if not isinstance(value, list):
         raise UnexpectedBody(f"a list was due, {type(value).__name__} came")
     if len(value) > most:
-        raise UnexpectedBody(f"a list of at most {most} was due, {len(value)} came")
+        raise TooLarge(f"a list of at most {most} was due, {len(value)} came")
     return [entry for entry in value if isinstance(entry, dict)]
 
 

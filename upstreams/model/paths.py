@@ -9,13 +9,14 @@ read compatibility forms of these characters as the characters themselves.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from unicodedata import normalize
 from urllib.parse import unquote
 
 from upstreams.model.errors import InvalidArgument
-from upstreams.model.params import Address, Args, Host, Param
+from upstreams.model.params import Address, Args, Host, Param, Value
 from upstreams.model.steps import Accepts, Call, Wanted
 
 _DECODED_TIMES = 3
@@ -29,38 +30,78 @@ _TOLD: Final = Address("url", "An address in an answer.", "https://example.org/x
 class Located:
     """The subject of endpoints, named by its address, which says the host too, or by a name on the `host`.
 
-    The canonical form of such an address is its host and, behind a slash, what it names there. Where one parameter
-    takes names and addresses alike, its canonical address has the page's path between: `forum.example.org/u/ada`.
+    The canonical form of such an address is its host and, behind a slash, what it names there.
     """
 
-    __slots__ = ("_address", "_host", "name", "one_of", "params")
+    __slots__ = ("_address", "_host", "groups", "name", "params")
 
     def __init__(self, host: Param, *params: Param) -> None:
         self.params = params
-        self.one_of = (tuple(one.name for one in params),) if len(params) > 1 else ()
-        """The group of parameters of which one must be sent, as an endpoint has it."""
+        self.groups = (tuple(one.name for one in params),)
+        """The parameters of which exactly one must be sent."""
         self.name = next(one for one in params if one.type != "url")
         """The parameter that a call takes, whichever was sent."""
         self._host = host
-        self._address = next((one.name for one in params if one.type == "url"), self.name.name)
+        self._address = next(one.name for one in params if one.type == "url")
+
+    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return the values as they are: the address is a parameter of its own."""
+        return values
 
     def placed(self, args: Args) -> Args:
         """The arguments with what the address names, and its host; the same ones where none was sent.
 
         Raises:
-            InvalidArgument: the host is not plainly public; or it is another one than that beside an address in the
-                place of a name.
+            InvalidArgument: the host is not plainly public.
         """
         found = args.text_or_none(self._address)
-        if found is None or "/" not in found:
+        if found is None:
             return args
         place, _, value = found.partition("/")
         place = replace(self._host, name=self._address).canonical(place)
-        if self._address == self.name.name:
-            value = value.rpartition("/")[2]
-            if args.values[self._host.name] not in (place, self._host.default):
-                raise InvalidArgument(self._host.name, f"must be the host of {self._address}, {place}, or absent")
         return replace(args, values={**args.values, self.name.name: value, self._host.name: place})
+
+
+class Within:
+    """The subject of endpoints, named by its number, or in the same parameter by an address that says the place too.
+
+    The canonical form of such an address is the place and, behind a slash, the number. The place is another parameter
+    of the platform's own, such as a site, a country or a host; names go by as numbers do.
+    """
+
+    __slots__ = ("_name", "_place", "groups", "params")
+
+    def __init__(self, place: Param, subject: Param) -> None:
+        self.params = (subject,)
+        self.groups: tuple[tuple[str, ...], ...] = ()
+        self._name = subject.name
+        self._place = place
+
+    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The values that were sent, with the number and the place that an address among them names.
+
+        Raises:
+            InvalidArgument: another place was sent beside it, or it is none that there is.
+        """
+        place, mark, number = str(values.get(self._name, "")).partition("/")
+        if not mark:
+            return values
+        place = replace(self._place, name=self._name).canonical(place)
+        if values.get(self._place.name, place) != place:
+            raise InvalidArgument(self._place.name, f"must be {place}, as the address says, or be left out")
+        return {**values, self._name: number, self._place.name: place}
+
+    def placed(self, args: Args) -> Args:
+        """The arguments with these; a place that is the default counts as not sent.
+
+        Raises:
+            InvalidArgument: as above.
+        """
+        if "/" not in str(args.values.get(self._name, "")):
+            return args
+        usual = (self._place.name, self._place.default)
+        settled = self.settled(dict(one for one in args.values.items() if one != usual))
+        return replace(args, values={**args.values, **settled})
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ every message."""
 ABSENT: Final = (404, 410, 451)
 _UNIX_FROM_S = 1e9
 """Smaller numbers in a reset header are seconds from now."""
+_DAY_S = 86_400.0
 _LISTED = re.compile(r";\s*(r|t)=(\d{1,12})")
 
 
@@ -52,6 +53,7 @@ def by_status(answer: Answer) -> UpstreamError | None:
 class Refusals:
     """Judges an error answer: by its status, by the code that its body has, and by words of its message.
 
+    Words are looked for in JSON alone: a proxy's page has the usual ones too. A plain text is quoted, a page is not.
     What none of these says is left to the fetch: throttled by 429, or a failure. Codes are looked for first.
     """
 
@@ -91,20 +93,22 @@ class Refusals:
     def _said(self, answer: Answer) -> tuple[str | int | None, str]:
         body = answer.body
         if not isinstance(body, dict):
-            return None, body if isinstance(body, str) else ""
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+            return None, body.strip() if isinstance(body, str) and kind == "text/plain" else ""
         code = _member(body, self.code)
         told = (_member(body, name) for name in self.message.split("|"))
         message = next((one for one in told if isinstance(one, str)), "")
         return code if isinstance(code, str) else None if code is None else f"{code}", message
 
     def _of(self, key: int | str, message: str, answer: Answer) -> UpstreamError | None:
+        said = message.lower() if isinstance(answer.body, dict) else ""
         for cases, refusal in self._table(key, message, answer):
             words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
-            if any(word in message.lower() for word in ((words,) if isinstance(words, str) else words)):
+            if any(word in said for word in ((words,) if isinstance(words, str) else words)):
                 return refusal
         param = self.bad.get(key)
         if isinstance(param, Mapping):
-            param = next((ours for word, ours in param.items() if word.lower() in message.lower()), None)
+            param = next((ours for word, ours in param.items() if word.lower() in said), None)
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
@@ -144,6 +148,8 @@ class Remaining:
     """The time that the quota is for: a reset that is told to be later is a slip."""
     member: str = field(default="", kw_only=True)
     """The member of the body that tells the calls that are left."""
+    daily: bool = field(default=False, kw_only=True)
+    """True: calls are counted anew at midnight of UTC, which no answer tells."""
     pause: str = field(default="", kw_only=True)
     """The member of the body that asks to leave this method alone for so many seconds."""
 
@@ -152,7 +158,8 @@ class Remaining:
         if self.left and self.left_of(answer.headers) == 0 and (wait_s := self.wait_s(answer.headers)) is not None:
             return Backoff(wait_s, "source")
         if self.member and answer.number(self.member) == 0:
-            return Backoff(self.window_s, "source")
+            wait_s = _until_midnight_s(answer.headers) if self.daily else None
+            return Backoff(wait_s or self.window_s, "source")
         if self.pause and (pause_s := answer.number(self.pause) or 0) > 0:
             return Backoff(float(pause_s), "method")
         return None
@@ -238,6 +245,11 @@ def until_reset_s(headers: Headers, name: str) -> float | None:
         return None
     at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return _until_s(at, headers)
+
+
+def _until_midnight_s(headers: Headers) -> float | None:
+    sent_at = _http_date(headers.get("date", ""))
+    return None if sent_at is None else _DAY_S - sent_at % _DAY_S
 
 
 def _until_s(at: float | None, headers: Headers) -> float | None:

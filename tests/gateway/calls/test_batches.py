@@ -148,6 +148,22 @@ async def test_accounts_of_bluesky_are_read_25_at_once_by_handle_or_did(tmp_path
         assert sorted(one["rows"] for one in data["legs"]) == [4, 25]
 
 
+async def test_accounts_that_are_named_by_addresses_of_other_sites_are_read_there(tmp_path: Path) -> None:
+    def script(asked: str) -> Told | None:
+        ids = urlsplit(asked).path.rpartition("/")[2].replace("%3B", ";").split(";")
+        return told({"items": [{"user_id": int(one)} for one in ids], "has_more": False})
+
+    names = ("7", "https://superuser.com/users/7", "8", "https://stackoverflow.com/users/9/ada")
+    items = [{"platform": "stackexchange", "handle": name} for name in names]
+    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
+        node.upstream.script = script
+        data = await assert_billed(node, await post(node, PROFILES, {"items": items}))
+        assert [row["record"]["id"] for row in data["results"]] == ["7", "7", "8", "9"]
+        parts = [urlsplit(one) for one in node.upstream.requests]
+        asked = {(one.path.rpartition("/")[2].replace("%3B", ";"), parse_qs(one.query)["site"][0]) for one in parts}
+        assert asked == {("7;8;9", "stackoverflow"), ("7", "superuser")}
+
+
 async def test_where_one_value_spoils_a_call_for_many_each_row_is_read_alone(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         if "getProfiles" in asked:

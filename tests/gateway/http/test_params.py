@@ -14,6 +14,7 @@ from gateway.http.params import CURSOR, Declared, check_text, declared_by, read_
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Param, limit
+from upstreams.model.paths import Within
 
 NAME = Param("name", "A name.", "ada", required=True, length_max=10)
 SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
@@ -171,6 +172,15 @@ def test_what_only_looks_encoded_twice_is_taken(query: str, name: str) -> None:
     assert rules(NAME).read(parse_qsl(query, keep_blank_values=True)) == {"name": name}
 
 
+@pytest.mark.parametrize("address", ["https://a.test/%E5%BE%AE/7", " HTTP://a.test/%C3%A9/7"])
+def test_an_address_as_a_browser_copies_it_is_taken_where_addresses_are(address: str) -> None:
+    number = Param("id", "A number.", "7", forms=(r"a\.test/[^/]+/(\d+)",), pattern=r"\d+")
+    assert rules(number).read([("id", address)]) == {"id": "7"}
+    for name, param in (("id", number), ("name", NAME)):
+        encoded = "%37" if name == "id" else "https://a.test/%C3%A9"
+        assert refused(rules(param), f"{name}={quote(encoded, safe='')}") == about(name, "double_encoded")
+
+
 def test_an_undeclared_parameter_without_a_value_is_no_error() -> None:
     assert rules(NAME).read(parse_qsl("name=a&page=&x", keep_blank_values=True)) == {"name": "a"}
 
@@ -233,6 +243,31 @@ def test_exactly_one_of_a_group_is_due(query: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
         checked.read(parse_qsl(query))
     assert checked.read([("other", "2"), ("either", "")]) == {"other": "2"}
+
+
+NUMBERED = Param("id", "A number.", "7", required=True, forms=(r"([a-z]+)\.test/(\d+)",), pattern=r"(?:[a-z]+/)?\d+")
+SITE = Param("site", "A site.", "one", default="one")
+AT_SITES = declared_by(
+    Endpoint("x", "X.", AUTHOR, lambda _args: iter(()), (SITE,), located=Within(SITE, NUMBERED))  # type: ignore[arg-type,return-value]
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("id=7", {"id": "7", "site": "one"}),
+        ("id=7&site=two", {"id": "7", "site": "two"}),
+        ("id=https://two.test/7", {"id": "7", "site": "two"}),
+        ("id=https://two.test/7&site=two", {"id": "7", "site": "two"}),
+    ],
+)
+def test_an_address_says_its_place_too(query: str, values: dict[str, str]) -> None:
+    assert AT_SITES.read(parse_qsl(query)) == values
+
+
+@pytest.mark.parametrize("site", ["one", "three"])
+def test_an_address_and_another_place_contradict_each_other(site: str) -> None:
+    assert refused(AT_SITES, f"id=https://two.test/7&site={site}") == about("site")
 
 
 def test_a_free_read_takes_its_own_parameters_only() -> None:

@@ -27,10 +27,23 @@ def test_a_single_review_comes_without_a_list() -> None:
     assert ([one["id"] for one in page.records], page.next) == (["9001"], None)
 
 
-@pytest.mark.parametrize("body", [{"feed": {}}, {"feed": {"entry": [], "link": [LAST]}}])
-def test_a_page_without_reviews_says_that_there_may_be_some(body: Any) -> None:
-    page = reviews(always(body), cursor={"p": 2})
-    assert (page.records, page.next) == ([], None)
+NO_LAST = {"attributes": {"rel": "last", "href": ""}}
+
+
+@pytest.mark.parametrize(
+    ("body", "cursor", "following"),
+    [
+        ({"feed": {}}, {"p": 2}, None),
+        ({"feed": {"link": [NO_LAST]}}, {"p": 2, "l": 3}, {"p": 3, "l": 3}),
+        ({"feed": {"entry": [], "link": [LAST]}}, {"p": 2}, {"p": 3, "l": 3}),
+        ({"feed": {"link": [NO_LAST]}}, {"p": 3, "l": 3}, None),
+    ],
+)
+def test_a_page_without_reviews_says_that_there_may_be_some_and_is_the_last_only_behind_all_others(
+    body: Any, cursor: dict[str, int], following: Any
+) -> None:
+    page = reviews(always(body), cursor=cursor)
+    assert (page.records, page.next) == ([], following)
     assert "Try again" in page.warnings[0]
 
 
@@ -42,7 +55,7 @@ def test_the_app_itself_is_no_review() -> None:
 def test_reviews_end_with_the_last_page_or_the_tenth(page: int, last: int, following: int | None) -> None:
     link = {"attributes": {"rel": "last", "href": f"https://itunes.apple.com/us/rss/page={last}/id=4711/xml"}}
     found = reviews(always({"feed": {"entry": [REVIEW], "link": [link]}}), cursor={"p": page})
-    assert found.next == (following and {"p": following})
+    assert found.next == (following and {"p": following, "l": min(last, 10)})
 
 
 def test_only_later_pages_are_asked_for_by_number() -> None:
@@ -91,12 +104,37 @@ def test_a_price_below_zero_is_none(price: float, told_as: tuple[float | None, b
 @pytest.mark.parametrize(
     ("resource", "spelled", "canonical"),
     [
-        ("app-info", "https://apps.apple.com/us/app/parsers/id4711?uo=4", "4711"),
+        ("app-info", "https://apps.apple.com/us/app/parsers/id4711?uo=4", "us/4711"),
         ("app-info", "itunes.apple.com/app/id4711", "4711"),
         ("app-info", " com.example.Parsers ", "com.example.Parsers"),
+        ("app-info", "id.co.bankbkemobile.digitalbank", "id.co.bankbkemobile.digitalbank"),
         ("app-reviews", "id4711", "4711"),
-        ("developer-apps", "https://apps.apple.com/de/developer/ada/id815", "815"),
+        ("developer-apps", "https://apps.apple.com/de/developer/ada/id815", "de/815"),
     ],
 )
 def test_ids_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
     assert endpoint(PLATFORM, resource).params[0].canonical(spelled) == canonical
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "target"),
+    [
+        ("app-info", {"app_id": "id4711"}, "/lookup?id=4711&country=us&"),
+        ("app-info", {"app_id": "id.example.app"}, "/lookup?bundleId=id.example.app&country=us&"),
+        ("app-info", {"app_id": "https://apps.apple.com/de/app/x/id4711"}, "/lookup?id=4711&country=de&"),
+        ("app-reviews", {"app_id": "https://apps.apple.com/de/app/x/id4711"}, "/de/rss/customerreviews/id=4711/"),
+        ("developer-apps", {"developer_id": "https://apps.apple.com/de/developer/id815"}, "/lookup?id=815&country=de&"),
+    ],
+)
+def test_an_address_says_the_country_too(resource: str, params: dict[str, str], target: str) -> None:
+    asked: list[str] = []
+
+    def upstream(_host_and_path: str, call: Call) -> Answer:
+        asked.append(f"{call.target('')}&")
+        return told({**feed(REVIEW), "results": [SOLD]})
+
+    drive(PLATFORM, resource, params, upstream)
+    assert asked[0].startswith(target)
+    if "https" in str(params):
+        with pytest.raises(InvalidArgument):
+            drive(PLATFORM, resource, {**params, "country": "fr"}, upstream)

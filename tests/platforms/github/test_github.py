@@ -312,6 +312,23 @@ def test_a_403_that_is_no_throttling_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "Resource protected by organization SAML enforcement. You must grant your token access to this organization.",
+        "Although you appear to have the correct authorization credentials, the `o` organization has an IP allow list "
+        "enabled, and your IP address is not permitted to access this resource.",
+        "`o` forbids access via a personal access token (classic). Please use a GitHub App.",
+        "Although you appear to have the correct authorization credentials, the `o` organization has enabled OAuth App "
+        "access restrictions, meaning that data access to third-parties is limited.",
+    ],
+)
+def test_what_an_organization_keeps_from_the_operators_token_is_private(message: str) -> None:
+    with pytest.raises(NotFound) as refusal:
+        drive(PLATFORM, "repo", {"url": REPO}, always({"message": message}, 403, x_ratelimit_remaining="41"))
+    assert refusal.value.reason == "account_private"
+
+
+@pytest.mark.parametrize(
     ("status", "body"),
     [
         (404, {"message": "Not Found"}),

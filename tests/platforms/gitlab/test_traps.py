@@ -58,6 +58,22 @@ def test_an_issue_has_one_spelling(spelled: str, canonical: str) -> None:
     assert ISSUE_URL.canonical(spelled) == canonical
 
 
+@pytest.mark.parametrize(
+    ("resource", "url"),
+    [
+        ("repo", "https://gitlab.example.org:8443/a/b"),
+        ("repo", "gitlab.example.org:8443/a/b"),
+        ("repo", "ssh://git@gitlab.example.org:2222/a/b.git"),
+        ("issue", "https://gitlab.example.org:8443/a/b/-/issues/7"),
+        ("issue", "gitlab.example.org:8443/a/b/-/issues/7"),
+    ],
+)
+def test_an_address_with_a_port_is_refused_and_no_other_project_is_read(resource: str, url: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, resource, {"url": url}, by_path([]))
+    assert refusal.value.param == "url"
+
+
 @pytest.mark.parametrize("spelled", ["https://gitlab.com/ada", "gitlab.com/ada/tools/-/issues/x", "../x", "a"])
 def test_what_names_no_issue_is_refused(spelled: str) -> None:
     with pytest.raises(InvalidArgument):
@@ -83,6 +99,17 @@ def test_a_header_tells_the_next_page_and_is_empty_on_the_last(header: str, foll
     notes = told([SAID, {**SAID, "id": 91, "system": True}], x_next_page=header)
     found = page(*ISSUE, by_path([], notes=notes))
     assert ([one["id"] for one in found.records], found.next) == (["90"], following)
+
+
+@pytest.mark.parametrize(
+    ("number", "limit", "following"),
+    [(499, 100, {"p": 500}), (500, 100, None), (1665, 30, {"p": 1666}), (1666, 30, None)],
+)
+def test_a_list_ends_where_gitlab_takes_no_larger_offset(number: int, limit: int, following: Any) -> None:
+    """It names a next page all the same, and refuses that one with a 405."""
+    projects = told([TOOLS], x_next_page=str(number + 1))
+    found = page("search", {"query": "x", "limit": limit}, by_path([], projects=projects), cursor={"p": number})
+    assert found.next == following
 
 
 @pytest.mark.parametrize(
@@ -129,6 +156,14 @@ def test_what_only_some_may_see_is_private(status: int, message: str) -> None:
     with pytest.raises(NotFound) as refusal:
         page("repo/issues", {"repo": "ada/tools"}, by_path([], issues=told({"message": message}, status)))
     assert refusal.value.reason == "account_private"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [("Forbidden\n", "text/plain"), ("<html><title>403 Forbidden</title></html>", "text/html")]
+)
+def test_a_403_of_what_stands_before_gitlab_is_a_failure(body: str, kind: str) -> None:
+    with pytest.raises(UpstreamFailed):
+        page("repo/issues", {"repo": "ada/tools"}, by_path([], issues=told(body, 403, content_type=kind)))
 
 
 def test_older_servers_call_topics_tags() -> None:

@@ -81,7 +81,8 @@ HEAD = table(
          "copyright": "copyright", "updated_at": first("updated_at", "published_at")},
 )  # fmt: skip
 EPISODE = table(
-    post, id=first("id", "url"), url="url", text=texts("title", "html", "summary"), comments="comments",
+    post, id=lambda row: next(iter([*filter(None, [first("id", "url")(row)]), *each("enclosures", "url")(row)]), None),
+    url="url", text=texts("title", "html", "summary"), comments="comments",
     author=known_by("author", url="author_url"), media_urls=each("enclosures", "url"), thumbnail_url="image_url",
     duration_seconds="duration_seconds", nsfw=explicit("extra.itunes.explicit"), published_at="published_at",
     ext={"season": whole("extra.itunes.season"), "episode": whole("extra.itunes.episode"),

@@ -32,9 +32,11 @@ def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
-def places_of(resource: str, answers: dict[str, Any], **params: Any) -> tuple[list[str], Any]:
+def places_of(
+    resource: str, answers: dict[str, Any], asked: list[str] | None = None, /, cursor: Any = None, **params: Any
+) -> tuple[list[str], Any]:
     """The host and target of each call, and the result; an answer is a body, or a status."""
-    places: list[str] = []
+    places: list[str] = [] if asked is None else asked
 
     def upstream(place: str, call: Call) -> Answer:
         host = place.partition("/")[0]
@@ -42,7 +44,22 @@ def places_of(resource: str, answers: dict[str, Any], **params: Any) -> tuple[li
         found = answers[host]
         return told({}, found) if isinstance(found, int) else told(found)
 
-    return places, drive(PLATFORM, resource, params, upstream)
+    return places, drive(PLATFORM, resource, params, upstream, cursor=cursor)
+
+
+def fed(*items: str, head: str = "") -> str:
+    """A feed of these items."""
+    rows = "".join(f"<item><title>E</title>{item}</item>" for item in items)
+    atom = 'xmlns:atom="http://www.w3.org/2005/Atom"'
+    return f'<rss version="2.0" {atom}><channel><title>Ada</title>{head}{rows}</channel></rss>'
+
+
+def link(rel: str, address: str) -> str:
+    return f'<atom:link rel="{rel}" href="{address}"/>'
+
+
+OLDER = "https://older.example.com/feed?page=2"
+LARGE = fed(*("<guid>g</guid>",) * 10_001)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +95,22 @@ def test_of_a_show_without_a_feed_the_directory_tells_the_episodes(feed: str | N
     body = {"results": [show, EPISODE_BY_HAND, {**EPISODE_BY_HAND, "trackId": 2}]}
     places, page = places_of("episodes", {"itunes.apple.com": body}, id="4711", limit=1)
     assert [place.partition("entity=")[2] for place in places] == ["podcast", "podcastEpisode&limit=200"]
-    assert (page.records, page.next) == ([FOUND(EPISODE_BY_HAND)], {"o": 1})
+    assert (page.records, page.next, page.warnings) == ([FOUND(EPISODE_BY_HAND)], {"o": 1, "d": "directory"}, ())
+    places, later = places_of("episodes", {"itunes.apple.com": body}, id="4711", limit=1, cursor=page.next)
+    assert ([one["id"] for one in later.records], later.next, len(places)) == (["2"], None, 1)
     _, found = places_of("show", {"itunes.apple.com": body}, id="4711")
     assert found.record["description"] is None
+
+
+@pytest.mark.parametrize("resource", ["show", "episodes"])
+def test_an_address_in_the_directory_says_the_country_too(resource: str) -> None:
+    address, answers = "https://podcasts.apple.com/de/podcast/x/id4711", {"itunes.apple.com": {"results": []}}
+    for params, country in (({"id": address}, "country=de"), ({"id": "id4711"}, "country=us")):
+        with pytest.raises(NotFound):
+            places_of(resource, answers, asked := [], **params)
+        assert country in asked[0]
+    with pytest.raises(InvalidArgument):
+        places_of(resource, answers, id=address, country="fr")
 
 
 def test_a_show_is_told_without_its_feed_where_that_cannot_be_had() -> None:
@@ -89,6 +119,100 @@ def test_a_show_is_told_without_its_feed_where_that_cannot_be_had() -> None:
     )
     assert len(places) == 2
     assert (found.record["title"], found.record["description"]) == ("Ada talks", None)
+
+
+@pytest.mark.parametrize("feed", [404, 500, 429, "<html>Sorry</html>", LARGE])
+def test_of_a_feed_that_cannot_be_had_the_directory_tells_the_episodes(feed: Any) -> None:
+    """A later page is of the list that the first was of, whatever becomes of the feed."""
+    body = {"results": [SHOW_BY_HAND, EPISODE_BY_HAND]}
+    answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
+    places, page = places_of("episodes", answers, id="4711")
+    assert (page.records, len(places)) == ([FOUND(EPISODE_BY_HAND)], 3)
+    assert "feed cannot be read" in page.warnings[0]
+    with pytest.raises((NotFound, UpstreamFailed, UpstreamThrottled)):
+        places_of("episodes", answers, id="4711", cursor={"o": 20})
+    with pytest.raises((NotFound, UpstreamFailed, UpstreamThrottled)):
+        places_of("episodes", {**answers, "itunes.apple.com": {"results": [SHOW_BY_HAND]}}, id="4711")
+
+
+def test_a_feed_that_is_too_large_is_no_missing_one() -> None:
+    for resource in ("show", "episodes"):
+        with pytest.raises(UpstreamFailed, match="too large: a feed of at most 10000 items"):
+            drive(PLATFORM, resource, {"url": URL}, always(LARGE))
+    answers = {"itunes.apple.com": {"results": [SHOW_BY_HAND]}, "feeds.npr.org": LARGE}
+    assert places_of("show", answers, id="4711")[1].record["description"] is None
+
+
+async def test_a_feed_that_is_too_large_is_not_held_against_the_others_of_its_host(tmp_path: Path) -> None:
+    """Goal: no circuit opens. Method: a whole node, as often as any host may fail."""
+
+    def script(asked: str) -> Told:
+        body = LARGE if "large" in asked else fed("<guid>1</guid>")
+        return Told(200, body.encode(), {"content-type": "application/rss+xml"})
+
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        node.upstream.script = script
+        for number in range(6):
+            answer = await node.get(f"/v1/podcasts/episodes?url=feeds.example.com/large/{number}")
+            assert (answer.status, answer.json["credits_used"]) == (502, 0), answer.json
+        assert (await node.get("/v1/podcasts/episodes?url=feeds.example.com/other")).status == 200
+
+
+@pytest.mark.parametrize("params", [{"url": URL}, {"id": "4711"}])
+def test_a_feed_goes_on_with_the_next_document_that_it_names(params: dict[str, str]) -> None:
+    first = fed("<guid>1</guid>", "<guid>2</guid>", head=link("next", OLDER))
+    answers = {"itunes.apple.com": {"results": [SHOW_BY_HAND]}, "feeds.npr.org": first,
+               "older.example.com": fed("<guid>3</guid>", "<guid>4</guid>")}  # fmt: skip
+    seen, cursor, states = [], None, []
+    for _ in range(4):
+        places, page = places_of("episodes", answers, cursor=cursor, limit=1, **params)
+        seen += [one["id"] for one in page.records]
+        states.append(cursor := page.next)
+    assert (seen, places) == (["1", "2", "3", "4"], [OLDER.removeprefix("https://")])
+    assert states == [{"o": 1}, {"n": OLDER}, {"n": OLDER, "o": 1}, None]
+
+
+@pytest.mark.parametrize(
+    ("items", "next_url", "self_url"),
+    [
+        (("<guid>1</guid>",), URL, ""),
+        (("<guid>1</guid>",), "https://feeds.example.com/a", "http://feeds.example.com/a"),
+        (("<guid>1</guid>",), "https://10.0.0.1/feed", ""),
+        (("<guid>1</guid>",), f"{OLDER}&amp;x={'x' * 2_000}", ""),
+        ((), OLDER, ""),
+    ],
+)
+def test_a_next_document_that_leads_nowhere_else_ends_the_list(
+    items: tuple[str, ...], next_url: str, self_url: str
+) -> None:
+    body = fed(*items, head=link("next", next_url) + (link("self", self_url) if self_url else ""))
+    page = drive(PLATFORM, "episodes", {"url": URL}, always(body))
+    assert isinstance(page, Page)
+    assert page.next is None
+
+
+def test_an_episode_without_an_id_is_known_by_what_is_heard() -> None:
+    page = drive(PLATFORM, "episodes", {"url": URL}, always(fed('<enclosure url="https://cdn.example.com/1.mp3"/>')))
+    assert isinstance(page, Page)
+    assert page.records[0]["id"] == "https://cdn.example.com/1.mp3"
+
+
+async def test_a_cursor_leads_to_no_host_inside_whatever_a_feed_tells(tmp_path: Path) -> None:
+    """Goal: the address in a cursor goes through the guard, and nobody else writes it. Method: a whole node."""
+
+    def script(_asked: str) -> Told:
+        body = fed("<guid>1</guid>", head=link("next", "https://printer.local/feed"))
+        return Told(200, body.encode(), {"content-type": "application/rss+xml"})
+
+    async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
+        node.upstream.script = script
+        path = f"/v1/podcasts/episodes?{urlencode({'url': URL})}"
+        cursor = (await node.get(path)).json["pagination"]["next_cursor"]
+        for token in (cursor, f"{cursor[:-2]}AA"):
+            answer = await node.get(f"{path}&{urlencode({'cursor': token})}")
+            assert (answer.status, answer.json["error"]["details"]["param"]) == (400, "cursor"), answer.json
+        assert len(node.upstream.requests) == 1
+        await node.assert_sound()
 
 
 def test_a_number_of_something_else_is_no_show() -> None:

@@ -127,6 +127,26 @@ def sent(call: Call) -> set[str]:
     return set(call.target("").partition("?")[2].split("&"))
 
 
+@pytest.mark.parametrize(
+    ("resource", "address", "path", "site"),
+    [
+        ("question", "https://superuser.com/questions/7/why", "questions/7", "superuser"),
+        ("question/answers", "https://math.stackexchange.com/q/7", "questions/7/answers", "math"),
+        ("question/comments", "https://stackoverflow.com/questions/7", "questions/7/comments", "stackoverflow"),
+        ("answer", "https://3dprinting.stackexchange.com/a/8", "answers/8", "3dprinting"),
+        ("profile", "https://meta.mathoverflow.net/users/9/ada", "users/9", "meta.mathoverflow.net"),
+        ("profile/posts", "https://pt.stackoverflow.com/users/9", "users/9/questions", "pt.stackoverflow"),
+    ],
+)
+def test_an_address_says_the_site_too(resource: str, address: str, path: str, site: str) -> None:
+    (name,) = ALL[resource]
+    host_and_path, call = call_of(resource, {name: address})
+    assert (host_and_path, call.query["site"]) == (f"api.stackexchange.com/2.3/{path}", site)
+    with pytest.raises(InvalidArgument) as refusal:
+        call_of(resource, {name: address, "site": "askubuntu"})
+    assert refusal.value.param == "site"
+
+
 @pytest.mark.parametrize("number", ["x", "1;2", "-1", "7/answers", "\u0661"])
 @pytest.mark.parametrize("resource", ["question", "question/answers", "question/comments", "profile", "profile/posts"])
 def test_what_is_no_number_is_refused_before_any_call(resource: str, number: str) -> None:
@@ -348,6 +368,14 @@ def test_throttling_tells_how_long_it_lasts_when_it_can(upstream: Upstream, wait
 )
 def test_a_good_answer_may_ask_for_rest_of_its_method_or_of_everything(body: Any, backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told(body)) == backoff
+
+
+@pytest.mark.parametrize(
+    ("date", "for_s"),
+    [("Tue, 06 Jan 2026 23:50:00 GMT", 600.0), ("Wed, 07 Jan 2026 00:00:00 GMT", 86_400.0), ("soon", 86_400.0)],
+)
+def test_a_spent_quota_is_counted_anew_at_midnight(date: str, for_s: float) -> None:
+    assert PLATFORM.rest(told({"items": [], "quota_remaining": 0}, date=date)) == Backoff(for_s, "source")
 
 
 @pytest.mark.parametrize(

@@ -82,3 +82,10 @@ def test_what_is_free_has_no_price_and_what_has_no_price_may_be_free() -> None:
 @pytest.mark.parametrize("spelled", ["892970", "https://store.steampowered.com/app/892970/Valheim/?l=german"])
 def test_an_app_is_named_by_its_number_or_its_address(spelled: str) -> None:
     assert APP_ID.canonical(spelled) == "892970"
+
+
+@pytest.mark.parametrize(("votes", "count"), [(4_294_967_295, None), (2_147_483_648, None), (0, 0), (12_345, 12_345)])
+def test_votes_that_went_below_zero_are_no_count(votes: int, count: int | None) -> None:
+    page = drive(PLATFORM, *REVIEWS, always({"reviews": [{**REVIEW, "votes_up": votes, "votes_funny": votes}]}))
+    assert isinstance(page, Page)
+    assert (page.records[0]["helpful_votes"], page.records[0]["ext"]["votes_funny"]) == (count, count)

@@ -92,6 +92,32 @@ def test_a_signature_may_have_the_word_that_says_that_a_post_was_changed() -> No
     assert told(MESSAGE_BY_HAND)["ext"]["edited"] is True
 
 
+OWNER = '<a class="tgme_widget_message_owner_name" href="https://t.me/ada_news"><span dir="auto">Ada</span></a>'
+
+
+@pytest.mark.parametrize(
+    ("member", "username", "url"),
+    [
+        ('<a class="tgme_widget_message_author_name" href="https://t.me/Alice"><span>Al</span></a>', "Alice",
+         "https://t.me/Alice"),
+        ('<span class="tgme_widget_message_author_name">Al</span>', None, None),
+    ],
+)  # fmt: skip
+def test_a_message_of_a_group_is_of_the_one_who_wrote_it(member: str, username: str | None, url: str | None) -> None:
+    assert OWNER in MESSAGE_BY_HAND
+    both = f'<div class="tgme_widget_message_author">{member} in {OWNER}</div>'
+    author = told(MESSAGE_BY_HAND.replace(OWNER, both))["author"]
+    assert (author["id"], author["username"]) == (username and username.lower(), username)
+    assert (author["display_name"], author["url"]) == ("Al", url)
+
+
+def test_the_one_who_pinned_something_is_named_in_the_words_of_the_message_alone() -> None:
+    pinned = '<a class="tgme_widget_message_author_name" href="https://t.me/other">Other</a> pinned a photo'
+    record = told(MESSAGE_BY_HAND.replace('js-message_text" dir="auto">', f'js-message_text" dir="auto">{pinned}'))
+    assert "pinned" in record["content"]["text"]
+    assert record["author"]["username"] == "ada_news"
+
+
 def test_the_words_that_a_message_answers_are_not_its_own() -> None:
     quoted = (
         '<div class="tgme_widget_message_text js-message_reply_text">Quoted</div><div class="tgme_widget_message_poll'
@@ -128,6 +154,7 @@ def test_what_an_account_has_says_what_it_is(extra: str, followers: int | None, 
         ("profile", "durov.t.me", "durov"),
         ("profile", " @Durov ", "durov"),
         ("post", "https://t.me/s/Durov/519?single", "durov/519"),
+        ("post", "https://t.me/hanoi_chats/1/29326", "hanoi_chats/29326"),
     ],
 )
 def test_names_and_posts_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
@@ -136,7 +163,15 @@ def test_names_and_posts_are_read_in_any_spelling(resource: str, spelled: str, c
 
 @pytest.mark.parametrize(
     ("resource", "spelled"),
-    [("profile", "t.me/joinchat/AbCd"), ("profile", "t.me/+AbCd"), ("profile", "a/b"), ("post", "t.me/c/123456/7")],
+    [
+        *(("profile", f"t.me/{path}/AbCd") for path in ("joinchat", "boost", "addemoji", "addtheme", "setlanguage")),
+        *(("profile", f"t.me/{path}") for path in ("login", "contact", "confirmphone", "socks", "invoice", "giftcode")),
+        ("profile", "t.me/+AbCd"),
+        ("profile", "a/b"),
+        ("post", "t.me/c/123456/7"),
+        ("post", "t.me/c/123456/1/7"),
+        ("post", "t.me/boost/7"),
+    ],
 )
 def test_invitations_and_private_posts_are_no_names(resource: str, spelled: str) -> None:
     with pytest.raises(InvalidArgument):

@@ -40,7 +40,13 @@ def asked(resource: str, params: dict[str, Any], body: Any) -> str:
 
 @pytest.mark.parametrize(
     ("code", "refusal"),
-    [("invalid-coord", InvalidArgument), ("ratelimited", UpstreamThrottled), ("maxlag", UpstreamThrottled)],
+    [
+        ("invalid-coord", InvalidArgument),
+        ("cirrussearch-query-too-long", InvalidArgument),
+        ("ratelimited", UpstreamThrottled),
+        ("maxlag", UpstreamThrottled),
+        ("cirrussearch-too-busy-error", UpstreamThrottled),
+    ],
 )
 def test_an_error_comes_with_a_good_status(code: str, refusal: type[Exception]) -> None:
     near = {"latitude": "91", "longitude": "0"}
@@ -54,6 +60,13 @@ def test_a_page_that_is_missing_stands_among_those_that_came() -> None:
         drive(PLATFORM, "page/links", {"title": "Ada"}, always(body))
     lone = drive(PLATFORM, "page/links", {"title": "Ada"}, always({"query": {"pages": {"7": {"pageid": 7}}}}))
     assert lone == Page([]), "a page without links"
+
+
+@pytest.mark.parametrize("resource", ["page/links", "page/languages"])
+def test_a_title_of_another_language_is_no_page_here(resource: str) -> None:
+    body = {"batchcomplete": "", "query": {"interwiki": [{"title": "de:Berlin", "iw": "de"}]}}
+    with pytest.raises(NotFound, match="lang"):
+        drive(PLATFORM, resource, {"title": "de:Berlin"}, always(body))
 
 
 def test_a_page_that_lists_meanings_says_so() -> None:
@@ -72,6 +85,8 @@ def test_a_day_without_views_is_left_out_and_one_with_none_is_zero() -> None:
         ({}, "daily/2024120100/2024123000"),
         ({"to": "2024-03-01"}, "daily/2024020100/2024030100"),
         ({"from": "2024-01-01", "to": "2024-03-31", "granularity": "monthly"}, "monthly/2024010100/2024033100"),
+        ({"granularity": "monthly"}, "monthly/2023120100/2024123000"),
+        ({"to": "2024-02-29", "granularity": "monthly"}, "monthly/2023020100/2024022900"),
     ],
 )
 def test_views_are_of_the_last_thirty_known_days_or_of_those_that_are_named(params: Any, days: str) -> None:
@@ -91,6 +106,15 @@ def test_days_that_are_none_are_refused_for_free(params: Any, param: str) -> Non
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, VIEWS[0], {**VIEWS[1], **params}, from_sandbox())
     assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"), [("Bad day.", "Bad day."), (["Bad day.", 7, "No month."], "Bad day. No month.")]
+)
+def test_a_refusal_says_all_that_is_wrong_with_a_span(detail: Any, said: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        drive(PLATFORM, *VIEWS, always({"detail": detail}, 400))
+    assert (refusal.value.param, refusal.value.problem) == ("from", f"is refused: {said}")
 
 
 @pytest.mark.parametrize(

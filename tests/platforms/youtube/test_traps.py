@@ -13,7 +13,14 @@ from tests.fakes.scripted_upstream import told as scripted
 from tests.platforms.case import NOW_AT, check, drive, recorded
 from tests.platforms.drive import always, endpoint, told
 from tests.platforms.youtube.cases import ATOM, CASES, CHANNEL, thread
-from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
+from upstreams.model.errors import (
+    InvalidArgument,
+    NotFound,
+    StaleCursor,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
 from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.youtube import PLATFORM
 
@@ -38,15 +45,20 @@ def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) ->
     return calls, drive(PLATFORM, resource, params, upstream, cursor=cursor, credentials=KEY)
 
 
+def failing(status: int, reason: str, **more: str) -> Answer:
+    """The API's error with this reason."""
+    return told({"error": {"code": status, "message": "No.", "errors": [{"reason": reason, **more}]}}, status)
+
+
 def refused(status: int, reason: str, resource: str = "video", date: str = "", **params: Any) -> UpstreamError:
     """The refusal that an error with this reason is."""
-    error = {"code": status, "message": "No.", "errors": [{"reason": reason, "location": params.pop("location", "")}]}
+    error = failing(status, reason, **{name: params.pop(name, "") for name in ("location", "domain")})
     with pytest.raises(UpstreamError) as refusal:
         drive(
             PLATFORM,
             resource,
             params or {"url": "abcdefghijk"},
-            always({"error": error}, status, date=date),
+            always(error.body, status, date=date),
             credentials=KEY,
         )
     return refusal.value
@@ -122,6 +134,46 @@ def test_a_channels_lists_are_playlists_that_need_no_search(resource: str, sort:
     assert (PLATFORM.pace.cost("/search"), PLATFORM.pace.cost("/playlistItems")) == (100, 1)
 
 
+ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL_ID}]})
+
+
+@pytest.mark.parametrize(
+    ("named", "answers"),
+    [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))],
+)
+@pytest.mark.parametrize("resource", ["channel/videos", "channel/shorts"])
+def test_a_channel_without_such_videos_has_an_empty_page(
+    resource: str, named: dict[str, str], answers: tuple[Answer, ...]
+) -> None:
+    waiting = iter(answers)
+    assert drive(PLATFORM, resource, named, lambda *_: next(waiting), credentials=KEY) == Page([])
+    assert not [*waiting]
+
+
+@pytest.mark.parametrize(
+    ("answers", "refusal"),
+    [
+        ((ABSENT, told({"items": [], "pageInfo": {"totalResults": 0}})), NotFound),
+        ((failing(403, "playlistItemsNotAccessible"),), NotFound),
+        ((failing(403, "quotaExceeded"),), UpstreamThrottled),
+        ((failing(500, "backendError"),), UpstreamFailed),
+    ],
+)
+def test_a_channel_that_is_not_there_or_not_shown_has_no_page(
+    answers: tuple[Answer, ...], refusal: type[UpstreamError]
+) -> None:
+    waiting = iter(answers)
+    with pytest.raises(refusal):
+        drive(PLATFORM, "channel/videos", {"channelId": CHANNEL_ID}, lambda *_: next(waiting), credentials=KEY)
+
+
+@pytest.mark.parametrize(("told_as", "seconds"), [("P0D", None), ("PT0S", None), ("PT1M1S", 61)])
+def test_what_is_live_or_still_to_come_has_no_duration(told_as: str, seconds: int | None) -> None:
+    video = {"id": "abcdefghijk", "contentDetails": {"duration": told_as}}
+    _, result = calls_of("video", {"items": [video]}, url="abcdefghijk")
+    assert result.record["content"]["duration_seconds"] == seconds
+
+
 def test_the_facts_of_fifty_videos_are_one_call_and_those_that_are_gone_are_left_out() -> None:
     ids = [f"video_{number:05}" for number in range(50)]
     listed = {"items": [{"contentDetails": {"videoId": one}} for one in ids], "nextPageToken": "P2"}
@@ -191,6 +243,26 @@ def test_the_reason_tells_what_a_refusal_means() -> None:
     unknown = refused(400, "invalidValue", "trending", region="zz", location="regionCode")
     assert isinstance(unknown, InvalidArgument)
     assert unknown.param == "region"
+    no_chart = refused(400, "videoChartNotFound", "trending", region="zz", location="chart")
+    assert isinstance(no_chart, InvalidArgument)
+    assert no_chart.param == "region"
+
+
+@pytest.mark.parametrize(
+    ("resource", "params", "domain"),
+    [
+        ("video/comments", {"url": "abcdefghijk"}, "youtube.commentThread"),
+        ("video/comment/replies", {"continuationToken": "Ugabcdef"}, "youtube.comment"),
+    ],
+)
+def test_comments_that_are_not_shown_to_everybody_are_private(
+    resource: str, params: dict[str, str], domain: str
+) -> None:
+    """A key that is not let in has the same reason, of another domain."""
+    private = refused(403, "forbidden", resource, domain=domain, **params)
+    assert isinstance(private, NotFound)
+    assert private.reason == "account_private"
+    assert isinstance(refused(403, "forbidden", resource, domain="global", **params), UpstreamFailed)
 
 
 def test_what_is_wrong_with_the_key_or_with_us_is_a_failure() -> None:

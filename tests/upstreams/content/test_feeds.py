@@ -71,6 +71,16 @@ def test_rss_is_read_with_what_podcasts_add_to_it() -> None:
     assert (two["url"], two["published_at"], two["enclosures"]) == ("https://pod.example/2", None, [])
 
 
+@pytest.mark.parametrize(
+    ("zone", "at"),
+    [(" CEST", "07:00"), (" aest", "23:00"), ("BST", "08:00"), (" PDT", "16:00"), (" GMT", "09:00"), ("", "09:00"),
+     (" +0200 (XYZ)", "07:00"), (" XYZ", None), (" IST", None), (" PM", None)],
+)  # fmt: skip
+def test_a_zone_is_read_by_its_usual_name_and_one_that_nobody_knows_leaves_no_time(zone: str, at: str | None) -> None:
+    told = read_feed(RSS.replace(b"03:04:05 GMT", b"09:00:00" + zone.encode()))["items"][0]["published_at"]
+    assert told == (at and f"2024-01-0{1 if at > '22' else 2}T{at}:00Z")
+
+
 def test_atom_is_read_with_what_youtube_adds_to_it() -> None:
     feed = read_feed(ATOM)
     (one,) = feed["items"]

@@ -190,6 +190,14 @@ async def test_a_host_that_has_proven_itself_is_not_doubted_for_one_page() -> No
             await scene.get("good.example.com")
 
 
+async def test_the_default_host_is_not_doubted_whatever_it_answers() -> None:
+    for answer, error in ((PAGE, UpstreamFailed), (NO_PAGE, NotFound)):
+        scene = Scene(answer, OK)
+        with pytest.raises(error):
+            await scene.get()
+        await scene.get()
+
+
 def test_a_host_that_an_address_names_is_refused_by_the_name_of_the_address() -> None:
     scene = Scene(endpoint=_read(Call("/x", host="printer.local")))
     with pytest.raises(InvalidArgument) as caught:

@@ -129,8 +129,22 @@ def test_an_error_is_judged_by_its_code_its_status_and_its_words(
 
 
 @pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("text/plain; charset=utf-8", "Not here.\n", "Not here."),
+        ("text/html", "<h1>Not here.</h1>", "The upstream has no such record."),
+        ("", "Not here.", "The upstream has no such record."),
+    ],
+)
+def test_a_plain_text_is_quoted_and_a_page_is_not(kind: str, body: str, words: str) -> None:
+    assert str(REFUSALS(Answer(404, {"content-type": kind}, body, "api"))) == words
+
+
+@pytest.mark.parametrize(
     "answer",
     [
+        Answer(401, {"content-type": "text/html"}, "<h1>authenticated user</h1>", "api"),
+        Answer(401, {"content-type": "text/plain"}, "private", "api"),
         _error(401, None, "no token"),
         _error(400, "BadRequest", "odd"),
         _error(500, "Odd"),

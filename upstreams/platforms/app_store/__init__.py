@@ -11,7 +11,7 @@ from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.model.steps import Answer
 from upstreams.platforms.app_store import reads
-from upstreams.platforms.app_store.reads import COLLECTION, COUNTRY, DEVELOPER, SORT_BY, WHOLE
+from upstreams.platforms.app_store.reads import COLLECTION, COUNTRY, SORT_BY, WHOLE
 from upstreams.platforms.app_store.records import app_of, chart_app_of, review_of
 
 QUERY = Param("query", "What to search for.", "podcast player", required=True)
@@ -50,13 +50,23 @@ PLATFORM = Platform(
             kind="search",
             role="app_search",
         ),
-        Endpoint("app-info", "One app.", APP, reads.app_info, (reads.APP, COUNTRY), kind="profile", record=app_of),
+        Endpoint(
+            "app-info",
+            "One app.",
+            APP,
+            reads.app_info,
+            (COUNTRY,),
+            located=reads.ONE_APP,
+            kind="profile",
+            record=app_of,
+        ),
         Endpoint(
             "developer-apps",
             "A developer's apps.",
             APP_LIST,
             reads.developer_apps,
-            (DEVELOPER, COUNTRY, *WHOLE.params()),
+            (COUNTRY, *WHOLE.params()),
+            located=reads.ONE_DEVELOPER,
             record=app_of,
             never=("total",),
         ),
@@ -65,7 +75,8 @@ PLATFORM = Platform(
             "An app's reviews in one country, 50 on a page.",
             REVIEW_LIST,
             reads.app_reviews,
-            (reads.APP_NUMBER, COUNTRY, SORT_BY),
+            (COUNTRY, SORT_BY),
+            located=reads.REVIEWED,
             kind="comments",
             description="The store serves ten pages of an app's reviews in one country, and no more.",
             record=review_of,

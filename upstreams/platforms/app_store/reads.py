@@ -10,11 +10,14 @@ from upstreams.model.errors import NotFound
 from upstreams.model.fields import Json, obj, part, parts, rows, text
 from upstreams.model.paging import Whole
 from upstreams.model.params import Args, Param
+from upstreams.model.paths import Within
 from upstreams.model.steps import Answer, Page, Single, Steps
 from upstreams.platforms.app_store.records import app_of, chart_app_of, review_of
 
-_APPS = r"(?:apps|itunes)\.apple\.com/(?:[a-z]{2}/)?"
+_APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
+_IN_COUNTRY = "([a-z]{2}/)?"
+"""The piece before a number whose address said the country."""
 COUNTRY = Param(
     "country",
     "The storefront, by its two letters.",
@@ -26,12 +29,11 @@ COUNTRY = Param(
 )
 APP = Param(
     "app_id",
-    "The app's number, its bundle id, or its address in the store.",
+    "Its number, its bundle id, or its address in the store.",
     "284815942",
     required=True,
-    strip="id",
     forms=(_APP_ADDRESS,),
-    pattern=r"\d{1,20}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
+    pattern=rf"{_IN_COUNTRY}(id)?\d{{1,20}}|[A-Za-z][\w-]*(?:\.[\w-]+)+",
     problem="must be a number such as 284815942, or a bundle id such as com.example.app",
 )
 APP_NUMBER = Param(
@@ -41,7 +43,7 @@ APP_NUMBER = Param(
     required=True,
     strip="id",
     forms=(_APP_ADDRESS,),
-    pattern=r"\d{1,20}",
+    pattern=rf"{_IN_COUNTRY}\d{{1,20}}",
     problem="must be a number, such as 284815942",
 )
 DEVELOPER = Param(
@@ -51,7 +53,7 @@ DEVELOPER = Param(
     required=True,
     strip="id",
     forms=(rf"{_APPS}developer/(?:[^/]+/)?id(\d+)",),
-    pattern=r"\d{1,20}",
+    pattern=rf"{_IN_COUNTRY}\d{{1,20}}",
     problem="must be a number, such as 281956209",
 )
 SORT_BY = Param(
@@ -64,6 +66,7 @@ COLLECTION = Param(
     default="topfreeapplications",
     choices=("topfreeapplications", "toppaidapplications", "topgrossingapplications"),
 )
+ONE_APP, REVIEWED, ONE_DEVELOPER = (Within(COUNTRY, one) for one in (APP, APP_NUMBER, DEVELOPER))
 _PAGES_MAX = 10
 """Pages of reviews that the store serves of one app and country."""
 _PAGE = re.compile(r"/page=(\d{1,3})/")
@@ -71,11 +74,12 @@ _NO_ENTRY = "The store sent a page without reviews; it does so at times although
 
 
 def _number(app_id: str) -> str | None:
-    return app_id if app_id.isdecimal() else None
+    digits = app_id.removeprefix("id")
+    return digits if digits.isdecimal() else None
 
 
 def _bundle(app_id: str) -> str | None:
-    return None if app_id.isdecimal() else app_id
+    return None if _number(app_id) else app_id
 
 
 _LOOKUP = Get("/lookup", id=made(_number, APP), bundleId=made(_bundle, APP), country=COUNTRY)
@@ -136,16 +140,16 @@ def _part(args: Args, records: list[Json]) -> Page:
 def app_reviews(args: Args) -> Steps:
     """A page of reviews; in an older form the first entry is the app itself, which has a name and no rating.
 
-    The first page is asked for without its number, which the store answers more reliably.
+    The first page is asked for without its number, which the store answers more reliably. A page without any is not
+    the last one where an earlier one told of more.
     """
     page = args.position("p", 1)
     answer = yield _FIRST.at(args) if page == 1 else _LATER.at(args, page=str(page))
     entries = _entries(answer.body)
-    if not entries:
-        return Page([], warnings=(_NO_ENTRY,))
-    last = min(_last_page(part(obj(answer.body), "feed")), _PAGES_MAX)
+    last = min(_last_page(part(obj(answer.body), "feed")) or args.position("l", 0), _PAGES_MAX)
     found = [review_of(entry, args.values) for entry in entries if "im:rating" in entry or "im:name" not in entry]
-    return Page(found, {"p": page + 1} if page < last else None)
+    following = {"p": page + 1, "l": last} if page < last else None
+    return Page(found, following, warnings=() if entries else (_NO_ENTRY,))
 
 
 def _last_page(feed: Json) -> int:

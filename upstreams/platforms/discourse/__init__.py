@@ -10,7 +10,7 @@ from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.paging import ByLastId, ByOffset, Whole
 from upstreams.model.params import Param
-from upstreams.model.paths import Located
+from upstreams.model.paths import Within
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.discourse import reads
 from upstreams.platforms.discourse.reads import HOST, LIMIT, ONE_TOPIC, TOPIC
@@ -41,8 +41,8 @@ CATEGORY = Param(
     "The category's number, or its address, which says the host too.",
     "67",
     required=True,
-    forms=(r"([^/]+)/(c)/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
-    pattern=r"(?:[^/]+/c/)?\d{1,18}",
+    forms=(r"([^/]+)/c/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
+    pattern=r"(?:[^/]+/)?\d{1,18}",
     problem="must be a number, such as 67",
 )
 HANDLE = Param(
@@ -52,8 +52,8 @@ HANDLE = Param(
     required=True,
     strip="@",
     fold=True,
-    forms=(r"([^/]+)/(u)(?:sers)?/([^/]+)(?:/.*)?",),
-    pattern=rf"(?:[^/]+/u/)?{_NAME}",
+    forms=(r"([^/]+)/u(?:sers)?/([^/]+)(?:/.*)?",),
+    pattern=rf"(?:[^/]+/)?{_NAME}",
 )
 GROUP = Param(
     "group",
@@ -61,16 +61,16 @@ GROUP = Param(
     "team",
     required=True,
     fold=True,
-    forms=(r"([^/]+)/(g)(?:roups)?/([^/]+)(?:/.*)?",),
-    pattern=rf"(?:[^/]+/g/)?{_NAME}",
+    forms=(r"([^/]+)/g(?:roups)?/([^/]+)(?:/.*)?",),
+    pattern=rf"(?:[^/]+/)?{_NAME}",
 )
-_CATEGORY, _ACCOUNT, _GROUP = (Located(HOST, one) for one in (CATEGORY, HANDLE, GROUP))
+_CATEGORY, _ACCOUNT, _GROUP = (Within(HOST, one) for one in (CATEGORY, HANDLE, GROUP))
 
 _JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
 """The map of a topic once its author is found."""
 
 
-def _topics(resource: str, summary: str, call: Get, located: Located | None = None) -> Endpoint:
+def _topics(resource: str, summary: str, call: Get, located: Within | None = None) -> Endpoint:
     return Endpoint(
         resource,
         summary,

@@ -6,6 +6,9 @@ from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, Ups
 from upstreams.model.fields import Json, parts, text
 from upstreams.model.steps import Answer
 
+_KEPT_BACK = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
+"""Words of a 403 by which an organization keeps what is its own from the operator's token or address."""
+
 
 def judge(answer: Answer) -> UpstreamError | None:
     """GitHub says with 403 also that it throttles or that a repository is blocked, with 422 what it cannot search."""
@@ -14,15 +17,21 @@ def judge(answer: Answer) -> UpstreamError | None:
         return UpstreamThrottled(answer.source)
     if answer.status == 403 and "block" in body:
         return NotFound("GitHub has blocked access to this repository.")
-    if answer.status == 409 and "empty" in (text(body, "message") or ""):
+    if answer.status == 403 and any(words in _message(body).lower() for words in _KEPT_BACK):
+        return NotFound(_message(body), reason="account_private")
+    if answer.status == 409 and "empty" in _message(body):
         return NotFound("The repository is empty.")
     if answer.status == 422:
         return _unsearchable(body)
     return None
 
 
+def _message(body: Json) -> str:
+    return text(body, "message") or ""
+
+
 def _throttles(answer: Answer, body: Json) -> bool:
-    message = (text(body, "message") or "").lower()
+    message = _message(body).lower()
     told = answer.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in answer.headers
     return told or "rate limit" in message or "abuse detection" in message
 

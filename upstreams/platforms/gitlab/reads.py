@@ -37,7 +37,7 @@ REPO_URL = Param(
     type="url",
     length_max=500,
     fold=True,
-    forms=(rf"([^/:@]+)[/:]({_LAZY_PATH})(?:\.git)?(?:/-/.*)?",),
+    forms=(rf"([^/:@]+)(?:/|:(?!\d+/))({_LAZY_PATH})(?:\.git)?(?:/-/.*)?",),
     pattern=rf"[^/]+/{_PATH}",
     problem="must be the address of a project, such as https://gitlab.com/gitlab-org/gitlab",
 )
@@ -91,7 +91,18 @@ GROUP = Param(
     fold=True, forms=(rf"[^/:@]+/(?:groups/)?({_LAZY_PATH}|{_NAME}?)(?:/-/.*)?",), pattern=rf"{_NAME}(?:/{_NAME})*",
     problem="must be a group's path, such as gitlab-org",
 )  # fmt: skip
-PAGED = ByPage("page", size="per_page", header="x-next-page")
+_ROWS_MAX = 50_000
+
+
+class _Paged(ByPage):
+    """Pages of which GitLab serves none that ends behind so many rows, though a header names it."""
+
+    def is_last(self, args: Args, number: int) -> bool:
+        """As `ByPage`."""
+        return (number + 1) * self.page_rows(args) > _ROWS_MAX
+
+
+PAGED = _Paged("page", size="per_page", header="x-next-page")
 """Most lists count their pages; a header tells the next one, and is empty on the last."""
 KEYED = ByLink("id_before", "page", size="per_page")
 """Projects of an account go on behind the last one's number; older servers count their pages here too."""

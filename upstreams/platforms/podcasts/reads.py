@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from upstreams.content import FEED
 from upstreams.model.calls import Get, Pages
-from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.model.errors import NotFound, TooLarge, UnexpectedBody, UpstreamFailed
 from upstreams.model.fields import Json, obj, rows, text
 from upstreams.model.paging import Whole
 from upstreams.model.params import Address, Args, Param
-from upstreams.model.paths import AddressCall, address_call, told_call
-from upstreams.model.steps import Answer, Form, Single, Steps
+from upstreams.model.paths import AddressCall, Within, address_call, told_call
+from upstreams.model.steps import Answer, Form, Missing, Page, Single, Steps
 from upstreams.platforms.podcasts.records import episode_of, feed_of, found_episode_of, show_of
 
 COUNTRY = Param(
@@ -28,8 +29,8 @@ SHOW_ID = Param(
     "The show's number in Apple's directory, or its address there.",
     "290783428",
     strip="id",
-    forms=(r"(?:podcasts|itunes)\.apple\.com/(?:[a-z]{2}/)?podcast/(?:[^/]+/)?id(\d+)",),
-    pattern=r"\d{1,20}",
+    forms=(r"(?:podcasts|itunes)\.apple\.com/(?:([a-z]{2})/)?podcast/(?:[^/]+/)?id(\d+)",),
+    pattern=r"([a-z]{2}/)?\d{1,20}",
     problem="must be a number, such as 290783428",
 )
 FEED_URL = Address(
@@ -37,17 +38,26 @@ FEED_URL = Address(
     "The address of the show's feed, on whichever host; it is read over HTTPS.",
     "https://feeds.npr.org/510289/podcast.xml",
 )
+ONE_SHOW = Within(COUNTRY, SHOW_ID)
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
+_TOO_LARGE = "too_large"
+"""The member of a feed's values that says, in place of all others, that it has too many."""
+_FURTHER, _LISTED_AT = "n", "d"
+"""The members of a cursor beside its offset: the address of a further document, or the mark of the directory's list."""
+_ADDRESS_MAX = 2_000
+_WITHOUT_FEED = "The show's feed cannot be read now: this is what Apple's directory tells, the last 200 at most."
 _WHOLE = Whole(size_max=200)
 EPISODES = Pages(episode_of, _WHOLE, "items")
 _LISTED = Pages(found_episode_of, _WHOLE, "results")
 
 
 def _read_feed(raw: bytes, content_type: str) -> Json:
-    """The feed's values; what is none says nothing against its host, of which callers name the pages."""
+    """The feed's values, or what is wrong with it: nothing of that says anything against its host, which has others."""
     try:
         return obj(FEED.read(raw, content_type))
+    except TooLarge as exc:
+        return {_TOO_LARGE: str(exc)}
     except UnexpectedBody as exc:
         raise NotFound(f"No feed stands at this address: {exc}.") from exc
 
@@ -64,16 +74,28 @@ def _found(answer: Answer) -> Json:
     return shows[0]
 
 
+def _told(answer: Answer) -> Json:
+    """The feed's values.
+
+    Raises:
+        UpstreamFailed: it is larger than any that is read.
+    """
+    feed: Json = answer.body
+    if _TOO_LARGE in feed:
+        raise UpstreamFailed(answer.source, f"the feed is too large: {feed[_TOO_LARGE]}")
+    return feed
+
+
 def show(args: Args) -> Steps:
     """One show: by its number what the directory tells, and what its feed adds to that where it can be had."""
     if "url" in args.values:
         answer = yield _of_feed(args.text("url"))
-        return Single(feed_of.read(answer.body, args.values))
+        return Single(feed_of.read(_told(answer), args.values))
     answer = yield _SHOW.at(args)
     row = _found(answer)
     call = _told_feed(text(row, "feedUrl"), optional=True)
     more = (yield call) if call is not None else None
-    return Single(_together(show_of(row), feed_of(more.body)) if more else show_of(row))
+    return Single(_together(show_of(row), feed_of(more.body)) if more and _TOO_LARGE not in more.body else show_of(row))
 
 
 def _together(known: Json, more: Json) -> Json:
@@ -83,17 +105,52 @@ def _together(known: Json, more: Json) -> Json:
 
 
 def episodes(args: Args) -> Steps:
-    """A show's episodes, of its feed or, where it has none, of the directory."""
-    if "url" in args.values:
-        call: AddressCall | None = _of_feed(args.text("url"))
-    else:
-        answer = yield _SHOW.at(args)
-        call = _told_feed(text(_found(answer), "feedUrl"))
-    if call is None:
-        answer = yield _OF_SHOW.at(args)
-        listed = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast-episode"]
-        return _LISTED.page(args, answer._replace(body={"results": listed}))
-    answer = yield call
-    head = answer.body["author"]
-    items = [{**item, "author": item["author"] or head} for item in answer.body["items"]]
-    return EPISODES.page(args, answer._replace(body={"items": items}))
+    """A show's episodes, of its feed or, where that cannot be had from its first page on, of the directory.
+
+    A cursor stays with the document that it is of: one of the feed's, or the directory's list.
+    """
+    if args.token(_FURTHER) is not None or "url" in args.values:
+        document = _told_feed(args.token(_FURTHER)) or _of_feed(args.text("url"))
+        answer = yield document
+        return _page(args, document, answer)
+    if args.token(_LISTED_AT) is not None:
+        return (yield from _listed(args, None))
+    answer = yield _SHOW.at(args)
+    call = _told_feed(text(_found(answer), "feedUrl"), optional=args.cursor is None)
+    answer = (yield call) if call is not None else None
+    if call is not None and answer and (args.cursor is not None or _TOO_LARGE not in answer.body):
+        return _page(args, call, answer)
+    return (yield from _listed(args, answer))
+
+
+def _page(args: Args, document: AddressCall, answer: Answer) -> Page:
+    """A page of a document of the feed, and behind its last row that of the next one which it tells of (RFC 5005)."""
+    feed, here = _told(answer), args.token(_FURTHER)
+    items = [{**item, "author": item["author"] or feed["author"]} for item in feed["items"]]
+    page = EPISODES.page(args, answer._replace(body={"items": items}))
+    if page.next is not None:
+        return replace(page, next={**page.next, _FURTHER: here}) if here else page
+    further = _told_feed(feed["next_url"]) if page.records and len(feed["next_url"] or "") <= _ADDRESS_MAX else None
+    leads_on = further is not None and _place(further) not in (_place(document), _place(_told_feed(feed["feed_url"])))
+    return replace(page, next={_FURTHER: feed["next_url"]}) if leads_on else page
+
+
+def _place(call: AddressCall | None) -> str:
+    return "" if call is None else call.target(call.host)
+
+
+def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
+    """A page of the directory's list, in place of a feed that cannot be had.
+
+    Raises:
+        UpstreamError, LimitError: the directory has none either.
+    """
+    answer = yield _OF_SHOW.at(args)
+    listed = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast-episode"]
+    if not listed and isinstance(instead_of, Missing) and instead_of.failure is not None:
+        raise instead_of.failure
+    if not listed and isinstance(instead_of, Answer):
+        _told(instead_of)
+    page = _LISTED.page(args, answer._replace(body={"results": listed}))
+    following = page.next and {**page.next, _LISTED_AT: "directory"}
+    return replace(page, next=following, warnings=() if instead_of is None else (_WITHOUT_FEED,))

@@ -36,6 +36,10 @@ def _named(value: Any) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+def _known_by(known: str | None, enclosed: list[str] | None) -> str | None:
+    return known or next(iter(enclosed or ()), None)
+
+
 def _numbered(*elements: Any) -> int | None:
     """The first number of these elements."""
     return next((told for one in elements if (told := values.count(_named(one))) is not None), None)
@@ -126,13 +130,14 @@ feed_of = record_map(
     },
 )
 """A show as its feed tells it; the owner's address for mail is left out."""
+_ENCLOSED = read.each("enclosures", read.text("url"))
 episode_of = record_map(
     post,
-    id=read.text("id", "url"),
+    id=of(_known_by, read.text("id", "url"), _ENCLOSED),
     url=read.text("url"),
     text=of(joined, read.text("title"), read.html("html", "summary")),
     author=_by("author", url="author_url"),
-    media_urls=read.each("enclosures", read.text("url")),
+    media_urls=_ENCLOSED,
     thumbnail_url=read.text("image_url"),
     duration_seconds=read.count("duration_seconds"),
     comments=read.count("comments"),
@@ -149,4 +154,4 @@ episode_of = record_map(
         "updated_at": read.instant("updated_at"),
     },
 )
-"""An episode as a feed tells it."""
+"""An episode as a feed tells it; one without an id or a page is known by what is heard."""

@@ -11,6 +11,7 @@ from upstreams.model.maps import Rows
 from upstreams.model.paging import ByPage
 from upstreams.model.paging.many import many
 from upstreams.model.params import AddressForm, Args, Param
+from upstreams.model.paths import Within
 from upstreams.model.refusals import Remaining
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
 from upstreams.platforms.stackexchange.refusals import REFUSALS
@@ -31,25 +32,39 @@ SORT = Param(
     default="activity",
     choices=("activity", "votes", "creation", "hot", "week", "month"),
 )
-_SITES = r"(?:[a-z0-9.-]+\.(?:com|net))"
+_SITE_FORMS = (r"(?P<site>(?:meta\.)?mathoverflow\.net)", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com")
+_PAGES_OF = {
+    "question": r"q(?:uestions)?/(?P<id>\d+)(?:/.*)?",
+    "answer": r"(?:a/|q(?:uestions)?/\d+/[^/?#]+/)(?P<id>\d+)(?:[/?#].*)?",
+    "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
+}
+_NUMBER = r"([a-z0-9.-]*[a-z]/)?\d{1,20}"
+"""A number on the site that `site` names, or behind its own site."""
+
+
+def _forms(resource: str) -> tuple[str, ...]:
+    """The addresses of a resource's pages, which say their site."""
+    return tuple(f"{site}/{_PAGES_OF[resource]}" for site in _SITE_FORMS)
+
+
 QUESTION_ID = Param(
     "id",
-    "The question's number.",
+    "The question's number or address.",
     "11227809",
     required=True,
     length_max=300,
-    forms=(rf"{_SITES}/q(?:uestions)?/(\d+)(?:/.*)?",),
-    pattern=r"\d{1,20}",
+    forms=_forms("question"),
+    pattern=_NUMBER,
     problem="must be a number, such as 11227809",
 )
 ANSWER_ID = Param(
     "id",
-    "The answer's number.",
+    "The answer's number or address.",
     "11227902",
     required=True,
     length_max=300,
-    forms=(rf"{_SITES}/a/(\d+)(?:/.*)?", rf"{_SITES}/q(?:uestions)?/\d+/[^/?#]+/(\d+)(?:[/?#].*)?"),
-    pattern=r"\d{1,20}",
+    forms=_forms("answer"),
+    pattern=_NUMBER,
     problem="must be a number, such as 11227902",
 )
 USER_ID = Param(
@@ -58,8 +73,8 @@ USER_ID = Param(
     "22656",
     required=True,
     length_max=300,
-    forms=(rf"{_SITES}/users/(\d+)(?:/.*)?",),
-    pattern=r"\d{1,20}",
+    forms=_forms("profile"),
+    pattern=_NUMBER,
     problem="must be a number, such as 22656",
 )
 SITE = Param(
@@ -70,13 +85,7 @@ SITE = Param(
     length_max=100,
     fold=True,
 )
-
-_SITE_FORMS = (r"(?P<site>(?:meta\.)?mathoverflow\.net)", r"(?P<site>[\w.-]+?)(?:\.stackexchange)?\.com")
-_PAGES_OF = {
-    "question": r"q(?:uestions)?/(?P<id>\d+)(?:/.*)?",
-    "answer": r"(?:a/|q(?:uestions)?/\d+/[^/?#]+/)(?P<id>\d+)(?:[/?#].*)?",
-    "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
-}
+ONE_QUESTION, ONE_ANSWER, ONE_ACCOUNT = (Within(SITE, one) for one in (QUESTION_ID, ANSWER_ID, USER_ID))
 _PAGES_WITHOUT_KEY = 25
 """Pages of one list that Stack Exchange serves to those who send no key."""
 _IDS = re.compile(r"/[0-9](?:[0-9;]|%3B)*(?=/|$)")
@@ -113,16 +122,14 @@ PLATFORM = Platform(
         "stackapps.com",
         "stackexchange.com",
     ),
-    address_forms=tuple(
-        AddressForm(resource, f"{site}/{page}") for resource, page in _PAGES_OF.items() for site in _SITE_FORMS
-    ),
+    address_forms=tuple(AddressForm(resource, form) for resource in _PAGES_OF for form in _forms(resource)),
     title="Stack Exchange",
     sources={"api": "https://api.stackexchange.com/2.3"},
     docs_url="https://api.stackexchange.com/docs",
     credentials=("key",),
     social=True,
     refusals=REFUSALS,
-    rest=Remaining(member="quota_remaining", pause="backoff"),
+    rest=Remaining(member="quota_remaining", daily=True, pause="backoff"),
     method_of=_method_of,
     endpoints=(
         listing(
@@ -148,6 +155,7 @@ PLATFORM = Platform(
             question_of,
             at="items[0]",
             many=many(QUESTION_ID, 100, _get("/questions/{id}", pagesize=100), Rows(question_of, "items"), apart=";"),
+            located=ONE_QUESTION,
         ),
         listing(
             "question/answers",
@@ -156,6 +164,7 @@ PLATFORM = Platform(
             _get("/questions/{id}/answers", id=QUESTION_ID, sort="votes", order="desc"),
             _COMMENTS,
             role="comments",
+            located=ONE_QUESTION,
         ),
         single(
             "answer",
@@ -165,6 +174,7 @@ PLATFORM = Platform(
             comment_of,
             at="items[0]",
             many=many(ANSWER_ID, 100, _get("/answers/{id}", pagesize=100), Rows(comment_of, "items"), apart=";"),
+            located=ONE_ANSWER,
         ),
         listing(
             "question/comments",
@@ -173,6 +183,7 @@ PLATFORM = Platform(
             _get("/questions/{id}/comments", id=QUESTION_ID, sort="creation", order="asc"),
             _COMMENTS,
             never=("flags.pinned", "url"),
+            located=ONE_QUESTION,
         ),
         single(
             "profile",
@@ -182,6 +193,7 @@ PLATFORM = Platform(
             author_of,
             at="items[0]",
             many=many(USER_ID, 100, _get("/users/{id}", pagesize=100), Rows(author_of, "items"), apart=";"),
+            located=ONE_ACCOUNT,
         ),
         listing(
             "profile/posts",
@@ -189,6 +201,7 @@ PLATFORM = Platform(
             POST_LIST,
             _get("/users/{id}/questions", id=USER_ID, sort="creation", order="desc"),
             _QUESTIONS,
+            located=ONE_ACCOUNT,
         ),
     ),
 )

@@ -11,6 +11,7 @@ from upstreams.model.maps import record_map
 from upstreams.model.readers import Reader, of
 
 _STORE = "https://store.steampowered.com"
+_BELOW_ZERO = 2**31
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAY = re.compile(
     r"(?:(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2,8})|(?P<first>[A-Z][a-z]{2,8}) (?P<last>\d{1,2})), (?P<year>\d{4})",
@@ -70,6 +71,11 @@ def _platforms() -> Reader:
 
 def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is what was read
     return None if is_positive is None else float(is_positive)
+
+
+def _votes(name: str) -> Reader:
+    """A count of votes; one below zero comes as what is left of it in 32 bits."""
+    return of(lambda count: None if count is None or count >= _BELOW_ZERO else count, read.count(name))
 
 
 def _scale(is_positive: bool | None) -> int | None:  # noqa: FBT001 - it is what was read
@@ -140,12 +146,12 @@ review_of = record_map(
     rating=of(_verdict, read.flag("voted_up")),
     rating_max=of(_scale, read.flag("voted_up")),
     author=record_map(reviewer, id=read.ident("author.steamid"), reviews_count=read.count("author.num_reviews")).here(),
-    helpful_votes=read.count("votes_up"),
+    helpful_votes=_votes("votes_up"),
     language=read.text("language"),
     published_at=read.instant("timestamp_created"),
     ext={
         "updated_at": read.instant("timestamp_updated"),
-        "votes_funny": read.count("votes_funny"),
+        "votes_funny": _votes("votes_funny"),
         "weighted_vote_score": read.ident("weighted_vote_score"),
         "comment_count": read.count("comment_count"),
         "steam_purchase": read.flag("steam_purchase"),

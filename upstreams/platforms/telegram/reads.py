@@ -12,7 +12,11 @@ from upstreams.model.steps import Page, Single, Steps
 from upstreams.platforms.telegram.records import CARD, HISTORY, WIDGET, message_of, profile_of
 
 _SITE = r"(?:t|telegram)\.me"
-_NAME = "(?!(?:addlist|addstickers|joinchat|proxy|share)(?:/|$))[a-z]\\w{3,31}"
+_PATHS = """
+    addemoji addlist addstickers addtheme boost confirmphone contact giftcode invoice joinchat login proxy setlanguage
+    share socks
+"""
+_NAME = rf"(?!(?:{'|'.join(_PATHS.split())})(?:/|$))[a-z]\w{{3,31}}"
 """A handle, which is not one of the paths that mean something else."""
 HANDLE = Param(
     "handle",
@@ -32,7 +36,7 @@ POST_URL = Param(
     type="url",
     required=True,
     fold=True,
-    forms=(rf"{_SITE}/(?:s/)?(\w+)/(\d+)",),
+    forms=(rf"{_SITE}/(?:s/)?(\w+)/(?:\d+/)?(\d+)",),
     pattern=rf"{_NAME}/\d{{1,18}}",
     problem="must be the address of a post, such as https://t.me/durov/519",
 )

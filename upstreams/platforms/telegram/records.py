@@ -20,6 +20,7 @@ _EXTRA = re.compile(
 )
 _KINDS = {"subscriber": "channel", "member": "group", "monthly user": "bot"}
 """The people of an account -> the kind that it is of."""
+_MEMBER = re.compile(r"https?://(?:t|telegram)\.me/(\w{4,32})/?")
 _EDITED = re.compile(r"(?:^|>)[^<>]*\bedited\b[^<>]*<a ")
 
 _ACCOUNT = {"card": attribute("class", ".tgme_page"), "title": words(".tgme_page_title > span")}
@@ -28,8 +29,10 @@ _MESSAGES = rows(
     place=attribute("data-post"),
     text=markup(".js-message_text"),
     poll=words(".tgme_widget_message_poll_question"),
-    author_name=words(".tgme_widget_message_owner_name"),
-    author_url=attribute("href", "a.tgme_widget_message_owner_name"),
+    owner_name=words(".tgme_widget_message_owner_name"),
+    owner_url=attribute("href", "a.tgme_widget_message_owner_name"),
+    member_name=words(".tgme_widget_message_author .tgme_widget_message_author_name"),
+    member_url=attribute("href", ".tgme_widget_message_author a.tgme_widget_message_author_name"),
     author_image=attribute("src", ".tgme_widget_message_user_photo img"),
     photos=every(attribute("style"), ".tgme_widget_message_photo_wrap"),
     videos=every(
@@ -111,9 +114,22 @@ def _channel(place: str | None) -> str | None:
     return (place or "").partition("/")[0] or None
 
 
-def _folded(place: str | None) -> str | None:
-    """The channel as profiles know it: nothing but its name is told."""
-    return place and place.partition("/")[0].lower()
+def _username(member: str | None, url: str | None, place: str | None) -> str | None:
+    """The name of the channel, or of the one who wrote in a group, where that is public."""
+    if member is None:
+        return _channel(place)
+    found = _MEMBER.fullmatch(url or "")
+    return found and found[1]
+
+
+def _folded(member: str | None, url: str | None, place: str | None) -> str | None:
+    """The author as profiles know it: nothing but a name is told."""
+    name = _username(member, url, place)
+    return name and name.lower()
+
+
+def _page_of(member: str | None, url: str | None, owner_url: str | None) -> str | None:
+    return owner_url if member is None else url
 
 
 def _number(place: str | None) -> str | None:
@@ -170,6 +186,7 @@ profile_of = record_map(
     },
 )
 """An account by its card."""
+_MEMBERS = read.text("member_name"), read.text("member_url")
 message_of = record_map(
     post,
     id=of(_number, read.text("place")),
@@ -177,11 +194,11 @@ message_of = record_map(
     text=of(joined, read.text("poll"), read.html("text")),
     author=record_map(
         byline,
-        id=of(_folded, read.text("place")),
-        username=of(_channel, read.text("place")),
-        display_name=read.text("author_name"),
+        id=of(_folded, *_MEMBERS, read.text("place")),
+        username=of(_username, *_MEMBERS, read.text("place")),
+        display_name=read.text("member_name", "owner_name"),
         avatar_url=read.text("author_image"),
-        url=read.text("author_url"),
+        url=of(_page_of, *_MEMBERS, read.text("owner_url")),
     ).here(),
     media_urls=of(_media, "photos", "videos"),
     thumbnail_url=of(_first_picture, "previews"),
@@ -199,4 +216,4 @@ message_of = record_map(
         "location_url": read.text("location"),
     },
 )
-"""A message of a channel."""
+"""A message of a channel, or of somebody in a group."""

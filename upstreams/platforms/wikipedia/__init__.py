@@ -9,7 +9,7 @@ from upstreams.model.archetypes import ANALYTICS, ARTICLE, ARTICLE_LIST, PLACE_L
 from upstreams.model.calls import Get, Member, Pages, listing, listing_by, made
 from upstreams.model.endpoint import Endpoint, Platform, Read
 from upstreams.model.errors import InvalidArgument, UpstreamError
-from upstreams.model.fields import text
+from upstreams.model.fields import text, texts
 from upstreams.model.maps import RecordMap
 from upstreams.model.paging import ByOffset, ByToken, Once
 from upstreams.model.params import AddressForm, Param
@@ -60,9 +60,10 @@ def _viewed(resource: str, summary: str, read: Read, *params: Param, description
 
 def _judge(answer: Answer) -> UpstreamError | None:
     """Judge a 400: the page's title is no title, or a day is none that views are counted of."""
-    detail = text(answer.body, "detail") if answer.status == 400 and isinstance(answer.body, dict) else None
+    body = answer.body if answer.status == 400 and isinstance(answer.body, dict) else {}
+    detail = text(body, "detail") or " ".join(texts(body, "detail") or ())
     param = "from" if answer.source == "metrics" else "title"
-    return None if detail is None else InvalidArgument(param, f"is refused: {detail}")
+    return InvalidArgument(param, f"is refused: {detail}") if detail else None
 
 
 PLATFORM = Platform(
@@ -84,12 +85,13 @@ PLATFORM = Platform(
         code="error.code",
         message="error.info",
         hidden=True,
-        throttled=("ratelimited", "maxlag"),
+        throttled=("ratelimited", "maxlag", "cirrussearch-too-busy-error"),
         bad={
             "invalid-coord": "latitude",
             "invalidtitle": "title",
             "cminvalidcategory": "category",
             "badcontinue": "cursor",
+            "cirrussearch-query-too-long": "query",
         },
     ),
     pace=Pace(200, per_s=60),

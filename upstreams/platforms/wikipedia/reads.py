@@ -9,7 +9,7 @@ from typing import Any
 from upstreams.model.archetypes import analytics, series
 from upstreams.model.calls import Get, Pages
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
-from upstreams.model.fields import obj, part, rows
+from upstreams.model.fields import obj, part, parts, rows
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Single, Steps
 from upstreams.platforms.wikipedia.records import page_of, point_of, ranked_of
@@ -46,7 +46,12 @@ GRANULARITY = Param(
 )
 _MONTH = r"20\d\d-(?:0[1-9]|1[0-2])"
 _DAY = rf"{_MONTH}-(?:0[1-9]|[12]\d|3[01])"
-FROM = Param("from", "The first day; 30 days before the last one when absent.", "2026-07-01", pattern=_DAY)
+FROM = Param(
+    "from",
+    "The first day; when absent 30 days before the last one, by month the first of that month a year before.",
+    "2026-07-01",
+    pattern=_DAY,
+)
 TO = Param(
     "to", "The last day; the day before yesterday when absent, since views come late.", "2026-07-31", pattern=_DAY
 )
@@ -82,7 +87,10 @@ def of_page(call: Get, name: str, pages: Pages, args: Args) -> Steps:
     """A list of a page; the answer holds it below the page's number."""
     answer = yield replace(call.at(args, pages), accepts="json")
     body = obj(answer.body)
-    found = [one for one in part(part(body, "query"), "pages").values() if isinstance(one, dict)]
+    query = part(body, "query")
+    found = [one for one in part(query, "pages").values() if isinstance(one, dict)]
+    if not found and parts(query, "interwiki"):
+        raise NotFound("The title is one of another wiki's: its language stands in lang.")
     if not found:
         raise UnexpectedBody("a page was due")
     if "missing" in found[0] or "invalid" in found[0]:
@@ -133,11 +141,16 @@ def _day(name: str, told: str) -> date:
         raise InvalidArgument(name, "must be a day of the calendar") from exc
 
 
+def _first_day(args: Args, end: date) -> date:
+    """The first day of a span that begins where nobody said: months count only as whole ones."""
+    return end.replace(year=end.year - 1, day=1) if args.text("granularity") == "monthly" else end - _SPAN
+
+
 def _days(args: Args) -> tuple[str, str]:
     """The first hour of the first and of the last day."""
     last, first = args.text_or_none("to"), args.text_or_none("from")
     end = _day("to", last) if last else _latest(args)
-    start = _day("from", first) if first else end - _SPAN
+    start = _day("from", first) if first else _first_day(args, end)
     if start > end:
         raise InvalidArgument("from", "must not be after the last day")
     return f"{start:%Y%m%d}00", f"{end:%Y%m%d}00"

@@ -5,45 +5,39 @@ Without a key its feeds tell of a channel, of its last videos and of a playlist'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from functools import partial
 
 from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Pages, listing, made, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
-from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamError, UpstreamThrottled
-from upstreams.model.fields import part, parts, text
 from upstreams.model.maps import Rows
 from upstreams.model.paging import ByToken, Once
 from upstreams.model.paging.many import many
 from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals
-from upstreams.model.steps import Answer
 from upstreams.platforms.youtube import reads
-from upstreams.platforms.youtube.reads import (
+from upstreams.platforms.youtube.params import (
     CHANNEL_ID,
     CHANNEL_URL,
     EXTRAS,
-    FOUND,
     HANDLE,
     HASHTAG,
-    ITEMS,
+    HOSTS,
     KIND,
     LANGUAGE,
-    ONE_CHANNEL,
     PLAYLIST,
     QUERY,
     REGION,
     SORT_BY,
     UPLOADED,
     VIDEO_ID,
-    VIDEO_PARTS,
     VIDEO_URL,
 )
+from upstreams.platforms.youtube.reads import FOUND, ITEMS, ONE_CHANNEL, VIDEO_PARTS
 from upstreams.platforms.youtube.records import channel_of, comment_of, thread_of, video_of
+from upstreams.platforms.youtube.refusals import judge
 
 VIDEO_IDS = Param(
     "ids",
@@ -63,71 +57,11 @@ PARENT = Param(
     pattern=r"[\w.-]{6,200}",
     problem="must be a comment's id, such as UgyZ1jqkHKYvi1-ruOZ4AaABAg",
 )
-_COMMENT_FORMS = (rf"{reads.HOSTS}/watch/?\?(?:[^#]*&)?lc=([\w.-]+)(?:[&#].*)?",)
+_COMMENT_FORMS = (rf"{HOSTS}/watch/?\?(?:[^#]*&)?lc=([\w.-]+)(?:[&#].*)?",)
 COMMENT_ID = replace(PARENT, name="id", description="The comment's id, or its address.", forms=_COMMENT_FORMS)
 _KEY = ("key",)
 _FEW = "Without the operator's key, or with its units spent, it tells of the last 15, and less of each."
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
-_OURS = {
-    "regionCode": "region",
-    "hl": "language",
-    "q": "query",
-    "playlistId": "playlist_id",
-    "parentId": "continuationToken",
-    "videoId": "url",
-}
-"""The parameter that a refusal names -> ours."""
-
-
-def _judge(answer: Answer) -> UpstreamError | None:
-    """Judge by the reason that an error gives."""
-    if answer.status < 400:
-        return None
-    if answer.source == "web":
-        return _judge_page(answer.status)
-    error = part(answer.body, "error") if isinstance(answer.body, dict) else {}
-    first = next(iter(parts(error, "errors")), {})
-    message = text(error, "message") or "YouTube refuses it."
-    if (refusal := _REASONS.get(text(first, "reason") or "")) is not None:
-        return refusal(message, answer)
-    ours = _OURS.get(text(first, "location") or "") if answer.status == 400 else None
-    return InvalidArgument(ours, f"is refused by YouTube: {message}") if ours else None
-
-
-def _judge_page(status: int) -> UpstreamError | None:
-    """Judge what oEmbed and feeds say, which is a status alone."""
-    if status in (401, 403):
-        return NotFound("Its owner does not let others show it.", reason="account_private")
-    return NotFound("YouTube has no such video.") if status == 400 else None
-
-
-def _until_reset_s(answer: Answer) -> float | None:
-    """Seconds until the day's units are whole again: at midnight of the Pacific, which is over by 8:00 UTC all year."""
-    try:
-        now = parsedate_to_datetime(answer.headers.get("date", "")).astimezone(UTC)
-    except (ValueError, OverflowError):
-        now = datetime.now(UTC)
-    reset = now.replace(hour=8, minute=0, second=0, microsecond=0)
-    return ((reset if reset > now else reset + timedelta(days=1)) - now).total_seconds()
-
-
-_REASONS: Mapping[str, Callable[[str, Answer], UpstreamError]] = {
-    **dict.fromkeys(
-        ("quotaExceeded", "dailyLimitExceeded"),
-        lambda _, answer: UpstreamThrottled(answer.source, _until_reset_s(answer)),
-    ),
-    **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), lambda _, answer: UpstreamThrottled(answer.source)),
-    **dict.fromkeys(
-        ("commentsDisabled", "videoNotFound", "channelNotFound", "playlistNotFound", "commentNotFound"),
-        lambda message, _: NotFound(message),
-    ),
-    **dict.fromkeys(
-        ("playlistItemsNotAccessible", "channelForbidden", "playlistForbidden"),
-        lambda message, _: NotFound(message, reason="account_private"),
-    ),
-    "invalidPageToken": lambda message, _: StaleCursor(message),
-}
-"""By the reason of an error."""
 
 
 def _below(read: Read) -> tuple[Fallback, ...]:
@@ -187,7 +121,7 @@ PLATFORM = Platform(
     docs_url="https://developers.google.com/youtube/v3/docs",
     social=True,
     headers=lambda known: (("x-goog-api-key", known["key"]),) if "key" in known else (),
-    refusals=Refusals(other=_judge),
+    refusals=Refusals(other=judge),
     pace=Pace(10_000, per_s=86_400, costs={"/search": 100}),
     endpoints=(
         Endpoint(

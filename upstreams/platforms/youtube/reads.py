@@ -5,18 +5,22 @@ A channel's lists are playlists whose ids are its own behind other first letters
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from limits.errors import LimitError
 from upstreams.content import FEED
 from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages, made
-from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError
 from upstreams.model.maps import Rows
 from upstreams.model.paging import ByToken, Whole
 from upstreams.model.paging.many import many
-from upstreams.model.params import Args, Param
-from upstreams.model.steps import Answer, Page, Single, Steps
+from upstreams.model.params import Args
+from upstreams.model.steps import Answer, Call, Missing, Page, Single, Steps
+from upstreams.platforms.youtube.params import CHANNEL_ID, CHANNEL_URL, HANDLE, LANGUAGE, VIDEO_URL
 from upstreams.platforms.youtube.records import (
     channel_feed_of,
     channel_of,
@@ -27,97 +31,6 @@ from upstreams.platforms.youtube.records import (
     video_of,
 )
 
-HOSTS = r"(?:(?:m|music)\.)?youtube(?:-nocookie)?\.com"
-CHANNEL_ID = Param(
-    "channelId",
-    "The channel's id.",
-    "UC_x5XG1OV2P6uZZ5FSM9Ttw",
-    forms=(rf"{HOSTS}/channel/([\w-]+)(?:/.*)?",),
-    pattern=r"[\w-]{6,40}",
-    problem="must be a channel's id, such as UC_x5XG1OV2P6uZZ5FSM9Ttw",
-)
-HANDLE = Param(
-    "handle",
-    "The channel's handle; needs the operator's key.",
-    "GoogleDevelopers",
-    strip="@",
-    fold=True,
-    forms=(rf"{HOSTS}/@([^/]+)(?:/.*)?",),
-    pattern=r"[^\s/?#@,]{1,60}",
-    problem="must be a handle, such as GoogleDevelopers",
-)
-CHANNEL_URL = Param(
-    "url",
-    "The channel's address.",
-    "https://youtube.com/channel/UC_x5XG1OV2P6uZZ5FSM9Ttw",
-    type="url",
-    forms=(rf"{HOSTS}/channel/([\w-]+)(?:/.*)?", rf"{HOSTS}/(@[^/]+)(?:/.*)?", rf"{HOSTS}/(user/[\w-]+)(?:/.*)?"),
-    pattern=r"UC[\w-]{6,40}|@[^\s/?#@,]{1,60}|user/[\w-]{1,60}",
-    problem="must be the address of a channel, such as https://www.youtube.com/@GoogleDevelopers",
-)
-VIDEO_ID = r"[\w-]{6,16}"
-_VIDEO_FORMS = (
-    rf"{HOSTS}/watch/?\?(?:[^#]*&)?v=([\w-]+)(?:[&#].*)?",
-    rf"{HOSTS}/(?:shorts|live|embed|v|e)/([\w-]+)(?:/.*)?",
-    r"youtu\.be/([\w-]+)(?:/.*)?",
-)
-VIDEO_URL = Param(
-    "url",
-    "The video's address, or its id.",
-    "https://www.youtube.com/watch?v=D-lhorsDlUQ",
-    type="url",
-    required=True,
-    forms=_VIDEO_FORMS,
-    pattern=VIDEO_ID,
-    problem="must be the address of a video, such as https://www.youtube.com/watch?v=D-lhorsDlUQ",
-)
-LANGUAGE = Param(
-    "language",
-    "The language of title and description, where the video has them in it; needs the operator's key.",
-    "de",
-    pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
-    problem="must be a language, such as de or pt-BR",
-)
-PLAYLIST = Param(
-    "playlist_id",
-    "The playlist's id, or its address.",
-    "PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
-    required=True,
-    forms=(rf"{HOSTS}/[a-z]+/?\?(?:[^#]*&)?list=([\w-]+)(?:[&#].*)?",),
-    pattern=r"[\w-]{6,60}",
-    problem="must be a playlist's id, such as PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
-)
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
-HASHTAG = Param(
-    "hashtag",
-    "The hashtag.",
-    "python",
-    required=True,
-    strip="#",
-    fold=True,
-    forms=(rf"{HOSTS}/hashtag/([^/]+)(?:/.*)?",),
-    pattern=r"[^\s/?#]+",
-    problem="must be one word, such as python",
-)
-REGION = Param(
-    "region",
-    "The country whose view it is, by its two letters.",
-    "de",
-    fold=True,
-    pattern="[a-z]{2}",
-    problem="must be the two letters of a country, such as de",
-)
-UPLOADED = Param(
-    "uploadDate",
-    "Only those since then, in days of UTC.",
-    "this_week",
-    choices=("today", "this_week", "this_month", "this_year"),
-)
-SORT_BY = Param("sortBy", "Order of the videos.", "popular", default="relevance", choices=("relevance", "popular"))
-KIND = Param(
-    "type", "All videos, or those of less than four minutes.", "shorts", default="all", choices=("all", "shorts")
-)
-EXTRAS = Param("includeExtras", "Whether to read counts and durations too.", "false", type="boolean", default=True)
 _WITHOUT_API = "YouTube's API cannot be asked now: this is what its pages tell without a key, of lists the last 15."
 ONE_CHANNEL = (("channelId", "handle", "url"),)
 _BACK = {"this_week": 6, "this_month": 29, "this_year": 364}
@@ -225,13 +138,31 @@ def of_channel(latest: str, popular: str, args: Args) -> Steps:
     """A channel's list, whose playlist's id begins with these letters."""
     if not _has_key(args):
         return (yield from fed_of_channel(latest, popular, args))
-    channel_id = args.text_or_none("channelId")
-    if channel_id is None:
-        answer = yield _CHANNEL.at(args)
-        channel_id = _first(_CHANNELS, args, answer)["id"]
-        if not isinstance(channel_id, str):
-            raise UnexpectedBody("a channel came without its id")
-    return (yield from _listed(_list_of(channel_id, latest, popular, args), args))
+    named = args.text_or_none("channelId")
+    channel_id = named or (yield from _looked_up(args))
+    playlist_id = _list_of(channel_id, latest, popular, args)
+    answer = yield replace(_PLAYLIST.at(args, _LISTED, playlistId=playlist_id), optional=True)
+    if isinstance(answer, Missing):
+        if answer.failure is not None and not _is_absent(answer.failure):
+            raise answer.failure
+        if named:
+            yield from _looked_up(args)
+        return Page([])
+    return (yield from _with_facts(_LISTED.page(args, answer), args))
+
+
+def _looked_up(args: Args) -> Generator[Call, Any, str]:
+    """The id of the channel. Raises NotFound: there is none."""
+    answer = yield _CHANNEL.at(args)
+    channel_id = _first(_CHANNELS, args, answer)["id"]
+    if not isinstance(channel_id, str):
+        raise UnexpectedBody("a channel came without its id")
+    return channel_id
+
+
+def _is_absent(failure: UpstreamError | LimitError) -> bool:
+    """Whether there is no such playlist: of a channel without shorts, or without any video, YouTube makes none."""
+    return isinstance(failure, NotFound) and failure.reason is None
 
 
 def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:

@@ -32,6 +32,11 @@ def _unless_hidden(subscribers: int | None, hidden: Any) -> int | None:
     return None if hidden is True else subscribers
 
 
+def _length(told: Any) -> int | None:
+    """The seconds of a video; what is live or is still to come has none."""
+    return duration(told) or None
+
+
 def _restricted(rating: Any) -> bool | None:
     """Whether only adults may see it; an object without the mark says that everybody may."""
     return rating.get("ytRating") == "ytAgeRestricted" if isinstance(rating, dict) else None
@@ -83,7 +88,7 @@ video_of = record_map(
     ),
     author=_author("snippet.channelId", "snippet.channelTitle"),
     thumbnail_url=_PICTURE,
-    duration_seconds=of(duration, "contentDetails.duration"),
+    duration_seconds=of(_length, "contentDetails.duration"),
     views=read.count("statistics.viewCount"),
     likes=read.count("statistics.likeCount"),
     comments=read.count("statistics.commentCount"),
