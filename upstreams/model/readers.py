@@ -230,6 +230,11 @@ def either(*readers: Reader) -> Reader:
     return _Made(" ".join((*(f"{one} if {one} is not None else" for one in before), last)), readers)
 
 
+def unless(mark: Reader, reader: Reader) -> Reader:
+    """The value of `reader`; None where `mark` reads what is true."""
+    return _Made("None if {0} else {1}", (mark, reader))
+
+
 def address(template: str, *readers: Reader) -> Reader:
     """A text with what readers read in the places of its `{}`; None where one of them reads nothing."""
     told = [f"{{{place}}}" for place in range(len(readers))]

@@ -53,6 +53,19 @@ _ERROR: Final[Schema] = {
 }
 ERROR_SCHEMAS: Final = {"Error": _ERROR, "ErrorBody": _ERROR_BODY}
 
+_SHORT: Final = {
+    "X-Request-Id": "Id",
+    "X-Credits-Used": "Used",
+    "X-Credits-Remaining": "Balance",
+    "X-Sluice-Overhead-Ms": "Overhead",
+    "X-RateLimit-Limit": "Limit",
+    "X-RateLimit-Remaining": "Left",
+    "X-RateLimit-Reset": "Reset",
+    "RateLimit-Policy": "Policy",
+    "RateLimit": "Rate",
+}
+"""Short names of what nearly every answer refers to."""
+
 
 def errors_in(operation: ApiOperation) -> dict[str, Schema]:
     """The answers with an error that an operation can give, by their status."""
@@ -86,8 +99,8 @@ def headers_of(names: Iterable[str]) -> Schema:
 
 
 def header_name(name: str) -> str:
-    """The short name of a header's description, which nearly every answer refers to ten times."""
-    return name.removeprefix("X-").removeprefix("Credits-").removeprefix("Sluice-").replace("RateLimit-", "Rate-")
+    """The name of a header's description."""
+    return _SHORT.get(name, name.removeprefix("X-"))
 
 
 def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:

@@ -75,10 +75,6 @@ def _deleted(*marks: object) -> bool | None:
     return any(told) if told else None
 
 
-def _unless(text: str | None, deleted: bool | None) -> str | None:  # noqa: FBT001 - for `of`
-    return None if deleted else text
-
-
 def _user(of_what: str = "id") -> RecordMap:
     """The account in an object, whose number has this name."""
     return record_map(
@@ -132,7 +128,7 @@ comment_of = record_map(
     url=of(_place, _topic_at("topic_slug", "topic_id"), read.count("post_number")),
     parent_id=read.NEVER,
     post_id=read.ident("topic_id"),
-    text=of(_unless, read.html("cooked"), _DELETED),
+    text=read.unless(_DELETED, read.html("cooked")),
     author=_user("user_id").here(unless=_DELETED),
     likes=of(_likes, "actions_summary"),
     replies_count=read.count("reply_count"),
@@ -164,7 +160,7 @@ lone_comment_of = comment_of.with_fields(
 action_of = comment_of.with_fields(
     id=read.ident("post_id"),
     url=of(_place, _topic_at("slug", "topic_id"), read.count("post_number")),
-    text=of(_unless, read.html("excerpt"), read.flag("deleted")),
+    text=read.unless(read.flag("deleted"), read.html("excerpt")),
     author=_user("user_id").here(unless=read.flag("deleted")),
     likes=read.NEVER,
     replies_count=read.NEVER,

@@ -18,10 +18,6 @@ def _any(*flags: bool | None) -> bool | None:
     return any(told) if told else None
 
 
-def _unless(text: str | None, deleted: bool | None) -> str | None:  # noqa: FBT001 - for `of`
-    return None if deleted else text
-
-
 def _parent(path: str | None, post_id: str | None) -> str | None:
     """The comment that one answers, or the post: `0.12.34` are the comments above it and its own number."""
     above = path.split(".")[:-1] if path else []
@@ -85,7 +81,7 @@ comment_of = record_map(
     url=read.text("comment.ap_id"),
     parent_id=of(_parent, read.text("comment.path"), read.ident("comment.post_id")),
     post_id=read.ident("comment.post_id"),
-    text=of(_unless, read.text("comment.content"), _DELETED),
+    text=read.unless(_DELETED, read.text("comment.content")),
     author=_byline_of.at("creator", unless=_DELETED),
     likes=_score("comment"),
     replies_count=_counted("comment", "child_count"),
