@@ -157,6 +157,7 @@ async def test_values_that_no_engine_takes_are_refused_by_name(tmp_path: Path) -
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"marginalia_key_env": "MARGINALIA"}}) as node:
         refused = {
             "sources=podcasts": ("sources", "invalid_param"),
+            "sources=,": ("sources", "invalid_param"),
             "sources=news": ("sources", "capability_missing"),
             "time_range=week": ("time_range", "capability_missing"),
             "country=de": ("country", "capability_missing"),
