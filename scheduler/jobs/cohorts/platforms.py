@@ -31,6 +31,8 @@ class PostRoute:
     """Whether this node has what it needs."""
     fixed: Mapping[str, Any]
     """Its parameters beside the name: the page's size, and the order by time."""
+    home: str = ""
+    """The host of accounts that are named without one; empty where the platform has a single host."""
 
     def recipe(self, recipes: Recipes, handle: str) -> Recipe:
         """The list of one account's posts, by the first parameter that takes its handle.
@@ -43,8 +45,13 @@ class PostRoute:
                 return recipes.read(self.endpoint, {**self.fixed, name: handle})
         return recipes.read(self.endpoint, {**self.fixed, self.named_by[-1]: handle})
 
-    def identity(self, handle: str) -> str:
-        """A handle in the one form by which accounts are told apart; ids keep their case."""
+    def identity(self, recipe: Recipe) -> str:
+        """The one form by which the account of a recipe is told apart, however its handle was written."""
+        name = next(str(recipe.values[name]) for name in self.named_by if name in recipe.values)
+        return name if "/" in name or not self.home else f"{name}/{self.home}"
+
+    def plain(self, handle: str) -> str:
+        """A handle as it is written, but for case, an at sign and blanks; ids keep their case."""
         plain = unicodedata.normalize("NFKC", handle).strip()
         return plain.lstrip("@").casefold() if self.named_by[0] == "handle" else plain
 
@@ -59,11 +66,12 @@ def post_routes(catalog: Catalog) -> dict[str, PostRoute]:
     for slug, site in catalog.sites.items():
         endpoint = site.platform.playing("profile_posts")
         if endpoint is not None:
+            home = next((str(one.default) for one in endpoint.params if one.is_host and one.default), "")
             named_by = tuple(sorted(endpoint.named_by, key=lambda name: name != "handle"))
             id_ = f"{slug}/{endpoint.resource}"
             listing = catalog.by_id(id_)
             assert listing is not None, "the catalog has every endpoint of its platforms"
-            found[slug] = PostRoute(slug, id_, named_by, listing.available, _fixed(endpoint))
+            found[slug] = PostRoute(slug, id_, named_by, listing.available, _fixed(endpoint), home)
     return found
 
 
