@@ -46,7 +46,7 @@ class CohortBody(msgspec.Struct, frozen=True):
     ] = 30
 
 
-class MemberBody(msgspec.Struct, frozen=True):
+class MemberBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member of a cohort: an account on a platform."""
 
     platform: Annotated[str, Meta(description="The platform's slug.", examples=["bluesky"])]

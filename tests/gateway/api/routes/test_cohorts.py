@@ -296,6 +296,7 @@ async def test_a_query_that_cannot_be_is_refused_with_its_field_and_costs_nothin
         ({"handle": "x" * 257}, "members[0].handle"),
         ({"handle": "a\0b"}, "members[0].handle"),
         ({"handle": "a.test", "external_id": ""}, "members[0].external_id"),
+        ({"handle": "a.test", "extern_id": "1"}, "members[0].extern_id"),
     ],
     ids=str,
 )
