@@ -243,3 +243,24 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
     success = response_of(document, described, str(answer.status_code))
     check(document, success["content"]["application/json"]["schema"], answer.json(), f"the answer of {method} {path}")
     return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("id_", "due"),
+    [
+        ("prism/post-stats", {"results.0.status": "ok", "summary.ok": 1, "results.0.record.id": "8863"}),
+        ("web/crawl", {"kind": "crawl", "status": "partial", "progress.failed": 1}),
+        ("web/batch-scrape", {"kind": "batch-scrape", "status": "partial", "progress.failed": 1}),
+        ("web/sessions", {"status": "open", "closed_because": None}),
+        ("prism/discover/runs", {"status": "partial", "counts.legs.failed": 1}),
+    ],
+)
+async def test_an_example_does_not_contradict_itself(id_: str, due: dict[str, object], tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        guide = await node.get(f"/v1/utility/endpoint?id={id_}&method=POST")
+    data = guide.json["data"]["response"]["example"]["data"]
+    for path, value in due.items():
+        found = data
+        for name in path.split("."):
+            found = found[int(name) if name.isdecimal() else name]
+        assert found == value, path
