@@ -27,7 +27,7 @@ class UrlsBody(msgspec.Struct, frozen=True):
     ] = None
 
 
-class ProfileItem(msgspec.Struct, frozen=True):
+class ProfileItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One account of `profiles`."""
 
     platform: Annotated[str, Meta(description="The platform's slug.", examples=["github"])]
@@ -71,7 +71,7 @@ class TranscriptsBody(msgspec.Struct, frozen=True):
     ] = "text"
 
 
-class CommentItem(msgspec.Struct, frozen=True):
+class CommentItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One comment of `comment-lookup`, by its address, or by its id and the address of its post.
 
     The hints to where it stands among the others are taken and not needed: it is read by itself.

@@ -86,7 +86,7 @@ class _LegRun:
             source=str(getattr(self.failure, "source", slug)) if fetched is None else fetched.source,
             rung="fallback" if rung_index else "primary",
             rung_index=rung_index,
-            status="ok" if fetched else "failed" if self.failure else "deferred",
+            status="ok" if fetched else _missing(self.failure)[0] if self.failure else "deferred",
             credits_used=self.credits_used,
             latency_ms=round(self.took_s * 1000),
             error=None if self.failure is None else error_of(self.failure),

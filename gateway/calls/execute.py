@@ -139,8 +139,9 @@ class BilledCalls:
 
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used.
+            UpstreamError, LimitError: what is known already answers it so.
         """
-        planned = plan_call(request.listing, self._args(request))
+        planned = self._plan(request)
         planned.dismiss()
         return quote(planned.reach, request.cost_credits, request.credits_max)
 
@@ -149,6 +150,7 @@ class BilledCalls:
 
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used; nothing was charged.
+            UpstreamError, LimitError: what is known already answers it so; nothing was charged.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
             WorkersBusy: too much waits to be read already; nothing was charged.
             CallFailed: the upstream failed; what was charged is refunded as far as the store could.
@@ -158,7 +160,7 @@ class BilledCalls:
             if balance is not None and request.claim is None:  # nearly always, and it waits for nothing
                 return CallResult(stored, 0, balance, cached=True)
             return await self._lookup.hit(request, stored)
-        planned = plan_call(request.listing, self._args(request))
+        planned = self._plan(request)
         arrived = self.clock()
         if request.claim is not None:  # it may not wait for another's call: a second one under its key is told at once
             return await self._miss(request, planned, arrived)
@@ -175,6 +177,12 @@ class BilledCalls:
             slug = request.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
         return result
+
+    def _plan(self, request: CallRequest) -> Planned:
+        planned = plan_call(request.listing, self._args(request))
+        if planned.refusal is not None:
+            raise planned.refusal
+        return planned
 
     async def _follow(self, request: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
         """Follow an identical call that is under way and settle as a cache hit (decisions 8); None: lead the next."""

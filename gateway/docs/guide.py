@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import msgspec
 import orjson
 
 from gateway.calls.pricing import price_of
@@ -13,7 +12,7 @@ from gateway.calls.shaping import shape, share_out
 from gateway.docs.catalog import how_to_use
 from gateway.docs.errors import error_records
 from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
-from gateway.docs.samples import sample_of
+from gateway.docs.samples import sample_of, sample_of_answer
 from upstreams.catalog import Listing
 from upstreams.fetching.fetch import plan, sources_of
 from upstreams.model.cursors import CursorSigner
@@ -87,8 +86,7 @@ class Guides:
         doc = operation.route.doc
         if doc is None or doc.answer is None:
             return None
-        (top,), definitions = msgspec.json.schema_components([doc.answer])
-        data = sample_of(top, definitions)
+        data = sample_of_answer(doc)
         if doc.beside:
             return dict(data)
         return {"data": data, "pagination": _SAMPLE_PAGE} if operation.paginated else {"data": data}

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
+from gateway.http.routing import RouteDoc
+
 Schema = dict[str, Any]
 _BY_TYPE: Final[Mapping[str, Any]] = {
     "string": "...",
@@ -38,6 +42,13 @@ def _resolved(value: Any, definitions: Mapping[str, Schema]) -> Any:
     if "$ref" in value:
         return _resolved(definitions[value["$ref"].rpartition("/")[2]], definitions)
     return {name: _resolved(one, definitions) for name, one in value.items()}
+
+
+def sample_of_answer(doc: RouteDoc) -> Any:
+    """An example of a route's answer."""
+    (top,), definitions = msgspec.json.schema_components([doc.answer])
+    sample = sample_of(top, definitions)
+    return {**sample, **doc.sample} if doc.sample else sample
 
 
 def sample_of(schema: Schema, definitions: Mapping[str, Schema]) -> Any:

@@ -48,6 +48,8 @@ class RouteDoc:
     """Paragraphs for who reads on, such as of its other forms."""
     gives: Mapping[str, str] = field(default_factory=dict)
     """Values of its answer that paths of other routes name: JSON pointers into its body."""
+    sample: Mapping[str, object] = field(default_factory=dict)
+    """Members of the example of its answer that are not as those of its type's."""
     settles: bool = False
     """It answers 200, with the same, where what it begins has settled by then; its stream too."""
     dry_run: type | None = None

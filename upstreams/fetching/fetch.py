@@ -41,6 +41,8 @@ _TIMEOUT = "timeout"
 """The parameter with the milliseconds that a read may take, where its endpoint has one."""
 _FALLBACK = "rung"
 """In the state of a cursor that only one fallback understands: the name of its source."""
+_KNOWN = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
+"""The answers that a read may know before its first call, by what a node remembers; others are about the values."""
 Sent = Got | tuple[Got, ...] | int
 """The answer to what a read yielded."""
 _RESULTS = (Page, Single)  # a union is made anew each time that it is written
@@ -74,6 +76,8 @@ class PlainRead(Plan):
 def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> PlainRead:
     """Run a read up to its first call; where it `keeps` the bodies of its calls, `Fetched.bodies` has them.
 
+    What it would answer without any call is the plan's `refusal`.
+
     Raises:
         InvalidArgument: a value that no call could answer; free, since nothing was charged.
         InvalidCursor: it was made by a fallback that this endpoint no longer has.
@@ -98,13 +102,17 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
     read = own or endpoint.read
     args = endpoint.placed(args)
     steps = read(args)
-    first = next(steps)
-    if site.has_hosts:
-        first = site.named(first, args)
-    if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
-        raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
-    if isinstance(first, tuple):
-        check_parts(site, endpoint, args, first, planning=plan)
+    try:
+        first = next(steps)
+        if site.has_hosts:
+            first = site.named(first, args)
+        if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
+            raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
+        if isinstance(first, tuple):
+            check_parts(site, endpoint, args, first, planning=plan)
+    except _KNOWN as refusal:
+        steps.close()
+        return PlainRead(site, endpoint, args, rung_index, steps, (), refusal=refusal)
     return PlainRead(site, endpoint, args, rung_index, steps, first)
 
 
@@ -200,6 +208,8 @@ def _again(planned: Plan, rung_index: int) -> Plan:
 
 async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
     """Run one plan's read to its end: answer what it yields, side by side where it yields several."""
+    if plan.refusal is not None:
+        raise plan.refusal
     wanted, took_s, body_bytes = plan.first, 0.0, 0
     while True:
         if isinstance(wanted, tuple):

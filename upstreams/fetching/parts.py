@@ -24,14 +24,18 @@ def check_parts(
 
     Raises:
         InvalidArgument: of the parameter that asks for them.
+        UpstreamError, LimitError: the refusal of a part that has to come.
     """
     parts = [one for one in wanted if isinstance(one, Part)]
     for one in parts:
         if not one.optional:
             try:
-                planning(*_of(one, site, args)).dismiss()
+                part = planning(*_of(one, site, args))
             except (InvalidArgument, PartUnavailable) as exc:
                 raise _of_composite(endpoint, args, exc) from exc
+            part.dismiss()
+            if part.refusal is not None:
+                raise part.refusal
     if len(parts) == len(wanted):
         _check_offered(site, endpoint, args, parts)
 

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple, Protocol
 
 import trio
 
+from limits.errors import LimitError
 from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import UpstreamError
 from upstreams.model.params import Args
 from upstreams.model.steps import Fetched, Leg, Part, Round, Steps, Wanted
 
@@ -97,6 +99,8 @@ class Plan:
     kept: KeptBodies | None = None
     """Keeps the bodies of its calls; None: nobody wants them."""
     conduct: Conduct = ALONE
+    refusal: UpstreamError | LimitError | None = None
+    """The error that is known without any call; to run it raises this one. None: it calls."""
 
     @property
     def reach(self) -> Reach:
@@ -118,6 +122,11 @@ class Planned(Protocol):
     @property
     def reach(self) -> Reach:
         """The pages that it may take."""
+        ...
+
+    @property
+    def refusal(self) -> UpstreamError | LimitError | None:
+        """The error that `run` raises without any call, as where a page is known to be forbidden; None: it calls."""
         ...
 
     @property

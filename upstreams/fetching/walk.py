@@ -49,6 +49,11 @@ class Walk(NamedTuple):
         """As `walk`."""
         return walk(self, pages_max, deadline_at, go_on, stopping=stopping)
 
+    @property
+    def refusal(self) -> UpstreamError | LimitError | None:
+        """That of its first page."""
+        return self.first.refusal
+
     def dismiss(self) -> None:
         """End it without a call."""
         self.first.dismiss()

@@ -69,13 +69,14 @@ class Within:
     of the platform's own, such as a site, a country or a host; names go by as numbers do.
     """
 
-    __slots__ = ("_name", "_place", "groups", "params")
+    __slots__ = ("_name", "groups", "params", "place")
 
     def __init__(self, place: Param, subject: Param) -> None:
+        self.place = place
+        """The parameter of the place."""
         self.params = (subject,)
         self.groups: tuple[tuple[str, ...], ...] = ()
         self._name = subject.name
-        self._place = place
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """The values that were sent, with the number and the place that an address among them names.
@@ -86,10 +87,10 @@ class Within:
         place, mark, number = str(values.get(self._name, "")).partition("/")
         if not mark:
             return values
-        place = replace(self._place, name=self._name).canonical(place)
-        if values.get(self._place.name, place) != place:
-            raise InvalidArgument(self._place.name, f"must be {place}, as the address says, or be left out")
-        return {**values, self._name: number, self._place.name: place}
+        place = replace(self.place, name=self._name).canonical(place)
+        if values.get(self.place.name, place) != place:
+            raise InvalidArgument(self.place.name, f"must be {place}, as the address says, or be left out")
+        return {**values, self._name: number, self.place.name: place}
 
     def placed(self, args: Args) -> Args:
         """The arguments with these; a place that is the default counts as not sent.
@@ -99,7 +100,7 @@ class Within:
         """
         if "/" not in str(args.values.get(self._name, "")):
             return args
-        usual = (self._place.name, self._place.default)
+        usual = (self.place.name, self.place.default)
         settled = self.settled(dict(one for one in args.values.items() if one != usual))
         return replace(args, values={**args.values, **settled})
 

@@ -36,7 +36,8 @@ def rehearse(
 ) -> Page | Single:
     """Return the endpoint's result for its example parameters; `others` are the platforms that it may have parts of.
 
-    Some reads ask another source where there are `credentials`; which they are does not matter here.
+    Some reads ask another source where there are `credentials`; which they are does not matter here. Those of pages of
+    any host are rehearsed without: of the search engines one has a stand-in.
 
     Raises:
         UpstreamError: the stand-in does not know the example.
@@ -52,7 +53,7 @@ def rehearsed(
     credentials: Credentials = _NO_CREDENTIALS,
 ) -> tuple[Page | Single, list[Any]]:
     """As `rehearse`, with the body of each call that was answered well."""
-    rehearsal = _Rehearsal(platform, now_at, others, credentials)
+    rehearsal = _Rehearsal(platform, now_at, others, _NO_CREDENTIALS if platform.open_web else credentials)
     return rehearsal.result(endpoint, example_values(endpoint)), rehearsal.bodies
 
 

@@ -6,6 +6,7 @@ an hour, by their length together.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ FILE_BYTES_MAX: Final = 512 * 1024
 """Bytes of a file that are read, as many as the standard asks for."""
 DELAY_MAX_S: Final = 30.0
 _SITEMAPS_MAX = 50
+_VERSION = re.compile(r"(?im)((?:^|(?<=\r))[ \t]*user[- ]?agent[ \t:]+[\w-]+)/[^#\r\n]*")
+"""The version behind a name in a line of agents, which is no part of the name (RFC 9309, 2.2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
     text = text_of(raw[:FILE_BYTES_MAX], content_type)
     if text.lstrip()[:1] == "<":
         return ALLOWS_ALL
-    rules = Protego.parse(text)
+    rules = Protego.parse(_VERSION.sub(r"\1", text))
     delay_s = rules.crawl_delay(AGENT) or 0.0
     rate = rules.request_rate(AGENT)
     if rate is not None and rate.requests:

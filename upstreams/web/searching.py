@@ -94,6 +94,8 @@ def search(args: Args) -> Steps:
 
 def _check(values: Mapping[str, Value], kinds: tuple[str, ...]) -> None:
     """Refuse what no engine can be told."""
+    if not kinds:
+        raise InvalidArgument("sources", f"must name some of {', '.join(KINDS)}")
     for kind in kinds:
         if kind not in KINDS:
             raise InvalidArgument("sources", f"must be of {', '.join(KINDS)}; {kind[:40]} is none of them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from gateway.docs.account.fields import Instant, meaning
+from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.http.routing import RouteDoc
 
 
@@ -15,7 +15,7 @@ class BatchRow(TypedDict):
     platform: Annotated[
         str | None, meaning("The platform that it leads to; null where it leads to none.", "hackernews")
     ]
-    status: Literal["ok", "not_found", "unsupported", "failed", "deferred"]
+    status: Annotated[Literal["ok", "not_found", "unsupported", "failed", "deferred"], shown("ok")]
     record: Annotated[dict[str, Any] | None, meaning("The record, where it came.", {"id": "8863"})]
     ext: Annotated[dict[str, Any], meaning("`reason` says why there is no record, where more is known.", {})]
     credits_used: Annotated[int, meaning("The price of the row.", 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypedDict
 
-from gateway.docs.account.fields import Instant, meaning
+from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.http.routing import RouteDoc
 
 CohortId = Annotated[str, meaning("The cohort.", "coh_01a1fd7328fd7bba92988ba98f5dc154")]
@@ -57,7 +57,7 @@ class QueryData(TypedDict):
     id: QueryId
     query_id: Annotated[str, meaning("The same id.", "cq_01a1fd7328fd7bba92988ba98f5dc155")]
     cohort_id: CohortId
-    status: Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
+    status: Annotated[Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"], shown("succeeded")]
     stopped_because: Annotated[str | None, meaning("Why it ended, where its shards do not tell.")]
     member_count: Total
     shard_count: Total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
-from gateway.docs.account.fields import Instant, meaning
+from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.http.routing import RouteDoc
 
 
@@ -27,7 +27,7 @@ class TransactionItem(TypedDict):
     """One entry of the account's statement."""
 
     id: Annotated[str, meaning("The entry; a sum's has its day.", "txn_42")]
-    type: Literal["purchase", "deduction", "refund", "bonus"]
+    type: Annotated[Literal["purchase", "deduction", "refund", "bonus"], shown("deduction")]
     amount: Annotated[int, meaning("Credits; a deduction is negative.", -1)]
     balance_after: Annotated[int | None, meaning("The balance behind it; null of a sum.", 999)]
     description: Annotated[str | None, meaning("One line on it.", "github/profile")]

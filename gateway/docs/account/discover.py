@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from gateway.docs.account.fields import Instant, meaning
+from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.http.routing import RouteDoc
 
 DiscoverId = Annotated[str, meaning("The run.", "dr_01a1fd7328fd7bba92988ba98f5dc154")]
@@ -80,7 +80,7 @@ class MatchData(TypedDict):
     """How well an account fits the keyword that it fits best (docs/discover)."""
 
     keyword: Annotated[str, meaning("The keyword.", "octocat")]
-    label: Literal["same", "possible", "different", "uncertain"]
+    label: Annotated[Literal["same", "possible", "different", "uncertain"], shown("same")]
     score: Annotated[float, meaning("The sum of its signs' weights, at most 1.", 0.85)]
     reasons: Annotated[list[str], meaning("Its signs.", ["handle_equals", "name_equals"])]
 
@@ -106,7 +106,9 @@ class DiscoverData(TypedDict):
     """A run as it stands."""
 
     run_id: DiscoverId
-    status: Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"]
+    status: Annotated[
+        Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"], shown("partial")
+    ]
     stopped_because: Annotated[
         str | None,
         meaning("max_credits, insufficient_credits, owner, max_rows, upstreams_down, or null."),

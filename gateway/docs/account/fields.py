@@ -16,6 +16,11 @@ Credits = Annotated[int, Meta(description="Credits.", examples=[1])]
 Json = Annotated[dict[str, Any], Meta(description="An object.")]
 
 
+def shown(*examples: object) -> Meta:
+    """An example of a field whose name says all, where the first of its values would contradict those around it."""
+    return Meta(examples=list(examples))
+
+
 def meaning(description: str, *examples: object) -> Meta:
     """The meaning of a field, with an example where its kind alone has none."""
     return Meta(description=description, examples=list(examples)) if examples else Meta(description=description)

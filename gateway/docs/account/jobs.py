@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from gateway.docs.account.fields import Instant, meaning
+from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.docs.account.webhooks.deliveries import DeliveryDocs, LoggedView
 from gateway.http.routing import RouteDoc
 
@@ -49,7 +49,9 @@ class JobData(TypedDict):
 
     job_id: JobId
     kind: Literal["crawl", "batch-scrape"]
-    status: Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"]
+    status: Annotated[
+        Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"], shown("partial")
+    ]
     stopped_because: Annotated[str | None, meaning("Why it ended or waits, where its steps do not tell.")]
     progress: JobProgress
     credits: JobCredits
@@ -138,7 +140,7 @@ _NOTES: Final = (
 )
 
 
-def _begins(name: str, summary: str, label: str) -> RouteDoc:
+def _begins(name: str, summary: str, kind: str, label: str) -> RouteDoc:
     return RouteDoc(
         name,
         summary,
@@ -150,12 +152,13 @@ def _begins(name: str, summary: str, label: str) -> RouteDoc:
         notes=_NOTES,
         price=(1, label, "One for each page that came."),
         gives={"job_id": "/data/job_id"},
+        sample={"kind": kind},
         dry_run=JobDryRun,
     )
 
 
-CRAWL: Final = _begins("crawl", "Read the pages of a site, link by link.", "1-10000 credits, metered")
-BATCH: Final = _begins("batch_scrape", "Read up to 1,000 pages.", "1-1000 credits, metered")
+CRAWL: Final = _begins("crawl", "Read the pages of a site, link by link.", "crawl", "1-10000 credits, metered")
+BATCH: Final = _begins("batch_scrape", "Read up to 1,000 pages.", "batch-scrape", "1-1000 credits, metered")
 LIST: Final = RouteDoc("list_jobs", "The account's jobs, newest first.", JobsData, platform="web")
 SHOW: Final = RouteDoc("get_job", "One job as it stands.", JobData, platform="web", reasons=(_UNKNOWN,))
 CHANGE: Final = RouteDoc(

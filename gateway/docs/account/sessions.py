@@ -57,8 +57,8 @@ class ActionResult(TypedDict):
     """The result of one action."""
 
     type: Annotated[str, meaning("The action.", "click")]
-    status: Annotated[Literal["ok", "failed", "skipped"], meaning("Those behind one that failed are skipped.")]
-    error: Annotated[dict[str, Any] | None, meaning("Why it failed.")]
+    status: Annotated[Literal["ok", "failed", "skipped"], meaning("Those behind one that failed are skipped.", "ok")]
+    error: Annotated[dict[str, Any] | None, meaning("Why it failed.", None)]
 
 
 class ExecutionData(TypedDict):
@@ -85,6 +85,7 @@ OPEN: Final = RouteDoc(
     once=True,
     price=(5, "5-20 credits, metered", "20 an hour, at least 5, by the time that it is open."),
     gives={"session_id": "/data/session_id"},
+    sample={"status": "open", "closed_because": None, "closed_at": None},
     dry_run=SessionDryRun,
     notes=(
         "The price of `ttl_seconds` is reserved at once; at the end the time that was open is paid for, and the rest "

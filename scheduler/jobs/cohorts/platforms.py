@@ -13,6 +13,7 @@ from scheduler.json_input import nearest
 from scheduler.recipes import Recipe, RecipeInvalid, Recipes
 from upstreams.catalog import Catalog
 from upstreams.model.endpoint import Endpoint
+from upstreams.model.paths import Within
 
 PAGE_ROWS: Final = 100
 """Posts of a page, where its list gives as many."""
@@ -31,6 +32,8 @@ class PostRoute:
     """Whether this node has what it needs."""
     fixed: Mapping[str, Any]
     """Its parameters beside the name: the page's size, and the order by time."""
+    place: str = ""
+    """The parameter that says the host or the site of an account; empty where the platform has a single one."""
 
     def recipe(self, recipes: Recipes, handle: str) -> Recipe:
         """The list of one account's posts, by the first parameter that takes its handle.
@@ -43,8 +46,13 @@ class PostRoute:
                 return recipes.read(self.endpoint, {**self.fixed, name: handle})
         return recipes.read(self.endpoint, {**self.fixed, self.named_by[-1]: handle})
 
-    def identity(self, handle: str) -> str:
-        """A handle in the one form by which accounts are told apart; ids keep their case."""
+    def identity(self, recipe: Recipe) -> str:
+        """The one form by which the account of a recipe is told apart, however its handle was written."""
+        name = next(str(recipe.values[name]) for name in self.named_by if name in recipe.values)
+        return name if "/" in name or not self.place else f"{name}/{recipe.values[self.place]}"
+
+    def plain(self, handle: str) -> str:
+        """A handle as it is written, but for case, an at sign and blanks; ids keep their case."""
         plain = unicodedata.normalize("NFKC", handle).strip()
         return plain.lstrip("@").casefold() if self.named_by[0] == "handle" else plain
 
@@ -63,8 +71,14 @@ def post_routes(catalog: Catalog) -> dict[str, PostRoute]:
             id_ = f"{slug}/{endpoint.resource}"
             listing = catalog.by_id(id_)
             assert listing is not None, "the catalog has every endpoint of its platforms"
-            found[slug] = PostRoute(slug, id_, named_by, listing.available, _fixed(endpoint))
+            found[slug] = PostRoute(slug, id_, named_by, listing.available, _fixed(endpoint), _place(endpoint))
     return found
+
+
+def _place(endpoint: Endpoint) -> str:
+    if isinstance(endpoint.located, Within):
+        return endpoint.located.place.name
+    return next((one.name for one in endpoint.params if one.is_host), "")
 
 
 def _fixed(endpoint: Endpoint) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import trio
 from billing.errors import SealBroken
 from scheduler.errors import CohortIdentityConflict, CohortLimitReached, CohortMembersLimitReached, JobInvalid
 from scheduler.jobs.cohorts import cohort_rows
-from scheduler.jobs.cohorts.cohort_rows import CohortRecord, NewMember
+from scheduler.jobs.cohorts.cohort_rows import CohortRecord
 from scheduler.jobs.cohorts.removal import destroy, scrub
 from scheduler.jobs.cohorts.sealing import CohortKey, make_key, open_key
 from scheduler.jobs.cohorts.setting import CohortSetting
@@ -21,6 +21,7 @@ from scheduler.jobs.cohorts.spec import (
     MEMBERS_MAX,
     CohortBody,
     MembersBody,
+    SealedMember,
     check_cohort,
     sealed_members,
     sent_member,
@@ -160,13 +161,14 @@ class CohortService:
         return await (write or self._store.write)(change)
 
     def _change(
-        self, tx: Tx, *, account_id: str, cohort_id: str, sealed: Sequence[tuple[str, NewMember]], sent: int
+        self, tx: Tx, *, account_id: str, cohort_id: str, sealed: Sequence[SealedMember], sent: int
     ) -> MembersChange:
         now = self._now()
         cohort = cohort_rows.owned(tx, account_id, cohort_id, now, locked=True)
-        known = cohort_rows.known_members(tx, [one.identity for _, one in sealed])
+        known = cohort_rows.known_members(tx, [one.identity for _, *both in sealed for one in both])
         new, named = [], []
-        for param, one in sealed:
+        for param, kept, plain in sealed:
+            one = plain if plain.identity in known else kept
             external = known.get(one.identity)
             if one.identity not in known:
                 new.append(one)

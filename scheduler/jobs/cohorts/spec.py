@@ -46,7 +46,7 @@ class CohortBody(msgspec.Struct, frozen=True):
     ] = 30
 
 
-class MemberBody(msgspec.Struct, frozen=True):
+class MemberBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member of a cohort: an account on a platform."""
 
     platform: Annotated[str, Meta(description="The platform's slug.", examples=["bluesky"])]
@@ -117,8 +117,17 @@ class SentMember(NamedTuple):
     param: str
     """Its place in the body."""
     route: PostRoute
+    identity: str
     handle: str
     external_id: str | None
+
+
+class SealedMember(NamedTuple):
+    """A member as it is kept, and as it is where it was put by the plain form of its handle, if that is another."""
+
+    param: str
+    kept: NewMember
+    plain: NewMember
 
 
 def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recipes) -> SentMember:
@@ -133,36 +142,43 @@ def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recip
     for name, text in (("handle", sent.handle), ("external_id", sent.external_id)):
         if text is not None and not 1 <= len(text) <= TEXT_MAX:
             raise JobInvalid(f"{param}.{name}", f"must have 1 to {TEXT_MAX} characters", "Send a shorter one.")
-    if not route.identity(sent.handle):
+    if not (identity := route.plain(sent.handle)):
         raise JobInvalid(f"{param}.handle", "is empty", "Send the account's name on the platform.")
     if route.is_available:
         try:
-            route.recipe(recipes, sent.handle)
+            identity = route.identity(route.recipe(recipes, sent.handle))
         except RecipeInvalid as exc:  # whose words may repeat the handle
             wanted = " or ".join(route.named_by)
             problem, how = f"is no {wanted} of {route.platform}", "Send the account's name or id there."
             raise JobInvalid(f"{param}.handle", problem, how, reason=exc.reason) from None
-    return SentMember(param, route, sent.handle, sent.external_id)
+    return SentMember(param, route, identity, sent.handle, sent.external_id)
 
 
-def sealed_members(key: CohortKey, cohort_id: str, sent: Sequence[SentMember]) -> list[tuple[str, NewMember]]:
-    """The members as they are kept, each with its place in the body; an account that stands there twice is one.
+def sealed_members(key: CohortKey, cohort_id: str, sent: Sequence[SentMember]) -> list[SealedMember]:
+    """The members as they are kept, in their order; an account that stands there twice is one.
 
     Raises:
         CohortIdentityConflict: an account has two external ids.
     """
-    made: dict[bytes, tuple[str, NewMember]] = {}
+    made: dict[bytes, SealedMember] = {}
     for one in sent:
-        identity = key.digest("identity", one.route.platform, one.route.identity(one.handle))
-        external = None if one.external_id is None else key.digest("external", one.external_id)
-        known = made.get(identity)
-        if known is not None and None not in (external, known[1].external) and external != known[1].external:
-            raise CohortIdentityConflict(one.param)
-        if known is None or known[1].external is None:
-            body = orjson.dumps({"handle": one.handle, "external_id": one.external_id})
-            sealed = key.seal(body, sealed_member_of(cohort_id, identity))
-            made[identity] = one.param, NewMember(one.route.platform, identity, external, sealed)
+        kept = _sealed(key, cohort_id, one, one.identity)
+        known = made.get(kept.identity)
+        if known is not None and None not in (kept.external, known.kept.external):
+            if kept.external != known.kept.external:
+                raise CohortIdentityConflict(one.param)
+        elif known is None or kept.external is not None:
+            plain = one.route.plain(one.handle)
+            same = kept if plain == one.identity else _sealed(key, cohort_id, one, plain)
+            made[kept.identity] = SealedMember(one.param, kept, same)
     return list(made.values())
+
+
+def _sealed(key: CohortKey, cohort_id: str, sent: SentMember, identity: str) -> NewMember:
+    digest = key.digest("identity", sent.route.platform, identity)
+    external = None if sent.external_id is None else key.digest("external", sent.external_id)
+    body = orjson.dumps({"handle": sent.handle, "external_id": sent.external_id})
+    return NewMember(sent.route.platform, digest, external, key.seal(body, sealed_member_of(cohort_id, digest)))
 
 
 def sealed_member_of(cohort_id: str, identity: bytes) -> str:

@@ -26,6 +26,7 @@ from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import POST_STATS, BatchInput, plan_rows
 
 STATS, PROFILES, VIDEOS = "/v1/prism/post-stats", "/v1/prism/profiles", "/v1/youtube/videos"
+COMMENTS = "/v1/prism/comment-lookup"
 STORY = "https://news.ycombinator.com/item?id={}"
 SLOW = "https://mastodon.social/@Gargron/103270115826048975"
 NO_RETRIES: Mapping[str, object] = {"defaults": {"retries": 0}}
@@ -98,6 +99,8 @@ async def test_rows_keep_their_order_and_a_bad_one_fails_alone(tmp_path: Path) -
         assert rows[1]["ext"]["reason"].startswith("is a short link of bit.ly")
         assert rows[3]["ext"]["reason"] == "is no post's address"
         assert rows[5]["ext"] == {"reason": "UPSTREAM_ERROR"}
+        statuses = {(leg["status"], leg["error"]) for leg in data["legs"]}
+        assert statuses == {("ok", None), ("failed", "UPSTREAM_ERROR"), ("not_found", "RESOURCE_NOT_FOUND")}
         assert answer.json["credits_used"] == 2
 
 
@@ -297,6 +300,8 @@ async def test_rows_are_streamed_as_they_settle(tmp_path: Path) -> None:
         (PROFILES, {}, "items"),
         (PROFILES, {"items": [{"platform": "github", "handle": "x"}], "urls": ["x"]}, "items"),
         (PROFILES, {"items": [{"platform": "github"}]}, "items[0].handle"),
+        (PROFILES, {"items": [{"platform": "github", "handle": "x", "id": "1"}]}, "items[0].id"),
+        (COMMENTS, {"items": [{"comment_url": STORY.format(1), "hint": "1"}]}, "items[0].hint"),
     ],
 )
 async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, path: str, body: Any, param: str) -> None:

@@ -272,3 +272,24 @@ async def test_the_example_of_an_id_is_one_of_its_kind(id_: str, start: str, tmp
         guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
     param = guide["params"]["required"][-1]
     assert param["example"].startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("id_", "due"),
+    [
+        ("prism/post-stats", {"results.0.status": "ok", "summary.ok": 1, "results.0.record.id": "8863"}),
+        ("web/crawl", {"kind": "crawl", "status": "partial", "progress.failed": 1}),
+        ("web/batch-scrape", {"kind": "batch-scrape", "status": "partial", "progress.failed": 1}),
+        ("web/sessions", {"status": "open", "closed_because": None}),
+        ("prism/discover/runs", {"status": "partial", "counts.legs.failed": 1}),
+    ],
+)
+async def test_an_example_does_not_contradict_itself(id_: str, due: dict[str, object], tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        guide = await node.get(f"/v1/utility/endpoint?id={id_}&method=POST")
+    data = guide.json["data"]["response"]["example"]["data"]
+    for path, value in due.items():
+        found = data
+        for name in path.split("."):
+            found = found[int(name) if name.isdecimal() else name]
+        assert found == value, path

@@ -169,6 +169,7 @@ async def test_what_cannot_be_done_is_refused_by_name_and_for_free(tmp_path: Pat
             ({"type": "click", "selector": "p["}, "actions[1].selector"),
             ({"type": "press", "key": "Hyper"}, "actions[1].key"),
             ({"type": "wait"}, "actions[1].ms"),
+            ({"type": "wait", "ms": 1, "second": 1}, "actions[1].second"),
         ):
             body = {"actions": [{"type": "click", "selector": "#go"}, action]}
             status, told = await send(node, "POST", f"{PATH}/{session}/execute", body)

@@ -50,7 +50,11 @@ def test_everywhere_fuses_by_reciprocal_ranks() -> None:
         "lemmy": 3,
         "mastodon": 1,
     }
-    assert result.next == {"hackernews": '{"p":1}', "stackexchange": "null", "page": 1}
+    assert result.next == {
+        "hackernews": '{"p":1}',
+        "stackexchange": "null",
+        "seen": '{"hackernews":2,"stackexchange":0}',
+    }
 
     asked: list[Part] = []
 
@@ -63,7 +67,7 @@ def test_everywhere_fuses_by_reciprocal_ranks() -> None:
     assert isinstance(later, Page)
     assert [(row["platform"], row["score"]) for row in later.records] == [
         ("stackexchange", 0.016393),  # 1/61: it failed before, so that this is its first
-        ("hackernews", 0.014085),  # 1/71: the eleventh
+        ("hackernews", 0.015873),  # 1/63: its third, since its first page had two, however many were asked for
     ]
     assert later.next is None
 

@@ -15,7 +15,7 @@ from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER, POST
 from upstreams.model.calls import Get
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import InvalidArgument, PartUnavailable, UpstreamFailed
+from upstreams.model.errors import InvalidArgument, NotFound, PartUnavailable, UpstreamFailed
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Round, Single, Steps
 
@@ -25,6 +25,8 @@ USER = Get("/users/{handle}", handle=HANDLE, size=SIZE)
 
 
 def _user(args: Args) -> Steps:
+    if args.text("handle") == "gone":
+        raise NotFound("It is known to be gone.")
     answer = yield USER.at(args)
     return Single({"id": answer.body, "key": args.credentials.get("key")})
 
@@ -111,6 +113,22 @@ async def test_a_value_all_of_whose_platforms_cannot_be_called_here_is_refused_b
     fetched = await fetch(plan(own, own.platform.endpoints[0], args), trio.current_time() + LONG_S)
     assert isinstance(fetched.result, Single)
     assert fetched.result.record["came"] == [one == "other" for one in slugs.split(",")]
+
+
+async def test_what_a_part_would_answer_without_a_call_is_the_wholes_refusal_only_where_the_part_has_to_come(
+    autojump_clock: MockClock,
+) -> None:
+    exchange = ScriptedExchange(said(7))
+    needed, optional = (Part("user", {"handle": "gone"}, optional=one, platform="other") for one in (False, True))
+    planned = composite(needed, exchange)
+    assert isinstance(planned.refusal, NotFound)
+    with pytest.raises(NotFound, match="known to be gone"):
+        await part_of(planned)
+    planned = composite(optional, exchange)
+    assert planned.refusal is None
+    found = await part_of(planned)
+    assert isinstance(found, Missing)
+    assert (found.absent, exchange.calls) == (True, [])
 
 
 async def test_where_no_value_asks_for_it_a_part_that_nobody_serves_is_a_leg_without_an_answer(

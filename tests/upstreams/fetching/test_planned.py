@@ -12,7 +12,9 @@ from tests.fakes.shelf import PER_PAGE, SPARE_PAGES, distinct, on, page_of, site
 from upstreams.fetching.planned import ONE_PAGE, Planned, Walked
 from upstreams.fetching.site import Site
 from upstreams.fetching.walk import begin
+from upstreams.model.errors import NotFound
 from upstreams.model.params import Args
+from upstreams.model.steps import Call, Steps
 
 
 def begun(site: Site, *, limit: int, walks: bool) -> Planned:
@@ -45,6 +47,24 @@ async def test_either_is_dismissed_without_a_call(walks: bool, autojump_clock: M
     shelf = distinct(4)
     planned = begun(site_over(shelf), limit=PER_PAGE, walks=walks)
     planned.dismiss()
+    assert shelf.asked == []
+
+
+@pytest.mark.parametrize("walks", [False, True])
+async def test_what_either_would_answer_without_a_call_is_raised_when_it_is_run(
+    walks: bool, autojump_clock: MockClock
+) -> None:
+    def forbidden(_args: Args) -> Steps:
+        raise NotFound("It is forbidden.")
+        yield Call("/never")
+
+    site = site_over(shelf := distinct(4))
+    (endpoint,) = site.platform.endpoints
+    endpoint = replace(endpoint, read=forbidden, collect=endpoint.collect if walks else None)
+    planned = begin(site, endpoint, Args({"limit": PER_PAGE}))
+    assert isinstance(planned.refusal, NotFound)
+    with pytest.raises(NotFound, match="forbidden"):
+        await planned.run(planned.reach.pages_max, LONG_S)
     assert shelf.asked == []
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
 
+import pytest
+
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
@@ -137,10 +139,25 @@ async def test_without_an_engine_the_endpoint_says_what_is_missing(tmp_path: Pat
         assert "[web.search]" in str(guide)
 
 
+@pytest.mark.parametrize("setting", [*ALL, None])
+async def test_the_guide_and_the_page_have_an_example_whichever_engine_is_configured(
+    setting: str | None, tmp_path: Path
+) -> None:
+    engines = ALL if setting is None else {setting: ALL[setting]}
+    async with open_test_node(tmp_path, environ=ENVIRON, web={"search": engines}) as node:
+        guide = await node.get("/v1/utility/endpoint?id=web/search")
+        assert guide.status == 200
+        assert guide.json["data"]["availability"]["available"] is True
+        assert guide.json["data"]["response"]["example"]["data"]["items"] != []
+        assert (await node.get("/docs/web/search", key=None)).status == 200
+        assert node.upstream.requests == []
+
+
 async def test_values_that_no_engine_takes_are_refused_by_name(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"marginalia_key_env": "MARGINALIA"}}) as node:
         refused = {
             "sources=podcasts": ("sources", "invalid_param"),
+            "sources=,": ("sources", "invalid_param"),
             "sources=news": ("sources", "capability_missing"),
             "time_range=week": ("time_range", "capability_missing"),
             "country=de": ("country", "capability_missing"),

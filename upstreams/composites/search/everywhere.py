@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import orjson
+
 from upstreams.composites.addresses import subject_of
 from upstreams.composites.legs import attempt, check_any, joined_states, legs_of, part_of, states_of
 from upstreams.composites.params import chosen
@@ -18,7 +20,8 @@ K: Final = 60
 """The constant of reciprocal rank fusion: how little the first places count more than those behind them."""
 WEIGHTS: Final[Mapping[str, float]] = {"bluesky": 0.5, "mastodon": 0.5}
 """The weight of a platform whose search gives the newest first, not the best; 1 for all others."""
-_PAGE: Final = "page"
+_SEEN: Final = "seen"
+"""In a cursor's state: the rows of each platform that stood on earlier pages."""
 _NONE: Final[Mapping[str, int]] = {}
 DESCRIPTION: Final = (
     "All searches at once, by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over the "
@@ -29,27 +32,26 @@ DESCRIPTION: Final = (
 
 def search(platforms: Sequence[Platform], args: Args) -> Steps:
     """A page of the fused ranking."""
-    states, page = _states(args)
+    states, before = _states(args)
     settled = yield from attempt(_parts(platforms, args, states))
     check_any(settled)
     rows = {leg.platform: POST_LIST.rows(leg.records, []) for leg in settled if leg.answer}
     following = joined_states(settled)
-    seen = page * args.number("limit")
-    before = {slug: seen for slug in rows if states is not None and states[slug] is not None}
+    seen = {slug: before.get(slug, 0) + len(rows.get(slug, ())) for slug in following or ()}
     return Page(
         fuse(rows, before),
-        None if following is None else {**following, _PAGE: page + 1},
+        None if following is None else {**following, _SEEN: orjson.dumps(seen).decode()},
         legs=legs_of(settled),
         beside=by_source(items_by_source=rows),
     )
 
 
-def _states(args: Args) -> tuple[Mapping[str, State | None] | None, int]:
-    """Where each platform goes on, and how many pages came before."""
+def _states(args: Args) -> tuple[Mapping[str, State | None] | None, Mapping[str, int]]:
+    """Where each platform goes on, and how many of its rows came before."""
     if args.cursor is None:
-        return None, 0
-    own = {name: state for name, state in args.cursor.items() if name != _PAGE}
-    return states_of(own), args.position(_PAGE, 0)
+        return None, _NONE
+    own = {name: state for name, state in args.cursor.items() if name != _SEEN}
+    return states_of(own), orjson.loads(str(args.cursor.get(_SEEN, "{}")))
 
 
 def _parts(platforms: Sequence[Platform], args: Args, states: Mapping[str, State | None] | None) -> list[Part]:

@@ -42,7 +42,7 @@ _FOCUS: Final = (
 )
 
 
-class Action(msgspec.Struct, frozen=True):
+class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One action."""
 
     type: Annotated[str, Meta(description=f"One of {', '.join(get_args(Kind))}.", examples=["click"])]

@@ -25,7 +25,7 @@ from limits.errors import LimitError
 from upstreams.fetching.answers import failure_of
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.guard.addresses import OPEN_WEB, check_url
-from upstreams.model.errors import TargetRefused, UpstreamError
+from upstreams.model.errors import TargetRefused, UpstreamError, UpstreamFailed
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 from upstreams.web.browser.address import BrowserLost
 from upstreams.web.browser.devtools import CommandRefused, DevTools
@@ -117,8 +117,10 @@ class Resources:
             if len(answer.body) <= LONG_BYTES:
                 return "Fetch.fulfillRequest", _as_fulfilled(answer)
             return "Fetch.fulfillRequest", await trio.to_thread.run_sync(_as_fulfilled, answer, limiter=self._aside)
+        except TargetRefused as exc:  # the page wants it so, not our caller
+            refusal: UpstreamError | LimitError = UpstreamFailed("page", str(exc))
         except (UpstreamError, LimitError) as exc:
-            refusal: UpstreamError | LimitError = exc
+            refusal = exc
         except httpx.RequestError as exc:
             refusal = failure_of("page", exc, trio.current_time() - started)
         if is_visit:

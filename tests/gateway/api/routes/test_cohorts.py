@@ -194,6 +194,47 @@ async def test_members_are_added_once_and_named_once(node: OpenNode) -> None:
     assert shown["data"]["member_count"] == 2, "a call that is refused adds nobody"
 
 
+SPELLINGS = {
+    "bluesky": ("bsky.app", "@BSKY.app", "https://bsky.app/profile/bsky.app"),
+    "discourse": ("codinghorror", "https://meta.discourse.org/u/codinghorror/summary", "@CodingHorror"),
+    "lemmy": ("dessalines@lemmy.ml", "https://lemmy.ml/u/Dessalines", "@dessalines@lemmy.ml"),
+    "mastodon": ("@Gargron@mastodon.social", "https://mastodon.social/@Gargron", "gargron", "Gargron@mastodon.social"),
+    "peertube": ("framasoft@framatube.org", "https://framatube.org/a/framasoft", "framasoft"),
+    "stackexchange": ("22656", "https://stackoverflow.com/users/22656/jon-skeet"),
+    "telegram": ("durov", "t.me/durov", "https://telegram.me/s/Durov", "@durov"),
+    "youtube": ("UCHnyfMqiRRG1u-2MsSQLbXA", "https://www.youtube.com/channel/UCHnyfMqiRRG1u-2MsSQLbXA"),
+}
+
+
+@pytest.mark.parametrize("platform", SPELLINGS)
+async def test_an_account_is_one_member_however_its_handle_is_written(platform: str, node: OpenNode) -> None:
+    place = f"/v1/cohorts/{await make(node)}/members"
+    members = [{"platform": platform, "handle": one} for one in SPELLINGS[platform]]
+    _, put = await ask(node, "PUT", place, {"members": members})
+    assert (put["data"]["inserted"], put["data"]["unchanged"]) == (1, len(members) - 1)
+    named = {**members[0], "external_id": "a"}
+    assert (await ask(node, "PUT", place, {"members": [named]}))[1]["data"]["updated"] == 1
+    for one in members[1:]:
+        status, refused = await ask(node, "PUT", place, {"members": [{**one, "external_id": "b"}]})
+        assert (status, refused["error"]["type"]) == (409, "COHORT_IDENTITY_CONFLICT"), one
+
+
+@pytest.mark.parametrize(
+    ("platform", "here", "there"),
+    [
+        ("discourse", "ada", "https://forum.example.net/u/ada"),
+        ("stackexchange", "22656", "https://superuser.com/users/22656/ada"),
+        ("lemmy", "ada", "ada@lemmy.ml"),
+    ],
+)
+async def test_accounts_of_one_name_at_two_places_are_two_members(
+    platform: str, here: str, there: str, node: OpenNode
+) -> None:
+    place = f"/v1/cohorts/{await make(node)}/members"
+    members = [{"platform": platform, "handle": one} for one in (here, there)]
+    assert (await ask(node, "PUT", place, {"members": members}))[1]["data"]["inserted"] == 2
+
+
 async def test_every_code_of_cohorts_arises_as_the_table_says(node: OpenNode, monkeypatch: pytest.MonkeyPatch) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     queries, members = f"/v1/cohorts/{cohort}/queries", f"/v1/cohorts/{cohort}/members"
@@ -272,6 +313,7 @@ async def test_a_query_that_cannot_be_is_refused_with_its_field_and_costs_nothin
         ({"handle": "x" * 257}, "members[0].handle"),
         ({"handle": "a\0b"}, "members[0].handle"),
         ({"handle": "a.test", "external_id": ""}, "members[0].external_id"),
+        ({"handle": "a.test", "extern_id": "1"}, "members[0].extern_id"),
     ],
     ids=str,
 )

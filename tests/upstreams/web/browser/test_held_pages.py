@@ -50,6 +50,18 @@ async def test_any_node_works_in_a_page_whose_requests_the_one_that_holds_it_mak
     assert there.calls == []
 
 
+@pytest.mark.parametrize("address", ["http://localhost/", "http://10.0.0.1/"])
+async def test_a_page_that_leads_inside_fails_and_is_not_held(address: str, chromium: Chromium) -> None:
+    refreshes = f'<meta http-equiv="refresh" content="0;url={address}">'
+    net = Net({"/moved": HttpAnswer(302, {"location": address}, b""), "/refreshes": document(refreshes)})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site:
+        pages = pages_of(chromium, site, net)
+        for path in ("/moved", "/refreshes"):
+            with pytest.raises(UpstreamFailed, match="page: the URL"):
+                async with pages.open(f"{HOST}{path}", mobile=False):
+                    pytest.fail("it is open")
+
+
 async def test_a_page_that_sends_or_receives_too_much_harms_no_other(chromium: Chromium) -> None:
     """Goal: what one page does to its connection touches nobody. Method: it posts 40 MB while another one is read."""
     script = "<script>fetch('/post', {method: 'POST', body: new Uint8Array(40e6)}).catch(() => 0)</script>"

@@ -1,0 +1,95 @@
+"""Pages that a remembered robots file forbids, on a whole node: each is refused by itself, and hides nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.scripted_upstream import Told
+from tests.gateway.api.routes.asking import ask
+from tests.gateway.api.routes.test_jobs import ended
+from tests.gateway.dashboard.owner import Owner, open_house
+
+HOST = "site.example.com"
+HOME = f"https://{HOST}/"
+FORBIDDEN = f"{HOME}private/x"
+HTML = {"content-type": "text/html"}
+RULES = b"User-agent: *\nDisallow: /private/\n"
+
+
+def site(asked: str) -> Told:
+    """A site whose pages all link to a forbidden one."""
+    if asked == f"{HOST}/robots.txt":
+        return Told(200, RULES, {"content-type": "text/plain"})
+    links = "".join(f'<a href="/{path}">{path}</a> ' for path in ("private/x", "a", "b"))
+    text = f"<p>The page {asked} has a text that is long enough to be one, and says little.</p>{links}"
+    return Told(200, f"<html><title>{asked}</title><body><main>{text}</main></body></html>".encode(), HTML)
+
+
+@pytest.fixture
+async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
+    """An owner at a node that remembers the site's robots file."""
+    async with open_house(tmp_path) as opened:
+        node = opened.node
+        node.upstream.script = site
+        assert (await ask(node, "GET", f"/v1/web/scrape?url={HOME}"))[0] == 200
+        yield opened
+        assert f"{HOST}/private/x" not in node.upstream.requests
+        await node.assert_sound()
+
+
+async def test_a_forbidden_page_is_refused_for_free_and_nothing_is_reserved_for_it(owner: Owner) -> None:
+    money = await owner.node.money()
+    for query in ("", "&dry_run=1"):
+        status, refused = await ask(owner.node, "GET", f"/v1/web/scrape?url={FORBIDDEN}{query}")
+        assert (status, refused["error"]["details"]["reason"]) == (404, "robots_disallowed")
+        assert refused["credits_used"] == 0
+        assert await owner.node.entries(refused["request_id"]) == []
+    assert await owner.node.money() == money
+
+
+async def test_a_forbidden_page_is_a_batchs_or_a_crawls_one_row_that_is_missing(owner: Owner) -> None:
+    urls = [f"{HOME}a", FORBIDDEN, f"{HOME}b"]
+    for path, body in (("batch-scrape", {"urls": urls}), ("crawl", {"url": HOME, "limit": 4})):
+        status, begun = await ask(owner.node, "POST", f"/v1/web/{path}", body)
+        assert status == 202
+        job = await ended(owner.node, begun["data"]["job_id"])
+        assert (job["status"], job["progress"]["empty"], job["progress"]["failed"]) == ("completed", 1, 0), path
+        _, errors = await ask(owner.node, "GET", f"/v1/web/jobs/{job['job_id']}/errors")
+        (error,) = errors["data"]["items"]
+        assert (error["url"], error["status"], error["error"]) == (FORBIDDEN, "empty", "robots_disallowed")
+
+
+async def test_a_monitor_of_a_forbidden_page_is_shown_and_its_runs_say_why_they_fail(owner: Owner) -> None:
+    recipe: dict[str, object] = {"recipe": "web/scrape", "params": {"url": FORBIDDEN}, "cadence": "daily"}
+    recipe["track"] = {"metrics": ["page.status_code"]}
+    status, made = await ask(owner.node, "POST", "/v1/monitors", recipe)
+    assert status == 201
+    monitor = made["monitor"]["id"]
+    for day in (30, 31):
+        await owner.node.operate("monitor.run", monitor=monitor, slot=f"2026-01-{day}T07:00:00Z")
+    status, listed = await ask(owner.node, "GET", "/v1/monitors")
+    assert (status, [one["id"] for one in listed["data"]["items"]]) == (200, [monitor])
+    status, shown = await ask(owner.node, "GET", f"/v1/monitors/{monitor}")
+    assert (status, shown["data"]["monitor"]["estimated_cost_per_run"]) == (200, 2)
+    _, page = await ask(owner.node, "GET", f"/v1/monitors/{monitor}/runs")
+    for run in page["data"]["items"]:
+        assert (run["status"], run["credits_used"]) == ("failed", 0)
+        assert "robots file of this host forbids" in run["skip_reason"]
+    assert (await ask(owner.node, "PATCH", f"/v1/monitors/{monitor}", {"name": "Other"}))[0] == 200
+    assert (await owner.get("/monitors")).status_code == 200
+    assert "Other" in owner.words
+
+
+async def test_a_watch_of_a_forbidden_page_is_shown_and_its_checks_say_why_they_fail(owner: Owner) -> None:
+    status, made = await ask(owner.node, "POST", "/v1/web/monitors", {"url": FORBIDDEN, "cadence_minutes": 60})
+    assert status == 201
+    watch = made["data"]["monitor"]["monitor_id"]
+    for hour in (1, 2):
+        await owner.node.operate("monitor.run", monitor=watch, slot=f"2026-01-31T{hour:02d}:00:00Z")
+    status, listed = await ask(owner.node, "GET", "/v1/web/monitors")
+    assert (status, [one["monitor_id"] for one in listed["data"]["items"]]) == (200, [watch])
+    _, page = await ask(owner.node, "GET", f"/v1/web/monitors/{watch}/checks")
+    assert [one["status"] for one in page["data"]["items"]] == ["failed", "failed"]
