@@ -155,6 +155,7 @@ async def test_walls_and_absent_pages_are_told_and_cost_nothing(tmp_path: Path) 
             "/cf": (page("<title>Just a moment...</title>", 403, cf_mitigated="challenge"), "challenge"),
             "/503": (page("<script>window._cf_chl_opt={}</script>", 503), "challenge"),
             "/empty": (page('<div id="root"></div>'), "javascript_required"),
+            "/nothing": (page(" "), "empty"),
             "/gone": (page("Gone", 410), None),
             "/odd": (page("I'm a teapot", 418), None),
         }

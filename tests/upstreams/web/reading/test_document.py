@@ -144,6 +144,11 @@ def test_something_without_text_is_told_and_not_passed_for_a_page() -> None:
     ) == ("javascript_required")
 
 
+@pytest.mark.parametrize("page", ["", " \n ", "<!-- a note -->", "<!doctype html>", "</p>", "<html></html>", "<body> "])
+def test_a_page_of_nothing_is_told_as_empty(page: str) -> None:
+    assert refusal(page) == "empty"
+
+
 def test_tests_for_robots_are_told_as_challenges() -> None:
     cloudflare = "<html><head><title>Just a moment...</title></head><body><p>Enable JavaScript and cookies to continue</p></body>"
     datadome = (
