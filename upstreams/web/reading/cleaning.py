@@ -12,6 +12,7 @@ from cssselect import HTMLTranslator, SelectorError
 from lxml import etree, html
 
 from upstreams.content.markup import Element
+from upstreams.content.nesting import html_tree
 from upstreams.model.errors import NotFound, UnexpectedBody
 
 _UNREAD: Final = "//script|//style|//noscript|//template|//base|//object|//embed|//iframe|//svg|//canvas"
@@ -98,11 +99,11 @@ def page_tree(text: str) -> Element:
 
     Raises:
         NotFound: it has no element and no text.
-        UnexpectedBody: it cannot be read.
+        UnexpectedBody: it cannot be read, or is nested absurdly deep.
     """
     parser = html.HTMLParser(encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, no_network=True)
     try:
-        root = etree.fromstring(text.replace("\0", "").encode("utf-8", "replace"), parser)
+        root = html_tree(text.replace("\0", "").encode("utf-8", "replace"), parser)
     except (etree.LxmlError, ValueError) as exc:
         raise UnexpectedBody("HTML was due, and it cannot be read") from exc
     if root is None:

@@ -175,6 +175,25 @@ def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
     )
 
 
+@pytest.mark.parametrize("depth", [300, 4_000])
+@pytest.mark.parametrize("tag", ["div", "font", "blockquote", "table"])
+def test_a_page_is_read_to_its_end_however_deep_it_is_nested(tag: str, depth: int) -> None:
+    page = f"<p>Before.{f'<{tag}>' * depth}<p>The deep <b>end</b> of it.{f'</{tag}>' * depth}<p>Behind."
+    formats = ("text", "markdown", "html")
+    found = read(page, formats=formats, only_main_content=False)
+    assert found["text"].split() == ["Before.", "The", "deep", "end", "of", "it.", "Behind."]
+    assert all("deep" in found[one] and "Behind." in found[one] for one in formats)
+    lines = "".join(f"<font size=2><p>Line {n} of an old page that closes none of its tags." for n in range(depth // 2))
+    assert f"Line {depth // 2 - 1} of" in read(f"<body>{lines}", formats=["text"], only_main_content=False)["text"]
+
+
+@pytest.mark.parametrize("tag", ["div", "font", "ul", "table"])
+def test_a_page_of_very_many_elements_inside_of_each_other_is_refused_soon(tag: str) -> None:
+    for behind in ("The end", "</span>" * 100_000):
+        with pytest.raises(UnexpectedBody, match="inside of each other"):
+            read(f"<p>Before.{f'<{tag}>' * 100_000}{behind}")
+
+
 def test_hostile_pages_end_and_say_something() -> None:
     deep = "<div>" * 20_000 + "the end" + "</div>" * 20_000
     many = "<table>" * 2_000 + "<tr><td>cell" * 2_000
