@@ -164,6 +164,51 @@ def test_tests_for_robots_are_told_as_challenges() -> None:
     assert read(about)["markdown"], "an article that speaks of them is none"
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<title>Attention Required! | Cloudflare</title><h1>Sorry, you have been blocked</h1>",
+        "<title>Bloomberg - Are you a robot?</title><h1>Bloomberg</h1><p>Click the box below to go on.",
+        "<title>Vercel Security Checkpoint</title><p>We are looking at your browser.",
+        "<title>e.org</title><p>Checking your browser before accessing e.org.<p>This process is automatic.",
+        "<title>e.org</title><h1>Access to this page has been denied because we believe you use automation tools.</h1>",
+        "<title>e.org</title><div>Verifying you are human. This may take a few seconds.</div>",
+        '<title>e.org</title><div class="g-recaptcha"></div><p>We have seen unusual traffic from your network.',
+    ],
+)
+def test_a_challenge_is_known_by_its_head_its_first_line_or_its_form(page: str) -> None:
+    assert refusal(page) == "challenge"
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Airport opens third lane", "It was opened at its main security checkpoint on Monday."),
+        (
+            "Are you a robot? A short history of the Turing test",
+            "In 1950 Alan Turing asked whether machines can think.",
+        ),
+        ("Just a Moment... by The Band", "The new single of the band is out on Friday."),
+        ("Webhooks", "Human verification of each delivery is not needed."),
+    ],
+)
+def test_a_short_page_that_has_words_of_a_challenge_is_a_page(title: str, text: str) -> None:
+    page = f"<title>{title}</title><body><article><h1>{title}</h1><p>{text}</p></article></body>"
+    assert text in read(page)["markdown"]
+
+
+def test_a_short_page_with_the_form_of_a_sign_in_beside_its_text_is_a_page() -> None:
+    forums = (
+        "<ul><li><a href=f1>General</a> Talk of all kinds, 120 topics<li><a href=f2>Help</a> Ask here, 80 topics</ul>"
+    )
+    fields = '<label>Name <input name="n"></label><label>Password: <input type="password"></label>'
+    board = f"<title>Board - Index</title><h1>Board</h1>{forums}<form><h3><a>Login</a></h3>{fields}</form><p>5 users online."
+    assert "Talk of all kinds" in read(board, only_main_content=False)["markdown"]
+    about = "A mug of stoneware that holds 350 ml. It may go into the dishwasher. Made in Portugal by hand."
+    shop = f"<title>Blue mug</title><div><h4>Sign in</h4><form>{fields}</form></div><h1>Blue mug</h1><p>{about}</p>"
+    assert about in read(shop)["markdown"]
+
+
 def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
     form = '<form><input name="u"><input type="password" name="p"><button>Log in</button></form>'
     wall = f"<html><head><title>Log in to read on</title></head><body><h1>Log in</h1>{form}</body></html>"
