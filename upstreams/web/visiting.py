@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args
+from upstreams.model.paths import location_of
 from upstreams.model.steps import Answer, Form, Wanted
 from upstreams.web.addresses import led_to, page_call
 from upstreams.web.reading.walls import wall_of_answer
@@ -57,7 +58,7 @@ def visit(url: str, args: Args, robots: RobotsMemory, *, agent: str = "") -> Gen
         if cookies or agent:
             call = replace(call, headers=(*_agent(agent), *_cookies(cookies)))
         answer = yield call
-        location = answer.headers.get("location")
+        location = location_of(answer.headers)
         if answer.status not in _REDIRECTS or not location:
             return Visited(url, answer)
         following = led_to(url, location)

@@ -91,6 +91,8 @@ async def test_redirects_are_followed_with_their_cookies_and_never_into_private_
     async with open_test_node(tmp_path) as node:
         answers = {
             "/1": page("", 302, location="/2", set_cookie="seen=1; Path=/, other=2; HttpOnly"),
+            "/utf-8": page("", 302, location="/caf\u00e9"),
+            "/caf%C3%A9": page(),
             "/2": page("", 303, location=f"http://{HOST}:8080/a"),
             ":8080/a": page(),
             "/circle": page("", 307, location="/circle"),
@@ -99,6 +101,8 @@ async def test_redirects_are_followed_with_their_cookies_and_never_into_private_
         serve(node, answers)
         found = await scrape(node, "/1")
         assert found.json["data"]["page"]["final_url"] == f"http://{HOST}:8080/a"
+        found = await scrape(node, "/utf-8")
+        assert found.json["data"]["page"]["final_url"] == f"https://{HOST}/caf%C3%A9"
         assert (await scrape(node, "/circle")).json["error"]["details"]["reason"] == "redirect_loop"
         for number, _ in enumerate(INSIDE):
             refused = await scrape(node, f"/to/{number}")
