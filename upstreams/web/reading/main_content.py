@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
 from lxml import etree, html
 
 from upstreams.content.markup import Element
-from upstreams.web.reading.cleaning import as_text, drop, letters_in, page_tree
+from upstreams.web.reading.cleaning import as_text, drop, letters_in
+from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
     "//*[@itemprop='text' or @itemprop='articleBody'][ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
@@ -90,10 +91,11 @@ _LINE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Whole lines that pages of news put between and behind their paragraphs."""
-_NESTED: Final = etree.XPath(
-    "descendant::*[self::li or self::ul or self::ol]/*[self::ul or self::ol][not(descendant::ul or descendant::ol)]"
-)
-_LIST_DEPTH_MAX: Final = 12
+_FOUND_LETTERS_MIN: Final = 250
+"""The letters below which the library gives up its structure."""
+_SHORT_SHARE_MIN: Final = 0.5
+_SHORT_SHARE_MAX: Final = 1.5
+"""The letters of a part of a short page, as shares of those that were found."""
 _BOOK_LETTERS_MIN: Final = 500_000
 """The letters from which on a page is as long as a book."""
 _WORD = re.compile(r"\w+")
@@ -128,11 +130,10 @@ def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
         return body
     if _is_book(root):
         return _body(without_boxes(root))
-    written = _extracted(
-        root, linked_data, output_format="html", include_links=True, include_images=True, include_formatting=True
-    )
-    found = page_tree(written).find("body") if written else None
-    return _body(_cleaned(root)) if found is None else found
+    found = body_found(_given(root, linked_data))
+    if found is None:
+        return _body(_cleaned(root))
+    return _as_written(root, found) if _is_bare(found) else found
 
 
 def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
@@ -141,8 +142,24 @@ def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
         return as_text(main_tree(root))
     if _is_book(root):
         return _without_head(as_text(_body(without_boxes(root))), _titles(root))
-    found = _extracted(root, linked_data, output_format="txt")
+    found = text_found(_given(root, linked_data))
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
+
+
+def _is_bare(found: Element) -> bool:
+    """Whether the library found so little that it gives lines alone, without headings, lists and links."""
+    return letters_in(found) < _FOUND_LETTERS_MIN and all(one.tag in ("body", "p") for one in found.iter())
+
+
+def _as_written(root: Element, found: Element) -> Element:
+    """The part of a short page that has what was found, as it is written; what was found, where all have much more."""
+    tree, due = _body(without_boxes(root)), letters_in(found)
+    for part in (*tree.iter("article"), *tree.iter("main"), tree):
+        if _SHORT_SHARE_MIN * due <= letters_in(part) <= _SHORT_SHARE_MAX * due:
+            body = html.Element("body")
+            body.append(deepcopy(part))
+            return part if part is tree else body
+    return found
 
 
 def without_boxes(root: Element) -> Element:
@@ -219,18 +236,17 @@ def _outermost(elements: Iterable[Element]) -> list[Element]:
     return [one for one in chosen if not any(above in chosen for above in one.iterancestors())]
 
 
-def _extracted(root: Element, linked_data: Iterable[Element], **form: Any) -> str:
-    from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
-
+def _given(root: Element, linked_data: Iterable[Element]) -> Element:
+    """What the library is given of a page."""
     tree = _cleaned(root)
     _body(tree).extend(map(deepcopy, linked_data))
-    return extract(tree, include_comments=False, with_metadata=False, **form) or ""
+    return tree
 
 
 def _cleaned(root: Element) -> Element:
     tree = deepcopy(root)
     _drop_boxes(tree)
-    _flatten_lists(tree)
+    flatten_lists(tree)
     return tree
 
 
@@ -246,20 +262,6 @@ def _drop_boxes(tree: Element) -> None:
     drop([one for one in boxes if letters_in(one) <= most and one.find(".//h1") is None])
     lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX and not _is_in_sentence(one))
     drop([one for one in lines if _LINE.fullmatch(" ".join("".join(one.itertext()).split()))])
-
-
-def _flatten_lists(tree: Element) -> None:
-    """Put the items of a list inside of an item behind it: Trafilatura would lose them."""
-    for _ in range(_LIST_DEPTH_MAX):
-        nested = _NESTED(tree)
-        if not nested:
-            break
-        for inner in nested:
-            parent = inner.getparent()
-            before = parent if parent.tag == "li" else inner
-            for one in reversed(inner.findall("li")):
-                before.addnext(one)
-            drop([inner])
 
 
 def _is_box(element: Element) -> bool:

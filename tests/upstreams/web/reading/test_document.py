@@ -54,6 +54,30 @@ def test_each_format_is_made_of_the_page_and_the_others_are_null() -> None:
         assert {one for one in formats if alone[one] is not None} == {name}
 
 
+def test_the_main_content_keeps_its_code_its_lists_and_its_captions() -> None:
+    block = '<pre><code class="language-sh"><span>pip</span> install foo\n  --bar\n</code></pre><pre>as\n  it is</pre>'
+    inner = "<ul><li>Inner one<ol><li>Deep</li></ol></li><li>Inner two</li></ul>"
+    lists = f"<ol><li>First <code>a</code></li><li>Second{inner}</li><li>Third</li></ol>"
+    figure = '<figure><img src="/i.png" alt="An image"><figcaption>What it shows</figcaption></figure>'
+    words = f"<p>{TEXT} It calls <code>read()</code> and ends. {TEXT}</p>"
+    found = read(f"<article><h1>Guide</h1>{words}{block}{lists}{figure}{words}</article>", formats=["markdown", "html"])
+    assert " It calls `read()` and ends." in found["markdown"]
+    assert "```sh\npip install foo\n  --bar\n```" in found["markdown"]
+    assert "```\nas\n  it is\n```" in found["markdown"]
+    expected = "1. First `a`\n2. Second\n   - Inner one\n     1. Deep\n   - Inner two\n3. Third"
+    assert expected in found["markdown"]
+    assert "An image](" in found["markdown"]
+    assert "What it shows" in found["markdown"]
+    assert "<p>What it shows</p>" in found["html"]
+
+
+def test_a_short_page_keeps_its_heading_its_list_and_its_links() -> None:
+    page = '<h1>Shopping</h1><ul><li>Milk</li><li>Bread <b>fresh</b></li></ul><p>See <a href="/x">this</a>.</p>'
+    wanted = "# Shopping\n\n- Milk\n- Bread **fresh**\n\nSee [this](https://site.example.org/x)."
+    for body in (page, f"<nav><a href='/'>Home</a></nav><main>{page}</main><footer>Foot</footer>"):
+        assert read(f"<body>{body}</body>")["markdown"] == wanted
+
+
 def test_a_page_says_of_itself_what_it_declares_and_nothing_is_guessed() -> None:
     assert read(PAGE)["metadata"] == {
         "title": "The title",
