@@ -16,6 +16,7 @@ from typing import Final
 from lxml import etree, html
 
 from upstreams.content.markup import Element
+from upstreams.web.reading.boxes import drop_boxes, hide_names
 from upstreams.web.reading.cleaning import as_text, drop, letters_in
 from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
@@ -45,52 +46,6 @@ _PRODUCT_FACTS: Final = etree.XPath(
     " or contains(concat(@class, ' ', @id), 'specification')]"
 )
 _PRODUCT_LETTERS_MIN: Final = 150
-_NAMED: Final = etree.XPath(
-    "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::span"
-    " or self::form or self::table or self::figure or self::details or self::a][@class or @id or @role]"
-)
-_BOX = re.compile(
-    r"""(?:^|[\s_-])(?:related|recommend(?:ed|ations?)?|recirc(?:ulation)?|more-(?:stories|from|topics|news|on)|read-?more
-    |most-(?:read|viewed|popular|recent)|popular-?(?:posts|stories|articles)|trending|newsletter|subscri(?:be|ption)s?
-    |sign-?up|promos?|share|sharing|share-?(?:bar|buttons?|tools|links?)|sharedaddy|addthis|social|socials|social-?(?:share|media|links|bar)
-    |cookies?|consent|gdpr|breadcrumbs?|pagination|pager|pagination-nav|announcement-bar|skip-?link|reflist|references|navbox
-    |mw-editsection|headerlink|toc|table-?of-?contents|tableofcontents|catlinks|author-?(?:bio|box|card|info)|about-?author
-    |post-?tags|tag-?list|tags-?links|entry-meta|post-meta|comments?-?(?:area|section|list|form)?|disqus(?:_thread)?
-    |respond|print-?only|screen-reader-text|sr-only|visually-hidden|visuallyhidden|back-to-top|site-?(?:footer|header)
-    |donate|donation|feedback-?form|rating-?widget|jp-relatedposts|wp-block-latest-posts|post-?navigation|nav-?links
-    )(?:$|[\s_-])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_TEXT_NAME = re.compile(
-    r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
-    re.IGNORECASE,
-)
-"""Names that software gives to the text itself, whatever else (a category, say) stands in the same class."""
-_INLINE: Final = frozenset(("span", "a", "strong", "em", "small"))
-_BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
-_BOX_SHARE_MAX: Final = 0.3
-"""The share of the page's letters beyond which something with such a name is the text after all."""
-_LINES: Final = etree.XPath(
-    "descendant::*[self::p or self::h2 or self::h3 or self::h4 or self::h5 or self::h6 or self::li or self::span or self::div"
-    " or self::strong or self::em or self::small or self::figcaption][not(descendant::p or descendant::div or descendant::li)]"
-)
-_LINE_LETTERS_MAX: Final = 160
-_LINE = re.compile(
-    r"""(?:advertisements?|anzeige|publicit[eé]|реклама|publicidad|pubblicità|広告|广告|sponsored(?:\scontent)?
-    |(?:story|article)\scontinues\sbelow.{0,40}|continue\sreading(?:\sbelow)?.{0,40}|scroll\s(?:down\s)?to\scontinue.{0,40}
-    |(?:also\sread|read\salso|read\smore|see\salso|lire\saussi|lesen\ssie\sauch|más\sinformación|читайте\sтакже|related(?:\s\w+)?)\s?[:：].{0,140}
-    |(?:read\snext|up\snext|read\smore|related(?:\s(?:articles?|stories|posts|coverage|topics|content))?|more\son\sthis(?:\sstory)?)
-    |share(?:\s(?:this(?:\s\w+)?|on\s\w+|via\s.{1,20}|article))?|teilen|partager|compartir|tweet|pin\sit|print(?:\sthis)?|e-?mail(?:\sthis)?
-    |follow\s(?:us|me|him|her|them|@?\w+(?:\s\w+)?)\son\s.{2,60}|like\sus\son\s.{2,40}|join\sus\son\s.{2,40}
-    |sign\sup\s(?:for|to|here).{0,140}|subscribe(?:\s(?:to|now|here|for).{0,140})?|get\sour\s.{0,80}newsletter.{0,60}
-    |click\shere\s(?:to|for).{0,100}|leave\sa\s(?:comment|reply)|\d+\scomments?|no\scomments?(?:\syet)?|comments?
-    |view\sgallery|\d+\simages?|view\simage|image\s(?:credit|source|copyright|caption).{0,100}|photo(?:\scredit)?\s?[:：].{0,80}
-    |(?:last\s)?updated\s?[:：]?\s.{0,40}\d{4}.{0,20}|(?:©|\(c\)|copyright)\s.{0,120}|all\srights\sreserved\.?
-    |(?:tags|topics|filed\sunder|categories|category|posted\sin|labels)\s?[:：].{0,140}|\d+\smin(?:ute)?s?\sread
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Whole lines that pages of news put between and behind their paragraphs."""
 _FOUND_LETTERS_MIN: Final = 250
 """The letters below which the library gives up its structure."""
 _SHORT_SHARE_MIN: Final = 0.5
@@ -166,7 +121,7 @@ def without_boxes(root: Element) -> Element:
     """A page as it is written, without what stands around its text; the page itself stays as it is."""
     tree = deepcopy(root)
     drop(tree.xpath("//nav|//aside|//body/header|//body/footer"))
-    _drop_boxes(tree)
+    drop_boxes(tree)
     return tree
 
 
@@ -245,7 +200,8 @@ def _given(root: Element, linked_data: Iterable[Element]) -> Element:
 
 def _cleaned(root: Element) -> Element:
     tree = deepcopy(root)
-    _drop_boxes(tree)
+    drop_boxes(tree)
+    hide_names(tree)
     flatten_lists(tree)
     return tree
 
@@ -253,28 +209,3 @@ def _cleaned(root: Element) -> Element:
 def _body(root: Element) -> Element:
     found = root.find("body")
     return root if found is None else found
-
-
-def _drop_boxes(tree: Element) -> None:
-    """Take out what names itself a box beside the text, and lines that are of no text."""
-    most = _BOX_SHARE_MAX * letters_in(tree)
-    boxes = (one for one in _NAMED(tree) if _is_box(one))
-    drop([one for one in boxes if letters_in(one) <= most and one.find(".//h1") is None])
-    lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX and not _is_in_sentence(one))
-    drop([one for one in lines if _LINE.fullmatch(" ".join("".join(one.itertext()).split()))])
-
-
-def _is_box(element: Element) -> bool:
-    if element.get("role") in _BOX_ROLES:
-        return True
-    name = f"{element.get('class', '')} {element.get('id', '')}"
-    return bool(_BOX.search(name)) and not _TEXT_NAME.search(name) and not _is_in_sentence(element)
-
-
-def _is_in_sentence(element: Element) -> bool:
-    """Whether words of a sentence stand beside a link or the like: then it is one of them."""
-    parent = element.getparent()
-    if element.tag not in _INLINE or parent is None:
-        return False
-    beside = (parent.text, *(one.tail for one in parent))
-    return any(text and _WORD.search(text) for text in beside)
