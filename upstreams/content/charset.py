@@ -23,7 +23,7 @@ _DETECTED_BYTES = 4_096
 _WIDE_WITHIN = 64
 """Letters of two bytes show here by the zeros in them, which are well-formed UTF-8 as well."""
 _ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
-"""What a text begins other letters with, by the charset whose letters are written as ASCII."""
+"""The bytes that other letters begin with, by the charset whose letters are written as ASCII."""
 _ASCII = bytes(range(128))
 _WEB = {
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "gbk", "gb2312", "big5", "euc_jp", "shift_jis", "cp932",

@@ -14,7 +14,7 @@ from lxml import etree
 from upstreams.model.errors import UnexpectedBody
 
 DEPTH_MAX: Final = 100
-"""What finds the main text takes time by the square of it."""
+"""The time for finding the main text goes with the square of it."""
 OPEN_MAX: Final = 5_000
 """Elements inside of each other from which on a page is refused: an end without a beginning is looked for in all."""
 

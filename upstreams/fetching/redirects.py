@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import httpx
 
 from upstreams.model.errors import TargetRefused, UpstreamFailed
-from upstreams.model.paths import has_dots, location_of
+from upstreams.model.paths import has_dots
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall, origin_of
 
 _REDIRECTS_MAX = 3
@@ -39,7 +39,7 @@ async def follow(
                 raise UpstreamFailed(source, "redirects to an address that is not public") from exc
         if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
             return answer
-        call = _redirected(call, location_of(answer.headers), source, goes_anywhere=goes_anywhere)
+        call = _redirected(call, answer.headers["location"], source, goes_anywhere=goes_anywhere)
     raise UpstreamFailed(source, "redirects in a circle")
 
 

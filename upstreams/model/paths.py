@@ -9,7 +9,6 @@ read compatibility forms of these characters as the characters themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from unicodedata import normalize
@@ -119,15 +118,6 @@ def climbs(wanted: Wanted) -> bool:
     if isinstance(wanted, tuple):
         return any(map(climbs, wanted))
     return isinstance(wanted, Call) and has_dots(wanted.path)
-
-
-def location_of(headers: Mapping[str, str]) -> str:
-    """Where a redirect leads to, empty where it says nothing: its bytes, read as Latin-1, are UTF-8 if they can be."""
-    text = headers.get("location", "")
-    try:
-        return text.encode("latin-1").decode()
-    except UnicodeError:
-        return text
 
 
 def has_dots(path: str) -> bool:

@@ -139,7 +139,6 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     document = PageReading("html", metadata=metadata_of(root))
     document.raw_html = text if "raw_html" in wanted.formats else None
     linked_data = root.xpath("//script[@type='application/ld+json']")
-    has_parts = bool(root.xpath("//script|//body//*"))
     cleaning.drop_unread(root)
     letters = cleaning.letters_in(root.find("body") if root.find("body") is not None else root)
     title = document.metadata["title"] or ""
@@ -147,8 +146,6 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     if may_be_wall and (wall := wall_of_page(text, root, title, url=url, sent_to=sent_to)):
         raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
     if not letters:
-        if not has_parts:
-            raise NotFound("The page has no text.", reason="empty")
         raise NotFound("The page has no text without JavaScript.", reason="javascript_required")
     document.links = _links(root, base) if "links" in wanted.formats else None
     _shape(document, root, base, wanted, linked_data)

@@ -192,7 +192,7 @@ def _outermost(elements: Iterable[Element]) -> list[Element]:
 
 
 def _given(root: Element, linked_data: Iterable[Element]) -> Element:
-    """What the library is given of a page."""
+    """The page as the library is given it."""
     tree = _cleaned(root)
     _body(tree).extend(map(deepcopy, linked_data))
     return tree
