@@ -51,12 +51,12 @@ def body_found(tree: Element) -> Element | None:
     assert not isinstance(found, dict), "only `as_dict` asks for one"
     body: Element = found.body
     code = [(one, one.get("lang")) for one in body.iter("code")]
-    lists = [(one, one.get("rend"), [item.get("rend") for item in one]) for one in body.iter("list")]
+    lists = [(one, one.get("rend"), [(item, item.get("rend")) for item in one]) for one in body.iter("list")]
     convert_to_html(body)
     for one, language in code:
         _restore_code(one, language)
-    for one, kind, marks in lists:
-        _restore_list(one, kind, marks)
+    for one, kind, items in lists:
+        _restore_list(one, kind, items)
     return body
 
 
@@ -110,20 +110,20 @@ def _restore_code(element: Element, language: str | None) -> None:
         element.append(inner)
 
 
-def _restore_list(element: Element, kind: str | None, marks: Iterable[str | None]) -> None:
+def _restore_list(element: Element, kind: str | None, items: Iterable[tuple[Element, str | None]]) -> None:
     """Write a list of its kind, and put the items that stood in lists inside of it there again."""
     element.tag = "ol" if kind == "ol" else "ul"
     open_lists = [element]
-    for item, mark in zip(list(element), list(marks), strict=True):
+    for item, mark in items:
         was_in = _WAS_IN.fullmatch(mark or "")
         depth = min(int(was_in[2]), len(open_lists)) if was_in else 0
         del open_lists[depth + 1 :]
         if was_in is None or depth == 0:
             continue
-        around = open_lists[depth - 1]
-        if not len(around) or (depth == 1 and around[0] is item):
+        before = item.getprevious() if depth == 1 else open_lists[depth - 1][-1]
+        if before is None or before.tag != "li":
             continue
         if len(open_lists) == depth or open_lists[depth].tag != was_in[1]:
             open_lists[depth:] = [html.Element(was_in[1])]
-            (item.getprevious() if depth == 1 else around[-1]).append(open_lists[depth])
+            before.append(open_lists[depth])
         open_lists[depth].append(item)

@@ -71,6 +71,12 @@ def test_the_main_content_keeps_its_code_its_lists_and_its_captions() -> None:
     assert "<p>What it shows</p>" in found["html"]
 
 
+def test_a_list_in_a_list_that_is_written_wrongly_loses_nothing() -> None:
+    wrong = "<ol><ul><li>One<dl><dd>Two<ol><li>Three<ul><li>Four</ul></ol></dl><li>Five</ul><dl><ol><li>Six</ol></dl>Seven</ol>"
+    found = read(f"<article><p>{TEXT}</p>{wrong}<p>{TEXT}</p></article>")["markdown"]
+    assert all(word in found for word in ("One", "Two", "Three", "Four", "Five", "Six"))
+
+
 def test_a_short_page_keeps_its_heading_its_list_and_its_links() -> None:
     page = '<h1>Shopping</h1><ul><li>Milk</li><li>Bread <b>fresh</b></li></ul><p>See <a href="/x">this</a>.</p>'
     wanted = "# Shopping\n\n- Milk\n- Bread **fresh**\n\nSee [this](https://site.example.org/x)."
