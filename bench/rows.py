@@ -20,7 +20,7 @@ from gateway.http import envelope
 from upstreams.fetching.answers import read_answer
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Args, Value
-from upstreams.model.steps import Call
+from upstreams.model.steps import Call, Missing
 from upstreams.platforms import load_platform
 from upstreams.sandbox.rehearse import example_values, rehearsed
 from upstreams.transport.http import HttpAnswer
@@ -139,11 +139,13 @@ def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[byt
         assert isinstance(call, Call), "a list of one call"
         answer = read_answer(HttpAnswer(200, {}, raw), "api", 0.0, accepts=call.accepts, judge=platform.judge)
         try:
-            steps.send(answer)
+            more = steps.send(answer)
+            assert isinstance(more, Call) and more.optional, "a list of one call, and perhaps one more that may fail"
+            steps.send(Missing("not asked", "api"))
         except StopIteration as done:
             shaped = shape(endpoint.archetype, done.value, lambda _state: "cur_")
             return envelope.fragment(platform.slug, path, shaped.data, shaped.pagination)
-        raise AssertionError("a second call")
+        raise AssertionError("a third call")
 
     return read
 

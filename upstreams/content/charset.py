@@ -1,6 +1,7 @@
 """Bytes as text: by the header, the byte order mark, the document's own word, and the bytes themselves.
 
-A mark counts most, since nobody writes one by chance. Then come bytes that are well-formed UTF-8: that does not happen
+A mark counts most, since nobody writes one by chance; so do the escapes of a declared charset that has some, all of
+whose bytes are ASCII. Then come bytes that are well-formed UTF-8: that does not happen
 by chance either, so a declaration of another charset is a lie. Then the declarations count, and last a detector that
 looks at some of the bytes. Only charsets of the web are read: Python's codecs hold transformations too.
 """
@@ -21,16 +22,20 @@ _DECLARED_WITHIN = 4_096
 _DETECTED_BYTES = 4_096
 _WIDE_WITHIN = 64
 """Letters of two bytes show here by the zeros in them, which are well-formed UTF-8 as well."""
+_ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
+"""The bytes that other letters begin with, by the charset whose letters are written as ASCII."""
 _ASCII = bytes(range(128))
 _WEB = {
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "gbk", "gb2312", "big5", "euc_jp", "shift_jis", "cp932",
-    "iso2022_jp", "euc_kr", "cp949", "koi8-r", "koi8-u", "cp866", "mac-roman", "cp874", "tis-620", "ascii",
+    "iso2022_jp", "iso2022_kr", "hz", "euc_kr", "cp949", "koi8-r", "koi8-u", "cp866", "mac-roman", "cp874", "tis-620",
+    "ascii",
     *(f"cp125{number}" for number in range(9)),
     *(f"iso8859-{number}" for number in range(1, 17) if number != 12),
 }  # fmt: skip
 _READ_AS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "gb2312": "gb18030",
     "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-16-le",
+    "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
 """The larger charset that the web means by a smaller one's name."""
 _TOLD_APART = {
@@ -46,6 +51,9 @@ def text_of(raw: bytes, content_type: str = "") -> str:
         if raw.startswith(mark):
             return raw[len(mark) :].decode(name, "replace")
     if b"\0" in raw[:_WIDE_WITHIN] and (codec := _declared(raw, content_type)) is not None:
+        return raw.decode(codec, "replace")
+    has_escapes = any(escape in raw for escape in set(_ESCAPES.values()))
+    if has_escapes and (codec := _declared(raw, content_type)) in _ESCAPES and _ESCAPES[codec] in raw:
         return raw.decode(codec, "replace")
     try:
         return raw.decode()

@@ -7,12 +7,15 @@ step, during which nobody else runs.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from html.entities import html5
 from typing import Any, Final
 
 from lxml import etree
 
 from upstreams.content.charset import text_of
+from upstreams.content.nesting import html_tree
 from upstreams.model.errors import TooLarge, UnexpectedBody
 
 Element = Any
@@ -49,11 +52,11 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
         encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
         remove_pis=True,
     )  # fmt: skip
-    return _parsed(words, parser, "XML")
+    return _parsed(words, partial(etree.fromstring, parser=parser), "XML")
 
 
 def html_root(raw: bytes, content_type: str = "") -> Element:
-    """The root of an HTML page, as browsers read it but for what is nested absurdly deep.
+    """The root of an HTML page, as browsers read it.
 
     Raises:
         UnexpectedBody: it is empty, or too much.
@@ -62,7 +65,8 @@ def html_root(raw: bytes, content_type: str = "") -> Element:
     words = text_of(raw, content_type)
     if len(words) > _COUNTED_FROM:
         _check_attributes(words)
-    return _parsed(words, etree.HTMLParser(encoding="utf-8", recover=True, remove_comments=True), "HTML")
+    parser = etree.HTMLParser(encoding="utf-8", recover=True, remove_comments=True)
+    return _parsed(words, partial(html_tree, parser=parser), "HTML")
 
 
 def _check(raw: bytes) -> None:
@@ -74,9 +78,9 @@ def _check(raw: bytes) -> None:
         raise TooLarge("a page declares more entities than any page of a platform")
 
 
-def _parsed(words: str, parser: Any, kind: str) -> Element:
+def _parsed(words: str, parse: Callable[[bytes], Element], kind: str) -> Element:
     try:
-        root = etree.fromstring(words.encode("utf-8", "replace"), parser)
+        root = parse(words.encode("utf-8", "replace"))
     except (etree.LxmlError, ValueError) as exc:
         raise UnexpectedBody(f"{kind} was due, and it cannot be read") from exc
     if root is None:

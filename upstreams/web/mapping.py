@@ -139,7 +139,7 @@ def _by_links(
         if needed:
             raise
         return
-    arguments = (visited.answer.raw, visited.content_type, visited.url, scope)
+    arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
     done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND)
     _add(found, done.body["pages"])
 

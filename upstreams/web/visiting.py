@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -57,7 +57,7 @@ def visit(url: str, args: Args, robots: RobotsMemory, *, agent: str = "") -> Gen
         if cookies or agent:
             call = replace(call, headers=(*_agent(agent), *_cookies(cookies)))
         answer = yield call
-        location = answer.headers.get("location")
+        location = _location_of(answer.headers)
         if answer.status not in _REDIRECTS or not location:
             return Visited(url, answer)
         following = led_to(url, location)
@@ -69,6 +69,15 @@ def visit(url: str, args: Args, robots: RobotsMemory, *, agent: str = "") -> Gen
             cookies |= dict(_COOKIE.findall(answer.headers.get("set-cookie", ""))[:_COOKIES_MAX])
         url = following
     raise NotFound(f"The page redirects more than {REDIRECTS_MAX} times.", reason="redirect_loop")
+
+
+def _location_of(headers: Mapping[str, str]) -> str:
+    """Where a redirect leads to, empty where it says nothing: its bytes, read as Latin-1, are UTF-8 if they can be."""
+    text = headers.get("location", "")
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
 
 
 def _agent(name: str) -> tuple[tuple[str, str], ...]:

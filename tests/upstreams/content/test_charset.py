@@ -42,6 +42,29 @@ def test_the_header_counts_more_than_the_document() -> None:
     assert text_of(xml.encode("cp1251"), "text/xml; charset=cp1251") == xml
 
 
+@pytest.mark.parametrize(
+    ("codec", "label", "words"),
+    [
+        ("iso2022_jp", "iso-2022-jp", "これは日本語のページです。"),
+        ("iso2022_jp", "csISO2022JP", "これは日本語のページです。"),
+        ("iso2022_kr", "iso-2022-kr", KOREAN),
+        ("hz", "hz-gb-2312", "这是一个中文网页。"),
+    ],
+)
+def test_letters_that_are_written_by_escapes_are_read_where_their_charset_is_declared(
+    codec: str, label: str, words: str
+) -> None:
+    html = f"<meta charset={label}><p>{words}"
+    assert text_of(html.encode(codec)) == html
+    assert text_of(html.encode(codec), f"text/html; charset={label}") == html
+
+
+def test_a_declared_charset_of_escapes_is_none_without_them_and_none_that_is_not_declared() -> None:
+    assert text_of(RUSSIAN.encode(), "text/html; charset=iso-2022-jp") == RUSSIAN
+    assert text_of(b"a ~{ b") == "a ~{ b"
+    assert text_of(f"{RUSSIAN} ~{{".encode(), "text/html; charset=koi8-r") == f"{RUSSIAN} ~{{"
+
+
 def test_a_charset_that_lies_of_utf_8_does_not_change_latin_text() -> None:
     assert text_of(FRENCH.encode("cp1252"), "text/html; charset=utf-8") == FRENCH
     assert text_of(KOREAN.encode("euc-kr"), "text/html; charset=utf-8") == KOREAN

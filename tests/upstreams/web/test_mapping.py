@@ -93,6 +93,16 @@ async def test_a_site_without_a_sitemap_is_mapped_by_the_links_of_its_page(tmp_p
         assert (absent.status, absent.json["credits_used"]) == (404, 0)
 
 
+async def test_a_page_of_nothing_is_told_where_no_sitemap_has_its_site(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        serve(node, {"/": Told(200, b"<!-- a note -->", HTML)})
+        empty = await map_(node)
+        assert (empty.status, empty.json["credits_used"]) == (404, 0)
+        assert empty.json["error"]["details"]["reason"] == "empty"
+        serve(node, {"/": Told(200, b"", HTML), "/sitemap.xml": Told(200, urlset(f"{SITE}/a"), XML)})
+        assert paths(await map_(node, fresh="true")) == ["/a"]
+
+
 async def test_a_sitemap_that_leads_inside_is_not_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         inside = (

@@ -92,6 +92,8 @@ async def test_redirects_are_followed_with_their_cookies_and_never_into_private_
     async with open_test_node(tmp_path) as node:
         answers = {
             "/1": page("", 302, location="/2", set_cookie="seen=1; Path=/, other=2; HttpOnly"),
+            "/utf-8": page("", 302, location="/caf\u00e9"),
+            "/caf%C3%A9": page(),
             "/2": page("", 303, location=f"http://{HOST}:8080/a"),
             ":8080/a": page(),
             "/circle": page("", 307, location="/circle"),
@@ -100,6 +102,8 @@ async def test_redirects_are_followed_with_their_cookies_and_never_into_private_
         serve(node, answers)
         found = await scrape(node, "/1")
         assert found.json["data"]["page"]["final_url"] == f"http://{HOST}:8080/a"
+        found = await scrape(node, "/utf-8")
+        assert found.json["data"]["page"]["final_url"] == f"https://{HOST}/caf%C3%A9"
         assert (await scrape(node, "/circle")).json["error"]["details"]["reason"] == "redirect_loop"
         for number, _ in enumerate(INSIDE):
             refused = await scrape(node, f"/to/{number}")
@@ -173,6 +177,7 @@ async def test_walls_and_absent_pages_are_told_and_cost_nothing(tmp_path: Path) 
             "/cf": (page("<title>Just a moment...</title>", 403, cf_mitigated="challenge"), "challenge"),
             "/503": (page("<script>window._cf_chl_opt={}</script>", 503), "challenge"),
             "/empty": (page('<div id="root"></div>'), "javascript_required"),
+            "/nothing": (page(" "), "empty"),
             "/gone": (page("Gone", 410), None),
             "/odd": (page("I'm a teapot", 418), None),
         }

@@ -12,7 +12,8 @@ from cssselect import HTMLTranslator, SelectorError
 from lxml import etree, html
 
 from upstreams.content.markup import Element
-from upstreams.model.errors import UnexpectedBody
+from upstreams.content.nesting import html_tree
+from upstreams.model.errors import NotFound, UnexpectedBody
 
 _UNREAD: Final = "//script|//style|//noscript|//template|//base|//object|//embed|//iframe|//svg|//canvas"
 _FOR_MACHINES: Final = etree.XPath(
@@ -97,15 +98,16 @@ def page_tree(text: str) -> Element:
     """The root of a page of HTML.
 
     Raises:
-        UnexpectedBody: it has none.
+        NotFound: it has no element and no text.
+        UnexpectedBody: it cannot be read, or is nested absurdly deep.
     """
     parser = html.HTMLParser(encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, no_network=True)
     try:
-        root = etree.fromstring(text.replace("\0", "").encode("utf-8", "replace"), parser)
+        root = html_tree(text.replace("\0", "").encode("utf-8", "replace"), parser)
     except (etree.LxmlError, ValueError) as exc:
         raise UnexpectedBody("HTML was due, and it cannot be read") from exc
     if root is None:
-        raise UnexpectedBody("HTML was due, and it is empty")
+        raise NotFound("The page has no text.", reason="empty")
     return root
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -144,20 +143,13 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     letters = cleaning.letters_in(root.find("body") if root.find("body") is not None else root)
     title = document.metadata["title"] or ""
     may_be_wall = letters < _WALL_LETTERS_MAX and not wanted.is_file
-    if may_be_wall and (wall := wall_of_page(text, _core(root), title, url=url, sent_to=sent_to)):
+    if may_be_wall and (wall := wall_of_page(text, root, title, url=url, sent_to=sent_to)):
         raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
     if not letters:
         raise NotFound("The page has no text without JavaScript.", reason="javascript_required")
     document.links = _links(root, base) if "links" in wanted.formats else None
     _shape(document, root, base, wanted, linked_data)
     return document
-
-
-def _core(root: Element) -> str:
-    """The text of a page without its menus and forms."""
-    tree = deepcopy(root)
-    cleaning.drop(tree.xpath("//nav|//header|//footer|//form//label|//form//button"))
-    return cleaning.as_text(tree)
 
 
 def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, linked_data: list[Element]) -> None:

@@ -9,6 +9,7 @@ one entry is for all that it finds. An object with `fields` reads these inside o
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -85,7 +86,9 @@ def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wante
     text = text_of(raw, content_type)
     root = cleaning.page_tree(text)
     metadata = metadata_of(root)
-    wall = wall_of_page(text, cleaning.as_text(root), metadata["title"] or "", url=url, sent_to=sent_to)
+    seen = deepcopy(root)
+    cleaning.drop_unread(seen)
+    wall = wall_of_page(text, seen, metadata["title"] or "", url=url, sent_to=sent_to)
     if wall is not None:
         raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
     base = urljoin(sent_to, next(iter(root.xpath("//base/@href")), ""))

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
 from lxml import etree, html
 
 from upstreams.content.markup import Element
-from upstreams.web.reading.cleaning import as_text, drop, letters_in, page_tree
+from upstreams.web.reading.boxes import drop_boxes, hide_names
+from upstreams.web.reading.cleaning import as_text, drop, letters_in
+from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
     "//*[@itemprop='text' or @itemprop='articleBody'][ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
@@ -44,56 +46,11 @@ _PRODUCT_FACTS: Final = etree.XPath(
     " or contains(concat(@class, ' ', @id), 'specification')]"
 )
 _PRODUCT_LETTERS_MIN: Final = 150
-_NAMED: Final = etree.XPath(
-    "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::span"
-    " or self::form or self::table or self::figure or self::details or self::a][@class or @id or @role]"
-)
-_BOX = re.compile(
-    r"""(?:^|[\s_-])(?:related|recommend(?:ed|ations?)?|recirc(?:ulation)?|more-(?:stories|from|topics|news|on)|read-?more
-    |most-(?:read|viewed|popular|recent)|popular-?(?:posts|stories|articles)|trending|newsletter|subscri(?:be|ption)s?
-    |sign-?up|promos?|share|sharing|share-?(?:bar|buttons?|tools|links?)|sharedaddy|addthis|social|socials|social-?(?:share|media|links|bar)
-    |cookies?|consent|gdpr|breadcrumbs?|pagination|pager|pagination-nav|announcement-bar|skip-?link|reflist|references|navbox
-    |mw-editsection|headerlink|toc|table-?of-?contents|tableofcontents|catlinks|author-?(?:bio|box|card|info)|about-?author
-    |post-?tags|tag-?list|tags-?links|entry-meta|post-meta|comments?-?(?:area|section|list|form)?|disqus(?:_thread)?
-    |respond|print-?only|screen-reader-text|sr-only|visually-hidden|visuallyhidden|back-to-top|site-?(?:footer|header)
-    |donate|donation|feedback-?form|rating-?widget|jp-relatedposts|wp-block-latest-posts|post-?navigation|nav-?links
-    )(?:$|[\s_-])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_TEXT_NAME = re.compile(
-    r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
-    re.IGNORECASE,
-)
-"""Names that software gives to the text itself, whatever else (a category, say) stands in the same class."""
-_INLINE: Final = frozenset(("span", "a", "strong", "em", "small"))
-_BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
-_BOX_SHARE_MAX: Final = 0.3
-"""The share of the page's letters beyond which something with such a name is the text after all."""
-_LINES: Final = etree.XPath(
-    "descendant::*[self::p or self::h2 or self::h3 or self::h4 or self::h5 or self::h6 or self::li or self::span or self::div"
-    " or self::strong or self::em or self::small or self::figcaption][not(descendant::p or descendant::div or descendant::li)]"
-)
-_LINE_LETTERS_MAX: Final = 160
-_LINE = re.compile(
-    r"""(?:advertisements?|anzeige|publicit[eé]|реклама|publicidad|pubblicità|広告|广告|sponsored(?:\scontent)?
-    |(?:story|article)\scontinues\sbelow.{0,40}|continue\sreading(?:\sbelow)?.{0,40}|scroll\s(?:down\s)?to\scontinue.{0,40}
-    |(?:also\sread|read\salso|read\smore|see\salso|lire\saussi|lesen\ssie\sauch|más\sinformación|читайте\sтакже|related(?:\s\w+)?)\s?[:：].{0,140}
-    |(?:read\snext|up\snext|read\smore|related(?:\s(?:articles?|stories|posts|coverage|topics|content))?|more\son\sthis(?:\sstory)?)
-    |share(?:\s(?:this(?:\s\w+)?|on\s\w+|via\s.{1,20}|article))?|teilen|partager|compartir|tweet|pin\sit|print(?:\sthis)?|e-?mail(?:\sthis)?
-    |follow\s(?:us|me|him|her|them|@?\w+(?:\s\w+)?)\son\s.{2,60}|like\sus\son\s.{2,40}|join\sus\son\s.{2,40}
-    |sign\sup\s(?:for|to|here).{0,140}|subscribe(?:\s(?:to|now|here|for).{0,140})?|get\sour\s.{0,80}newsletter.{0,60}
-    |click\shere\s(?:to|for).{0,100}|leave\sa\s(?:comment|reply)|\d+\scomments?|no\scomments?(?:\syet)?|comments?
-    |view\sgallery|\d+\simages?|view\simage|image\s(?:credit|source|copyright|caption).{0,100}|photo(?:\scredit)?\s?[:：].{0,80}
-    |(?:last\s)?updated\s?[:：]?\s.{0,40}\d{4}.{0,20}|(?:©|\(c\)|copyright)\s.{0,120}|all\srights\sreserved\.?
-    |(?:tags|topics|filed\sunder|categories|category|posted\sin|labels)\s?[:：].{0,140}|\d+\smin(?:ute)?s?\sread
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Whole lines that pages of news put between and behind their paragraphs."""
-_NESTED: Final = etree.XPath(
-    "descendant::*[self::li or self::ul or self::ol]/*[self::ul or self::ol][not(descendant::ul or descendant::ol)]"
-)
-_LIST_DEPTH_MAX: Final = 12
+_FOUND_LETTERS_MIN: Final = 250
+"""The letters below which the library gives up its structure."""
+_SHORT_SHARE_MIN: Final = 0.5
+_SHORT_SHARE_MAX: Final = 1.5
+"""The letters of a part of a short page, as shares of those that were found."""
 _BOOK_LETTERS_MIN: Final = 500_000
 """The letters from which on a page is as long as a book."""
 _WORD = re.compile(r"\w+")
@@ -128,11 +85,10 @@ def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
         return body
     if _is_book(root):
         return _body(without_boxes(root))
-    written = _extracted(
-        root, linked_data, output_format="html", include_links=True, include_images=True, include_formatting=True
-    )
-    found = page_tree(written).find("body") if written else None
-    return _body(_cleaned(root)) if found is None else found
+    found = body_found(_given(root, linked_data))
+    if found is None:
+        return _body(_cleaned(root))
+    return _as_written(root, found) if _is_bare(found) else found
 
 
 def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
@@ -141,15 +97,31 @@ def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
         return as_text(main_tree(root))
     if _is_book(root):
         return _without_head(as_text(_body(without_boxes(root))), _titles(root))
-    found = _extracted(root, linked_data, output_format="txt")
+    found = text_found(_given(root, linked_data))
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
+
+
+def _is_bare(found: Element) -> bool:
+    """Whether the library found so little that it gives lines alone, without headings, lists and links."""
+    return letters_in(found) < _FOUND_LETTERS_MIN and all(one.tag in ("body", "p") for one in found.iter())
+
+
+def _as_written(root: Element, found: Element) -> Element:
+    """The part of a short page that has what was found, as it is written; what was found, where all have much more."""
+    tree, due = _body(without_boxes(root)), letters_in(found)
+    for part in (*tree.iter("article"), *tree.iter("main"), tree):
+        if _SHORT_SHARE_MIN * due <= letters_in(part) <= _SHORT_SHARE_MAX * due:
+            body = html.Element("body")
+            body.append(deepcopy(part))
+            return part if part is tree else body
+    return found
 
 
 def without_boxes(root: Element) -> Element:
     """A page as it is written, without what stands around its text; the page itself stays as it is."""
     tree = deepcopy(root)
     drop(tree.xpath("//nav|//aside|//body/header|//body/footer"))
-    _drop_boxes(tree)
+    drop_boxes(tree)
     return tree
 
 
@@ -219,60 +191,21 @@ def _outermost(elements: Iterable[Element]) -> list[Element]:
     return [one for one in chosen if not any(above in chosen for above in one.iterancestors())]
 
 
-def _extracted(root: Element, linked_data: Iterable[Element], **form: Any) -> str:
-    from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
-
+def _given(root: Element, linked_data: Iterable[Element]) -> Element:
+    """The page as the library is given it."""
     tree = _cleaned(root)
     _body(tree).extend(map(deepcopy, linked_data))
-    return extract(tree, include_comments=False, with_metadata=False, **form) or ""
+    return tree
 
 
 def _cleaned(root: Element) -> Element:
     tree = deepcopy(root)
-    _drop_boxes(tree)
-    _flatten_lists(tree)
+    drop_boxes(tree)
+    hide_names(tree)
+    flatten_lists(tree)
     return tree
 
 
 def _body(root: Element) -> Element:
     found = root.find("body")
     return root if found is None else found
-
-
-def _drop_boxes(tree: Element) -> None:
-    """Take out what names itself a box beside the text, and lines that are of no text."""
-    most = _BOX_SHARE_MAX * letters_in(tree)
-    boxes = (one for one in _NAMED(tree) if _is_box(one))
-    drop([one for one in boxes if letters_in(one) <= most and one.find(".//h1") is None])
-    lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX and not _is_in_sentence(one))
-    drop([one for one in lines if _LINE.fullmatch(" ".join("".join(one.itertext()).split()))])
-
-
-def _flatten_lists(tree: Element) -> None:
-    """Put the items of a list inside of an item behind it: Trafilatura would lose them."""
-    for _ in range(_LIST_DEPTH_MAX):
-        nested = _NESTED(tree)
-        if not nested:
-            break
-        for inner in nested:
-            parent = inner.getparent()
-            before = parent if parent.tag == "li" else inner
-            for one in reversed(inner.findall("li")):
-                before.addnext(one)
-            drop([inner])
-
-
-def _is_box(element: Element) -> bool:
-    if element.get("role") in _BOX_ROLES:
-        return True
-    name = f"{element.get('class', '')} {element.get('id', '')}"
-    return bool(_BOX.search(name)) and not _TEXT_NAME.search(name) and not _is_in_sentence(element)
-
-
-def _is_in_sentence(element: Element) -> bool:
-    """Whether words of a sentence stand beside a link or the like: then it is one of them."""
-    parent = element.getparent()
-    if element.tag not in _INLINE or parent is None:
-        return False
-    beside = (parent.text, *(one.tail for one in parent))
-    return any(text and _WORD.search(text) for text in beside)

@@ -17,7 +17,7 @@ import msgspec
 from lxml import etree
 
 from upstreams.content.charset import text_of
-from upstreams.model.errors import TargetRefused
+from upstreams.model.errors import NotFound, TargetRefused
 from upstreams.web.addresses import one_spelling
 from upstreams.web.reading.cleaning import page_tree
 
@@ -38,6 +38,8 @@ class Scope(msgspec.Struct, frozen=True):
     drops_queries: bool = True
     search: str = ""
     limit: int = 5_000
+    needs_links: bool = False
+    """Whether no sitemap has any of its pages."""
 
     def spelled(self, address: str) -> str | None:
         """The one spelling of an address that belongs to the site; None for any other."""
@@ -67,14 +69,25 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
 
 
 def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """The pages that a page links to, with the words of their links."""
-    root = page_tree(text_of(raw, content_type))
+    """The pages that a page links to, with the words of their links.
+
+    Raises:
+        NotFound: it is empty, and nothing else is known of its site.
+        UnexpectedBody: it cannot be read.
+    """
+    told = msgspec.convert(scope, Scope)
+    try:
+        root = page_tree(text_of(raw, content_type))
+    except NotFound:
+        if told.needs_links:
+            raise
+        return {"sitemaps": [], "pages": []}
     base = urljoin(url, next(iter(root.xpath("//base/@href")), ""))
     links = (
         (str(one.get("href")).strip(), " ".join("".join(one.itertext()).split())) for one in root.xpath("//a[@href]")
     )
     found = [(urljoin(base, href), words) for href, words in links if not href.startswith("#")]
-    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], msgspec.convert(scope, Scope))}
+    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], told)}
 
 
 def _unpacked(raw: bytes) -> bytes:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Final
 from urllib.parse import unquote, urlsplit
+
+from upstreams.content.markup import Element
+from upstreams.web.reading.cleaning import as_text, drop, letters_in
 
 LOGIN: Final = "login_required"
 CHALLENGE: Final = "challenge"
@@ -21,14 +25,20 @@ _CHALLENGE_MARKS = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _CHALLENGE_WORDS = re.compile(
-    r"""just\sa\smoment\.\.\.|checking\s(?:if\sthe\ssite\sconnection\sis\ssecure|your\sbrowser)|attention\srequired!
-    |verify(?:ing)?\s(?:that\s)?you\sare\s(?:a\s)?(?:human|not\sa\srobot|not\sa\sbot)|are\syou\sa\s(?:human|robot)\?
-    |enable\sjavascript\sand\scookies\sto\scontinue|making\ssure\syou.{1,8}re\snot\sa\sbot|unusual\straffic\sfrom
-    |pardon\sour\sinterruption|ddos\sprotection\sby|access\sto\sthis\spage\shas\sbeen\sdenied
-    |please\scomplete\sthe\ssecurity\scheck|bot\sverification|human\sverification|security\scheckpoint
+    r"""just\sa\smoment(?:\.\.\.|…)|checking\s(?:if\sthe\ssite\sconnection\sis\ssecure|your\sbrowser)(?:\sbefore\s.{1,80})?
+    |attention\srequired!|(?:please\s)?verify(?:ing)?\s(?:that\s)?you\sare\s(?:a\s)?(?:human|not\sa\srobot|not\sa\sbot)(?:\.\sthis\smay.{0,40})?
+    |are\syou\sa\s(?:human|robot)\?|(?:please\s)?enable\sjavascript\sand\scookies\sto\scontinue
+    |making\ssure\syou.{1,8}re\snot\sa\sbot|(?:our\ssystems\shave\sdetected\s)?unusual\straffic\sfrom(?:.{0,60})
+    |pardon\sour\sinterruption|ddos\sprotection\sby(?:\s[\w.-]+)?|access\sto\sthis\spage\shas\sbeen\sdenied(?:.{0,100})
+    |please\scomplete\sthe\ssecurity\scheck(?:\sto\s.{1,80})?|bot\sverification|human\sverification|vercel\ssecurity\scheckpoint
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_CHALLENGE_LINE = re.compile(rf"(?:{_CHALLENGE_WORDS.pattern})[.!…]*", re.IGNORECASE | re.VERBOSE)
+_CHALLENGE_FORM = re.compile(
+    r"g-recaptcha|h-captcha|cf-turnstile|recaptcha/api|<form\b[^>]{0,300}captcha", re.IGNORECASE
+)
+_PARTS_OF_TITLE = re.compile(r"\s[|\u2013\u2014·-]\s|:\s")
 _LOGIN_PATH = re.compile(
     r"/(?:[\w-]*(?:log|sign)[-_]?in(?:\.\w+)?|sso|auth(?:wall|enticate|orize)?|checkpoint|cas/login|oauth2?)(?:/|$)",
     re.IGNORECASE,
@@ -39,11 +49,16 @@ _LOGIN_WORDS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_BESIDE_LOGIN = re.compile(r"\b(?:sign\s?up|register|password|accounts?|terms|privacy|cookies?)\b|©", re.IGNORECASE)
+"""Words of the lines that stand around the form of a sign-in."""
 _PASSWORD = re.compile(r"""<input\b[^>]{0,400}\btype\s*=\s*["']?password""", re.IGNORECASE)
 _FEW_LETTERS: Final = 1_500
 """A page whose whole text is shorter may be nothing but a wall."""
 _HARDLY_ANY: Final = 400
-"""The same where only a script says so: sites that are guarded have such scripts on every page."""
+"""The same where only a script says so: sites that are guarded have such scripts on every page. So little stands beside
+the form of a page whose head is that of a sign-in, too."""
+_NEXT_TO_NONE: Final = 80
+"""The letters beside the form of a sign-in whose page has another head."""
 
 
 def wall_of_answer(status: int, headers: Mapping[str, str], text: str) -> str | None:
@@ -63,24 +78,68 @@ def _is_challenge(text: str) -> bool:
     return _CHALLENGE_MARKS.search(text) is not None or _CHALLENGE_WORDS.search(text) is not None
 
 
-def wall_of_page(html: str, shown: str, title: str, *, url: str, sent_to: str) -> str | None:
+def wall_of_page(html: str, root: Element, title: str, *, url: str, sent_to: str) -> str | None:
     """The wall that a page with a good status is.
 
-    `shown` is its text as people see it, `url` the address that was asked for, `sent_to` the one that it came from.
+    `root` is its tree without what is shown to nobody, `url` the address that was asked for, `sent_to` the one that it
+    came from.
     """
-    head = html[:_LOOKED_AT]
-    is_short = len(shown) < _FEW_LETTERS
-    if is_short and _CHALLENGE_WORDS.search(f"{title}\n{shown}"):
-        return CHALLENGE
-    if len(shown) < _HARDLY_ANY and _CHALLENGE_MARKS.search(head):
+    shown, heading = _shown(root), _heading(root)
+    if _asks_for_a_test(html[:_LOOKED_AT], shown, (title, heading)):
         return CHALLENGE
     has_password = _PASSWORD.search(html) is not None
-    was_sent = _is_login_path(sent_to) and not _is_login_path(url)
-    if was_sent and (has_password or is_short):
+    if _is_login_path(url):
+        return None
+    if _is_login_path(sent_to) and (has_password or len(shown) < _FEW_LETTERS):
         return LOGIN
-    if has_password and is_short and _LOGIN_WORDS.search(f"{title}\n{shown}") and not _is_login_path(url):
-        return LOGIN
+    if has_password and _LOGIN_WORDS.search(f"{title}\n{shown}"):
+        most = _HARDLY_ANY if _LOGIN_WORDS.search(f"{title}\n{heading}") else _NEXT_TO_NONE
+        return LOGIN if _letters_beside_login(root) < most else None
     return None
+
+
+def _shown(root: Element) -> str:
+    """The text of a page without its menus and forms."""
+    tree = deepcopy(root)
+    drop(tree.xpath("//nav|//header|//footer|//form//label|//form//button"))
+    return _text_of_body(tree)
+
+
+def _text_of_body(tree: Element) -> str:
+    body = tree.find("body")
+    return as_text(tree if body is None else body)
+
+
+def _heading(root: Element) -> str:
+    found = root.xpath("(//h1)[1]") or root.xpath("(//h2)[1]")
+    return " ".join("".join(found[0].itertext()).split()) if found else ""
+
+
+def _asks_for_a_test(html: str, shown: str, heads: tuple[str, ...]) -> bool:
+    """Whether a page says that it is a challenge by a head or its first line, or has the marks or the form of one."""
+    has_marks = _CHALLENGE_MARKS.search(html) is not None
+    if len(shown) < _HARDLY_ANY and has_marks:
+        return True
+    if len(shown) >= _FEW_LETTERS:
+        return False
+    if any(_is_of_challenge(one) for one in (*heads, shown.partition("\n")[0])):
+        return True
+    has_form = has_marks or _CHALLENGE_FORM.search(html) is not None
+    return has_form and _CHALLENGE_WORDS.search("\n".join((*heads, shown))) is not None
+
+
+def _is_of_challenge(line: str) -> bool:
+    """Whether a line says nothing but that, beside the name of a site."""
+    return any(_CHALLENGE_LINE.fullmatch(part.strip()) for part in (line, *_PARTS_OF_TITLE.split(line)))
+
+
+def _letters_beside_login(root: Element) -> int:
+    """The letters of a page outside of its short forms, without lines that speak of signing in."""
+    tree = deepcopy(root)
+    drop(tree.xpath("//nav|//header|//footer|//form//label|//form//button"))
+    drop([one for one in tree.iter("form") if letters_in(one) < _HARDLY_ANY])
+    lines = _text_of_body(tree).splitlines()
+    return sum(len(one) for one in lines if not _LOGIN_WORDS.search(one) and not _BESIDE_LOGIN.search(one))
 
 
 def _is_login_path(url: str) -> bool:

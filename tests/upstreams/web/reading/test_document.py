@@ -54,6 +54,36 @@ def test_each_format_is_made_of_the_page_and_the_others_are_null() -> None:
         assert {one for one in formats if alone[one] is not None} == {name}
 
 
+def test_the_main_content_keeps_its_code_its_lists_and_its_captions() -> None:
+    block = '<pre><code class="language-sh"><span>pip</span> install foo\n  --bar\n</code></pre><pre>as\n  it is</pre>'
+    inner = "<ul><li>Inner one<ol><li>Deep</li></ol></li><li>Inner two</li></ul>"
+    lists = f"<ol><li>First <code>a</code></li><li>Second{inner}</li><li>Third</li></ol>"
+    figure = '<figure><img src="/i.png" alt="An image"><figcaption>What it shows</figcaption></figure>'
+    words = f"<p>{TEXT} It calls <code>read()</code> and ends. {TEXT}</p>"
+    found = read(f"<article><h1>Guide</h1>{words}{block}{lists}{figure}{words}</article>", formats=["markdown", "html"])
+    assert " It calls `read()` and ends." in found["markdown"]
+    assert "```sh\npip install foo\n  --bar\n```" in found["markdown"]
+    assert "```\nas\n  it is\n```" in found["markdown"]
+    expected = "1. First `a`\n2. Second\n   - Inner one\n     1. Deep\n   - Inner two\n3. Third"
+    assert expected in found["markdown"]
+    assert "An image](" in found["markdown"]
+    assert "What it shows" in found["markdown"]
+    assert "<p>What it shows</p>" in found["html"]
+
+
+def test_a_list_in_a_list_that_is_written_wrongly_loses_nothing() -> None:
+    wrong = "<ol><ul><li>One<dl><dd>Two<ol><li>Three<ul><li>Four</ul></ol></dl><li>Five</ul><dl><ol><li>Six</ol></dl>Seven</ol>"
+    found = read(f"<article><p>{TEXT}</p>{wrong}<p>{TEXT}</p></article>")["markdown"]
+    assert all(word in found for word in ("One", "Two", "Three", "Four", "Five", "Six"))
+
+
+def test_a_short_page_keeps_its_heading_its_list_and_its_links() -> None:
+    page = '<h1>Shopping</h1><ul><li>Milk</li><li>Bread <b>fresh</b></li></ul><p>See <a href="/x">this</a>.</p>'
+    wanted = "# Shopping\n\n- Milk\n- Bread **fresh**\n\nSee [this](https://site.example.org/x)."
+    for body in (page, f"<nav><a href='/'>Home</a></nav><main>{page}</main><footer>Foot</footer>"):
+        assert read(f"<body>{body}</body>")["markdown"] == wanted
+
+
 def test_a_page_says_of_itself_what_it_declares_and_nothing_is_guessed() -> None:
     assert read(PAGE)["metadata"] == {
         "title": "The title",
@@ -144,6 +174,11 @@ def test_something_without_text_is_told_and_not_passed_for_a_page() -> None:
     ) == ("javascript_required")
 
 
+@pytest.mark.parametrize("page", ["", " \n ", "<!-- a note -->", "<!doctype html>", "</p>"])
+def test_a_page_of_nothing_is_told_as_empty(page: str) -> None:
+    assert refusal(page) == "empty"
+
+
 def test_tests_for_robots_are_told_as_challenges() -> None:
     cloudflare = "<html><head><title>Just a moment...</title></head><body><p>Enable JavaScript and cookies to continue</p></body>"
     datadome = (
@@ -159,6 +194,51 @@ def test_tests_for_robots_are_told_as_challenges() -> None:
     assert read(about)["markdown"], "an article that speaks of them is none"
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<title>Attention Required! | Cloudflare</title><h1>Sorry, you have been blocked</h1>",
+        "<title>Bloomberg - Are you a robot?</title><h1>Bloomberg</h1><p>Click the box below to go on.",
+        "<title>Vercel Security Checkpoint</title><p>We are looking at your browser.",
+        "<title>e.org</title><p>Checking your browser before accessing e.org.<p>This process is automatic.",
+        "<title>e.org</title><h1>Access to this page has been denied because we believe you use automation tools.</h1>",
+        "<title>e.org</title><div>Verifying you are human. This may take a few seconds.</div>",
+        '<title>e.org</title><div class="g-recaptcha"></div><p>We have seen unusual traffic from your network.',
+    ],
+)
+def test_a_challenge_is_known_by_its_head_its_first_line_or_its_form(page: str) -> None:
+    assert refusal(page) == "challenge"
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Airport opens third lane", "It was opened at its main security checkpoint on Monday."),
+        (
+            "Are you a robot? A short history of the Turing test",
+            "In 1950 Alan Turing asked whether machines can think.",
+        ),
+        ("Just a Moment... by The Band", "The new single of the band is out on Friday."),
+        ("Webhooks", "Human verification of each delivery is not needed."),
+    ],
+)
+def test_a_short_page_that_has_words_of_a_challenge_is_a_page(title: str, text: str) -> None:
+    page = f"<title>{title}</title><body><article><h1>{title}</h1><p>{text}</p></article></body>"
+    assert text in read(page)["markdown"]
+
+
+def test_a_short_page_with_the_form_of_a_sign_in_beside_its_text_is_a_page() -> None:
+    forums = (
+        "<ul><li><a href=f1>General</a> Talk of all kinds, 120 topics<li><a href=f2>Help</a> Ask here, 80 topics</ul>"
+    )
+    fields = '<label>Name <input name="n"></label><label>Password: <input type="password"></label>'
+    board = f"<title>Board - Index</title><h1>Board</h1>{forums}<form><h3><a>Login</a></h3>{fields}</form><p>5 users online."
+    assert "Talk of all kinds" in read(board, only_main_content=False)["markdown"]
+    about = "A mug of stoneware that holds 350 ml. It may go into the dishwasher. Made in Portugal by hand."
+    shop = f"<title>Blue mug</title><div><h4>Sign in</h4><form>{fields}</form></div><h1>Blue mug</h1><p>{about}</p>"
+    assert about in read(shop)["markdown"]
+
+
 def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
     form = '<form><input name="u"><input type="password" name="p"><button>Log in</button></form>'
     wall = f"<html><head><title>Log in to read on</title></head><body><h1>Log in</h1>{form}</body></html>"
@@ -168,6 +248,25 @@ def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
     assert "A title" in read(article, only_main_content=False)["markdown"], (
         "a page with such a form beside its text is none"
     )
+
+
+@pytest.mark.parametrize("depth", [300, 4_000])
+@pytest.mark.parametrize("tag", ["div", "font", "blockquote", "table"])
+def test_a_page_is_read_to_its_end_however_deep_it_is_nested(tag: str, depth: int) -> None:
+    page = f"<p>Before.{f'<{tag}>' * depth}<p>The deep <b>end</b> of it.{f'</{tag}>' * depth}<p>Behind."
+    formats = ("text", "markdown", "html")
+    found = read(page, formats=formats, only_main_content=False)
+    assert found["text"].split() == ["Before.", "The", "deep", "end", "of", "it.", "Behind."]
+    assert all("deep" in found[one] and "Behind." in found[one] for one in formats)
+    lines = "".join(f"<font size=2><p>Line {n} of an old page that closes none of its tags." for n in range(depth // 2))
+    assert f"Line {depth // 2 - 1} of" in read(f"<body>{lines}", formats=["text"], only_main_content=False)["text"]
+
+
+@pytest.mark.parametrize("tag", ["div", "font", "ul", "table"])
+def test_a_page_of_very_many_elements_inside_of_each_other_is_refused_soon(tag: str) -> None:
+    for behind in ("The end", "</span>" * 100_000):
+        with pytest.raises(UnexpectedBody, match="inside of each other"):
+            read(f"<p>Before.{f'<{tag}>' * 100_000}{behind}")
 
 
 def test_hostile_pages_end_and_say_something() -> None:
