@@ -179,6 +179,8 @@ def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraf
 
 def _keep_page(tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage, outcome: Outcome, *, at: float) -> None:
     leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
+    if leg.status != "pending":  # the run was full by the page before, which had planned this one
+        return
     page = outcome.brought
     if isinstance(page, _Page):
         keyword, search = spec.leg(planned.leg)

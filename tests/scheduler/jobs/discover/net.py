@@ -13,7 +13,7 @@ import trio
 
 from limits.errors import Throttled
 from scheduler.jobs.discover import run_rows
-from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
+from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView
 from scheduler.jobs.discover.run_drafts import RunTerms
 from scheduler.jobs.discover.schedules.records import DiscoverSchedule, Occurrence, ScheduleBody
 from scheduler.jobs.discover.schedules.service import ScheduleService
@@ -168,7 +168,14 @@ class DiscoverDesk(WorkingDesk):
         with trio.fail_after(60):
             while not is_settled((found := await self.service.get(owner.account_id, run_id)).job):  # noqa: ASYNC110 - the store
                 await trio.sleep(0.01)
+        await self.assert_counted(found.run)
         return found
+
+    async def assert_counted(self, run: DiscoverRecord) -> None:
+        """Each leg that has ended is counted once."""
+        sql = "SELECT status, COUNT(*) FROM discover_legs WHERE run_id = ? GROUP BY status"
+        legs = Counter(dict(await self.desk.store.read(lambda tx: tx.all(sql, (run.run_id,)))))
+        assert (run.legs_done, run.legs_empty, run.legs_failed) == (legs["done"], legs["empty"], legs["failed"])
 
     async def rows(self, run_id: str, *, only_new: bool = False) -> list[DiscoverRow]:
         """All rows, in their order."""

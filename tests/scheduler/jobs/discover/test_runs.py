@@ -23,6 +23,7 @@ from scheduler.jobs.discover.service import RunPatch
 from scheduler.jobs.discover.spec import KIND
 from scheduler.jobs.discover.tables import TABLES
 from scheduler.jobs.service import JobOwner
+from scheduler.recipes import Gathered, Recipe
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, search
 
@@ -169,6 +170,26 @@ async def test_a_run_stops_at_its_most_rows_and_passes_the_rest_over(desk: Desk)
     run = view.run
     assert run.legs_ended < run.legs_planned == 18
     assert view.job.used_credits < 18
+
+
+class LastIsFirst(Net):
+    """The first of all pages comes behind those of all other searches."""
+
+    async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
+        while recipe.values["query"] == "trio" and recipe.path == "/v1/one/search" and self.calls.total() < 17:
+            await trio.sleep(0.001)
+        return await super().gather(recipe, credits_held, **how)
+
+
+async def test_a_leg_that_a_full_run_has_ended_is_counted_once_though_its_next_page_was_planned(desk: Desk) -> None:
+    """Goal: such a run ends. Method: the page that fills it is the last of its wave, when all other legs are counted."""
+    net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
+    desk_ = DiscoverDesk(desk, net, TWO)
+    owner = await desk_.owner()
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", *"klmnopqr"], max_rows=3)).id)
+    assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("completed", "max_rows", 3)
+    assert (view.run.legs_planned, view.run.legs_done, view.run.legs_empty) == (18, 2, 16)
 
 
 async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None:
