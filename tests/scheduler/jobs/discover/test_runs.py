@@ -24,6 +24,7 @@ from scheduler.jobs.discover.spec import KIND
 from scheduler.jobs.discover.tables import TABLES
 from scheduler.jobs.service import JobOwner
 from scheduler.recipes import Gathered, Recipe
+from tests.fakes.upstream_server import until
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, search
 
@@ -176,13 +177,13 @@ class LastIsFirst(Net):
     """The first of all pages comes behind those of all other searches."""
 
     async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
-        while recipe.values["query"] == "trio" and recipe.path == "/v1/one/search" and self.calls.total() < 17:
-            await trio.sleep(0.001)
+        if recipe.values["query"] == "trio" and recipe.path == "/v1/one/search":
+            await until(lambda: self.calls.total() >= 17)
         return await super().gather(recipe, credits_held, **how)
 
 
 async def test_a_leg_that_a_full_run_has_ended_is_counted_once_though_its_next_page_was_planned(desk: Desk) -> None:
-    """Goal: such a run ends. Method: the page that fills it is the last of its wave, when all other legs are counted."""
+    """Goal: such a run ends. Method: the page that fills it is the last of its wave, with all other legs counted."""
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
