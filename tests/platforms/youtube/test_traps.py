@@ -348,3 +348,10 @@ async def test_while_the_units_are_spent_feeds_answer_and_the_api_is_left_alone(
         assert (refused.status, refused.json["credits_used"]) == (503, 0)
         assert sum("googleapis" in asked for asked in node.upstream.requests) == 1
         await node.assert_sound()
+
+
+@pytest.mark.parametrize("spelling", [CHANNEL_ID, f"@{CHANNEL_ID}"])
+def test_a_channels_id_is_no_handle(spelling: str) -> None:
+    """Goal: whoever tries one parameter after the other, as cohorts do, comes to the one for ids."""
+    with pytest.raises(InvalidArgument, match="channelId"):
+        calls_of("channel/videos", handle=spelling)

@@ -20,8 +20,8 @@ HANDLE = Param(
     strip="@",
     fold=True,
     forms=(rf"{HOSTS}/@([^/]+)(?:/.*)?",),
-    pattern=r"[^\s/?#@,]{1,60}",
-    problem="must be a handle, such as GoogleDevelopers",
+    pattern=r"(?!uc[\w-]{22}$)[^\s/?#@,]{1,60}",
+    problem="must be a handle, such as GoogleDevelopers; a channel's id goes into channelId",
 )
 CHANNEL_URL = Param(
     "url",
