@@ -94,8 +94,8 @@ class JobRuns:
 
     async def _run(self, job: JobRecord) -> None:
         kind = self._kinds[job.kind]
-        if not await self._store.read(partial(job_rows.is_reserved, job=job)):
-            await self._end(job, Stop("failed", NEVER_RESERVED))
+        is_reserved = await self._store.read(partial(job_rows.is_reserved, job=job))
+        if not is_reserved and await self._end(job, Stop("failed", NEVER_RESERVED), unless_reserved=True):
             return
         while True:
             look = await self._store.read(partial(_look, job=job))
@@ -189,19 +189,24 @@ class JobRuns:
             job_rows.set_wave(tx, job, planned=planned)
         return True
 
-    async def _end(self, job: JobRecord, stop: Stop | None = None, *, has_credits: bool = True) -> None:
-        """End it, without a `stop` as its kind says."""
+    async def _end(
+        self, job: JobRecord, stop: Stop | None = None, *, has_credits: bool = True, unless_reserved: bool = False
+    ) -> bool:
+        """End it, without a `stop` as its kind says; False: it goes on, since it has a reservation by now."""
 
-        def end(tx: Tx) -> None:
+        def end(tx: Tx) -> bool:
             tx.all_in(READ_ACCOUNTS, [job.account_id])  # accounts are locked before what is theirs
             if job_rows.holds(tx, job):
                 now, kind = self._now(), self._kinds[job.kind]
                 found = job_rows.read_job(tx, job.id)
                 assert found is not None, "its row is locked"
+                if unless_reserved and job_rows.is_reserved(tx, found):
+                    return False
                 how = stop or kind.verdict(tx, found, has_credits=has_credits)
                 kind.ended(tx, settle(tx, self._charges, job.id, now, how), at=now)
+            return True
 
-        await self._store.write(end)
+        return await self._store.write(end)
 
 
 class _Look(NamedTuple):

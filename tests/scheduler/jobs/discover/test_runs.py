@@ -24,6 +24,7 @@ from scheduler.jobs.discover.spec import KIND
 from scheduler.jobs.discover.tables import TABLES
 from scheduler.jobs.service import JobOwner
 from scheduler.recipes import Gathered, Recipe
+from storage.store import Store
 from tests.fakes.upstream_server import until
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, search
@@ -161,8 +162,21 @@ async def test_a_run_reserves_what_the_balance_has_and_is_paused_when_that_is_sp
     assert await desk.money(owner.account_id) == (0, 0)
 
 
+class FullFirst(Net):
+    """Other searches than those for trio wait until a run is full."""
+
+    store: Store
+
+    async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
+        full = "SELECT 1 FROM discover_runs WHERE rows_kept = max_rows"
+        while recipe.values["query"] != "trio" and not await self.store.read(lambda tx: tx.all(full, ())):  # noqa: ASYNC110
+            await trio.sleep(0.001)
+        return await super().gather(recipe, credits_held, **how)
+
+
 async def test_a_run_stops_at_its_most_rows_and_passes_the_rest_over(desk: Desk) -> None:
-    net = Net({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
+    net = FullFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
+    net.store = desk.store
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
     async with desk_.open():
@@ -191,6 +205,20 @@ async def test_a_leg_that_a_full_run_has_ended_is_counted_once_though_its_next_p
         view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", *"klmnopqr"], max_rows=3)).id)
     assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("completed", "max_rows", 3)
     assert (view.run.legs_planned, view.run.legs_done, view.run.legs_empty) == (18, 2, 16)
+
+
+async def test_a_run_whose_bound_is_changed_while_it_begins_goes_on(desk: Desk) -> None:
+    """Method: the owner's change, which reserves anew, comes between the lease of an attempt and its first look."""
+    desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
+    owner = await desk_.owner()
+    job = await desk_.begin(owner, max_credits=10)
+    (ready,) = await desk.store.read(lambda tx: job_rows.ready_jobs(tx, "n1", leases_at=0, limit=9))
+    (leased,) = await desk.store.write(lambda tx: job_rows.lease_jobs(tx, [ready], "n1", now=0, leases_at=0))
+    await desk_.service.change(again(owner), job.id, RunPatch(None, 20))
+    await desk_.runs.run(leased)
+    view = await desk_.service.get(owner.account_id, job.id)
+    assert (view.job.status, view.job.stopped_because, view.job.used_credits) == ("completed", None, 3)
+    assert await desk.money(owner.account_id) == (10_000 - 3, 0)
 
 
 async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None:
