@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from gateway.calls.request import CallRequest
 from gateway.http.errors import Refused
 from upstreams.fetching.planned import Reach
+from upstreams.model.params import Value
 
 QUOTES_MAX = 500
 
@@ -35,6 +37,12 @@ def above_max(request: CallRequest, quoted: Quote) -> Refused | None:
     if request.credits_max is None or credits_least <= request.credits_max:
         return None
     return above_max_credits(credits_least)
+
+
+def check_max_credits(values: Mapping[str, Value], credits_required: int) -> None:
+    """Refuse what would reserve more than the `max_credits` that was sent, if it was."""
+    if "max_credits" in values and credits_required > int(values["max_credits"]):
+        raise above_max_credits(credits_required)
 
 
 def above_max_credits(credits_required: int) -> Refused:

@@ -1,40 +1,44 @@
-"""An address that stands where a name may says the place too: it is read there, and nowhere else."""
+"""An address that stands where a name or a number may says the place too: it is read there, and nowhere else."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.platforms.drive import always, drive, told
+from tests.platforms.drive import drive
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.steps import Answer, Call
-from upstreams.platforms import discourse
-
-FORUM = "forum.example.net"
-DISCOURSE: dict[str, Any] = {"user": {"id": 1}, "topic_list": {"topics": []}, "user_actions": [], "members": []}
+from upstreams.platforms import discourse, stackexchange
 
 
 class Placed(NamedTuple):
-    """A request by an address, and the call that it leads to: its place, and what of its query says so."""
+    """A request by an address, and the first call that it leads to."""
 
     platform: Platform
     resource: str
-    param: str
-    address: str
-    place: str
-    beside: str
-    """The parameter that says the place where a name is sent."""
-    value: str
-    """Its value that agrees with the address."""
+    sent: Mapping[str, str]
+    host_and_path: str
+    place: Mapping[str, str]
+    """The parameter that says the place beside a name, as the address says it."""
     other: str
-    body: Any
+    query: Mapping[str, Any]
+    """The members of the call's query that say the place."""
+
+
+FORUM = {"host": "forum.example.net"}
 
 
 def of_discourse(resource: str, param: str, address: str, path: str) -> Placed:
-    other = "forum.example.org"
-    return Placed(discourse.PLATFORM, resource, param, address, FORUM + path, "host", FORUM, other, DISCOURSE)
+    place = f"{FORUM['host']}{path}"
+    return Placed(discourse.PLATFORM, resource, {param: address}, place, FORUM, "forum.example.org", {})
+
+
+def of_stackexchange(resource: str, param: str, address: str, path: str, site: str) -> Placed:
+    call, place = f"api.stackexchange.com/2.3/{path}", {"site": site}
+    return Placed(stackexchange.PLATFORM, resource, {param: address}, call, place, "askubuntu", place)
 
 
 PLACED = (
@@ -43,27 +47,43 @@ PLACED = (
     of_discourse("profile/comments", "handle", "https://forum.example.net/u/ada", "/user_actions.json"),
     of_discourse("category/posts", "category", "https://forum.example.net/c/general/parsers/4", "/c/-/4.json"),
     of_discourse("group/members", "group", "https://forum.example.net/g/team", "/groups/team/members.json"),
+    of_stackexchange("question", "id", "https://superuser.com/questions/7/why", "questions/7", "superuser"),
+    of_stackexchange("question/answers", "id", "https://math.stackexchange.com/q/7", "questions/7/answers", "math"),
+    of_stackexchange(
+        "question/comments", "id", "https://stackoverflow.com/questions/7", "questions/7/comments", "stackoverflow"
+    ),
+    of_stackexchange("answer", "id", "https://3dprinting.stackexchange.com/a/8", "answers/8", "3dprinting"),
+    of_stackexchange(
+        "profile", "user_id", "https://meta.mathoverflow.net/users/9/ada", "users/9", "meta.mathoverflow.net"
+    ),
+    of_stackexchange(
+        "profile/posts", "user_id", "https://pt.stackoverflow.com/users/9", "users/9/questions", "pt.stackoverflow"
+    ),
 )
 
 
-@pytest.mark.parametrize("placed", PLACED, ids=lambda one: f"{one.platform.slug} {one.resource} {one.address}")
+class _AskedError(Exception):
+    """The first call of a read, with its host and path."""
+
+    def __init__(self, host_and_path: str, call: Call) -> None:
+        super().__init__(host_and_path)
+        self.host_and_path = host_and_path
+        self.call = call
+
+
+def _upstream(host_and_path: str, call: Call) -> Answer:
+    raise _AskedError(host_and_path, call)
+
+
+@pytest.mark.parametrize("placed", PLACED, ids=lambda one: f"{one.platform.slug} {one.resource}")
 def test_what_an_address_names_is_read_from_its_own_place(placed: Placed) -> None:
     """Goal: never another place's account of the same name."""
-    for beside in ({}, {placed.beside: placed.value}):
-        places: list[str] = []
-
-        def upstream(place: str, call: Call, places: list[str] = places) -> Answer:
-            query = call.target("").partition("?")[2]
-            places.append(f"{place}?{query}")
-            return told(placed.body)
-
-        drive(placed.platform, placed.resource, {placed.param: placed.address, **beside}, upstream)
-        assert placed.place in places[0]
+    for beside in ({}, placed.place):
+        with pytest.raises(_AskedError) as asked:
+            drive(placed.platform, placed.resource, {**placed.sent, **beside}, _upstream)
+        assert asked.value.host_and_path == placed.host_and_path
+        assert asked.value.call.query.items() >= placed.query.items()
+    (param,) = placed.place
     with pytest.raises(InvalidArgument) as refusal:
-        drive(
-            placed.platform,
-            placed.resource,
-            {placed.param: placed.address, placed.beside: placed.other},
-            always(placed.body),
-        )
-    assert refusal.value.param == placed.beside
+        drive(placed.platform, placed.resource, {**placed.sent, param: placed.other}, _upstream)
+    assert refusal.value.param == param

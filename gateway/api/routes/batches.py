@@ -27,7 +27,7 @@ from gateway.api.responses import Replies
 from gateway.api.routes.data import refuse_stream, unavailable
 from gateway.calls.batches import Batches, BatchRequest
 from gateway.calls.execute import BilledCalls
-from gateway.calls.planning import above_max_credits
+from gateway.calls.planning import check_max_credits
 from gateway.docs.account import batches as docs
 from gateway.http import envelope
 from gateway.http.bodies import read_json
@@ -125,8 +125,7 @@ class BatchRoutes:
         if claim is not None:
             refuse_stream(request)
         most = ceiling(batch, rows)
-        if "max_credits" in values and most > int(values["max_credits"]):
-            raise above_max_credits(most)
+        check_max_credits(values, most)
         if values.get("dry_run"):
             data = {"estimated_credits": most, "would_hit_cache": False, "rows": len(rows)}
             return await self._replies.free(request, caller, envelope.fragment(batch.platform, batch.path, data))

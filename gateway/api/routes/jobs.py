@@ -15,7 +15,7 @@ from gateway.api.changes import Changes, claim_of_change, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies
 from gateway.api.routes.webhooks.deliveries import DeliveryLog, DeliveryLogRoutes, delivery_view
-from gateway.calls.planning import above_max_credits
+from gateway.calls.planning import check_max_credits
 from gateway.docs.account import jobs as docs
 from gateway.http import envelope
 from gateway.http.bodies import read_json
@@ -103,8 +103,7 @@ class JobRoutes:
         draft = draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
-        if "max_credits" in values and draft.held_credits > int(values["max_credits"]):
-            raise above_max_credits(draft.held_credits)
+        check_max_credits(values, draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)
             data = {"estimated_credits": draft.held_credits, "would_hit_cache": False}

@@ -15,7 +15,7 @@ from gateway.api.forms import ENVELOPE_BYTES, MEDIA_TYPE, FormReader
 from gateway.api.responses import Replies
 from gateway.calls.charged import run_charged
 from gateway.calls.execute import BilledCalls
-from gateway.calls.planning import above_max_credits
+from gateway.calls.planning import check_max_credits
 from gateway.docs.account import jobs as docs
 from gateway.http import envelope
 from gateway.http.params import DRY_RUN, MAX_CREDITS, read_free
@@ -97,8 +97,7 @@ class ParseRoute:
             task = parse_task(form.content, form.filename, form.content_type, fields)
             sent = _Sent(form.digest, form.filename, form.content_type, fields)
             claim = claim_of_change(request, caller, sent)
-            if int(values.get("max_credits", CREDITS)) < CREDITS:
-                raise above_max_credits(CREDITS)
+            check_max_credits(values, CREDITS)
             if values.get("dry_run"):
                 data = {"estimated_credits": CREDITS, "would_hit_cache": False}
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))

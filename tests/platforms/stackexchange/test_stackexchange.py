@@ -127,26 +127,6 @@ def sent(call: Call) -> set[str]:
     return set(call.target("").partition("?")[2].split("&"))
 
 
-@pytest.mark.parametrize(
-    ("resource", "address", "path", "site"),
-    [
-        ("question", "https://superuser.com/questions/7/why", "questions/7", "superuser"),
-        ("question/answers", "https://math.stackexchange.com/q/7", "questions/7/answers", "math"),
-        ("question/comments", "https://stackoverflow.com/questions/7", "questions/7/comments", "stackoverflow"),
-        ("answer", "https://3dprinting.stackexchange.com/a/8", "answers/8", "3dprinting"),
-        ("profile", "https://meta.mathoverflow.net/users/9/ada", "users/9", "meta.mathoverflow.net"),
-        ("profile/posts", "https://pt.stackoverflow.com/users/9", "users/9/questions", "pt.stackoverflow"),
-    ],
-)
-def test_an_address_says_the_site_too(resource: str, address: str, path: str, site: str) -> None:
-    (name,) = ALL[resource]
-    host_and_path, call = call_of(resource, {name: address})
-    assert (host_and_path, call.query["site"]) == (f"api.stackexchange.com/2.3/{path}", site)
-    with pytest.raises(InvalidArgument) as refusal:
-        call_of(resource, {name: address, "site": "askubuntu"})
-    assert refusal.value.param == "site"
-
-
 @pytest.mark.parametrize("number", ["x", "1;2", "-1", "7/answers", "\u0661"])
 @pytest.mark.parametrize("resource", ["question", "question/answers", "question/comments", "profile", "profile/posts"])
 def test_what_is_no_number_is_refused_before_any_call(resource: str, number: str) -> None:

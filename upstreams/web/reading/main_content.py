@@ -111,9 +111,11 @@ def _as_written(root: Element, found: Element) -> Element:
     tree, due = _body(without_boxes(root)), letters_in(found)
     for part in (*tree.iter("article"), *tree.iter("main"), tree):
         if _SHORT_SHARE_MIN * due <= letters_in(part) <= _SHORT_SHARE_MAX * due:
+            if part is tree:
+                return tree
             body = html.Element("body")
-            body.append(deepcopy(part))
-            return part if part is tree else body
+            body.append(part)
+            return body
     return found
 
 

@@ -11,7 +11,7 @@ from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, claim_of_change, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies
-from gateway.calls.planning import above_max_credits
+from gateway.calls.planning import check_max_credits
 from gateway.docs.account import sessions as docs
 from gateway.http import envelope
 from gateway.http.bodies import read_json
@@ -97,8 +97,7 @@ class SessionRoutes:
         self._sessions.check_means("url")
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is opened
         price = price_of(draft.ttl_s)
-        if "max_credits" in values and price > int(values["max_credits"]):
-            raise above_max_credits(price)
+        check_max_credits(values, price)
         if values.get("dry_run"):
             data = {"estimated_credits": price, "would_hit_cache": False}
             return await self._replies.free(request, caller, envelope.fragment(PLATFORM, request.path, data))
