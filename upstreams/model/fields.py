@@ -236,6 +236,12 @@ def decoded(raw: bytes) -> str:
     return raw.decode(encoding, errors="replace")
 
 
+def any_true(*marks: object) -> bool | None:
+    """Whether one of them is true; None where none was told."""
+    told = [mark for mark in marks if mark is not None]
+    return any(told) if told else None
+
+
 def joined(*pieces: str | None) -> str | None:
     """A title and a body as one text, a blank line between them; None when neither was sent."""
     return "\n\n".join(filter(None, pieces)) or None

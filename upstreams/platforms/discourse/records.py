@@ -7,7 +7,7 @@ from typing import Any
 from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, post
 from upstreams.model.errors import NotFound
-from upstreams.model.fields import joined
+from upstreams.model.fields import any_true, joined
 from upstreams.model.maps import RecordMap, record_map
 from upstreams.model.readers import Reader, of
 from upstreams.model.steps import segment
@@ -69,12 +69,6 @@ def _likes(actions: Any) -> int | None:
     return next((count for count in told if type(count) is int and count >= 0), None)
 
 
-def _deleted(*marks: object) -> bool | None:
-    """Whether its author or somebody else deleted it; None where neither was told."""
-    told = [mark for mark in marks if mark is not None]
-    return any(told) if told else None
-
-
 def _user(of_what: str = "id") -> RecordMap:
     """The account in an object, whose number has this name."""
     return record_map(
@@ -121,7 +115,7 @@ topic_of = listed_topic_of.with_fields(
     author=byline_of.at("details.created_by"),
 )
 """A topic by itself, with the words of its first post."""
-_DELETED = of(_deleted, read.flag("user_deleted"), read.instant("deleted_at"))
+_DELETED = of(any_true, read.flag("user_deleted"), read.instant("deleted_at"))
 comment_of = record_map(
     comment,
     id=read.ident("id"),

@@ -7,15 +7,9 @@ from typing import Any
 from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, post
 from upstreams.model.errors import NotFound
-from upstreams.model.fields import joined
+from upstreams.model.fields import any_true, joined
 from upstreams.model.maps import record_map
 from upstreams.model.readers import Reader, of
-
-
-def _any(*flags: bool | None) -> bool | None:
-    """Whether one of them is true; None where none was told."""
-    told = [flag for flag in flags if flag is not None]
-    return any(told) if told else None
 
 
 def _parent(path: str | None, post_id: str | None) -> str | None:
@@ -62,7 +56,7 @@ post_of = record_map(
     likes=_score("post"),
     comments=_counted("post", "comments"),
     pinned=read.flag("post.featured_community"),
-    deleted=of(_any, read.flag("post.deleted"), read.flag("post.removed")),
+    deleted=of(any_true, read.flag("post.deleted"), read.flag("post.removed")),
     nsfw=read.flag("post.nsfw"),
     published_at=_made_at("post"),
     ext={
@@ -74,7 +68,7 @@ post_of = record_map(
     },
 )
 """A post; its text is Markdown."""
-_DELETED = of(_any, read.flag("comment.deleted"), read.flag("comment.removed"))
+_DELETED = of(any_true, read.flag("comment.deleted"), read.flag("comment.removed"))
 comment_of = record_map(
     comment,
     id=read.ident("comment.id"),
@@ -97,7 +91,7 @@ author_of = _byline_of.inside("person").with_fields(
     ext={
         "comment_count": _counted("person", "comment_count"),
         "bot_account": read.flag("person.bot_account"),
-        "banned": of(_any, read.flag("person.banned"), read.flag("banned")),
+        "banned": of(any_true, read.flag("person.banned"), read.flag("banned")),
     },
 )
 community_of = record_map(
