@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class WorkLease(NamedTuple):
-    """Whose work is leased, and which attempt it is."""
+    """The id, the owner and the attempt of leased work."""
 
     id: str
     account_id: str
