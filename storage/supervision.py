@@ -6,6 +6,7 @@ readiness reports; it has recovered once it has run for a while (`_Loop.steady_s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -47,15 +48,20 @@ class FailureLog(Protocol):
         ...
 
 
-@dataclass(slots=True)
+async def unsupervised(name: str, work: Work) -> None:  # noqa: ARG001 - as `Keep`
+    """Run `work` until it returns, as `Keep` for a command and for tests: a failure ends the caller."""
+    await work()
+
+
+@dataclass(slots=True, eq=False)
 class _Loop:
     """The state of one loop; only `Supervision` changes it."""
 
-    failures: int = 0
+    name: str
     in_a_row: int = 0
     last_error: str = ""
     started_at: float | None = None
-    """When its work started, on Trio's clock; None while it does not run."""
+    """When its work started, on Trio's clock; None during the pause before a restart."""
     steady_s: float = STEADY_S
     """It counts as recovered after running for so long: twice as long as it last ran before a failure.
 
@@ -65,11 +71,10 @@ class _Loop:
     def is_steady(self) -> bool:
         return self.started_at is not None and trio.current_time() - self.started_at >= self.steady_s
 
-    def count(self, exc: Exception) -> None:
+    def count(self, failure: Exception) -> None:
         assert self.started_at is not None, "only running work fails"
-        self.failures += 1
         self.in_a_row = 1 if self.is_steady() else self.in_a_row + 1
-        self.last_error = type(exc).__name__
+        self.last_error = type(failure).__name__
         ran_s = trio.current_time() - self.started_at
         self.steady_s = min(max(STEADY_S, 2 * ran_s), STEADY_S_MAX)
 
@@ -81,10 +86,11 @@ class Supervision:
         """`rng` spreads the restarts of loops that fail together."""
         self._log = log
         self._rng = rng
-        self._loops: dict[str, _Loop] = {}
+        self._loops: set[_Loop] = set()
+        self._failures: Counter[str] = Counter()
 
     async def keep(self, name: str, work: Work) -> None:
-        """Run `work` until it returns. Cancelling the task ends it, as usual.
+        """Run `work` until it returns. Cancelling the task ends it, as usual. Several loops may share a name.
 
         On an exception the failure is logged with its traceback and counted under `name`, and `work` starts again after
         a pause: 0.5 s, doubled with each failure in a row up to 30 s, with jitter. `StoreUnavailable` and
@@ -94,48 +100,61 @@ class Supervision:
         Raises:
             StoreUnusable: this process may not use the store any more, so it has to end.
         """
-        loop = self._loops.setdefault(name, _Loop())
-        while True:
-            loop.started_at = trio.current_time()
-            try:
-                await work()
-            except (Exception, BaseExceptionGroup) as exc:  # noqa: BLE001 - the supervised loop
-                failure, passing = _split(exc)
-                pause_s = self._note(name, loop, failure) if failure is not None else 0.0
-                if passing is not None:
-                    raise passing from None
-            else:
-                loop.in_a_row = 0
-                return
-            finally:
-                loop.started_at = None
-            await trio.sleep(pause_s)
+        loop = _Loop(name)
+        self._loops.add(loop)
+        self._failures[name] += 0
+        try:
+            while await self._run(loop, work):
+                pass
+        finally:
+            self._loops.discard(loop)
 
     def failures(self) -> Mapping[str, int]:
-        """Return the number of failures of each loop since the start, by its name."""
-        return {name: loop.failures for name, loop in self._loops.items()}
+        """Return the number of failures since the start, by the name of the loop; 0 for one that never failed."""
+        return self._failures
 
     @property
     def fault(self) -> str | None:
         """The loops that keep failing, in words for the operator; None if there are none."""
         down = [
-            f"{name} (failed {loop.in_a_row} times in a row, last with {loop.last_error})"
-            for name, loop in sorted(self._loops.items())
+            f"{loop.name} (failed {loop.in_a_row} times in a row, last with {loop.last_error})"
+            for loop in self._loops
             if loop.in_a_row >= FAULT_AFTER and not loop.is_steady()
         ]
-        return ", ".join(down) or None
+        return ", ".join(sorted(down)) or None
 
-    def _note(self, name: str, loop: _Loop, failure: Exception) -> float:
+    async def _run(self, loop: _Loop, work: Work) -> bool:
+        """Run `work` once, and wait for the time of its restart; False if it returned."""
+        loop.started_at = trio.current_time()
+        try:
+            await work()
+        except (Exception, BaseExceptionGroup) as exc:  # noqa: BLE001 - the supervised loop
+            failure, passing = _split(exc)
+            pause_s = self._note(loop, failure) if failure is not None else 0.0
+            if passing is not None:
+                raise passing from None
+        else:
+            return False
+        loop.started_at = None
+        await trio.sleep(pause_s)
+        return True
+
+    def _note(self, loop: _Loop, failure: Exception) -> float:
         """Log a failure and count it; return the pause before the restart, in seconds."""
         if _is_away(failure):
-            self._log.event("warning", "loop_waits", loop=name, error=str(failure))
+            self._log.event("warning", "loop_waits", loop=loop.name, error=str(failure))
             return AWAY_S * self._rng.uniform(0.5, 1.0)
         loop.count(failure)
+        self._failures[loop.name] += 1
         longest_s: float = min(PAUSE_S * 2 ** min(loop.in_a_row - 1, 10), PAUSE_S_MAX)
         pause_s = longest_s * self._rng.uniform(0.5, 1.0)
-        fields = {"loop": name, "in_a_row": loop.in_a_row, "restarts_in_s": round(pause_s, 2)}
+        fields = {"loop": loop.name, "in_a_row": loop.in_a_row, "restarts_in_s": round(pause_s, 2)}
         self._log.failure("loop_failed", failure, **fields)
         return pause_s
+
+
+Supervise = Callable[[FailureLog, Random], Supervision]
+"""Makes the supervision of a node's background loops."""
 
 
 def _split(exc: Exception | BaseExceptionGroup[BaseException]) -> tuple[Exception | None, BaseException | None]:
