@@ -46,6 +46,8 @@ def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
     yield from _monitors(node.monitors)
     held = "Sessions of the web whose pages this node holds open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
+    failed = "Failures of the node's background loops, each of which was started again, by loop."
+    yield _by("sluice_loop_failures", failed, "loop", node.supervision.failures())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)
     if node.state is not None:

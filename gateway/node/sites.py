@@ -19,6 +19,7 @@ from gateway.config.settings import Config, PlatformSettings, WebSettings
 from limits.breaker import Breaker, BreakerRules
 from limits.shared_hints import CircuitHints
 from storage.state import State
+from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import SharedCache, open_shared_cache
 from upstreams.fetching.aside import Aside
@@ -52,7 +53,7 @@ class OpenExchange(Protocol):
     """Opens the way to one platform's upstreams."""
 
     def __call__(
-        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX
+        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
     ) -> AbstractAsyncContextManager[Exchange]:
         """As the platform's settings and the egress say."""
         ...
@@ -60,11 +61,11 @@ class OpenExchange(Protocol):
 
 @asynccontextmanager
 async def open_exchange(
-    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX
+    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
 ) -> AsyncIterator[Exchange]:
     """The way over HTTP, with connections of its own."""
     async with open_transport(
-        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max
+        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max, keep=keep
     ) as transport:
         yield transport.exchange
 
@@ -79,6 +80,7 @@ async def open_sites(
     open_exchange: OpenExchange = open_exchange,
     resolve: Resolve | None = None,
     rendering: Rendering | None = None,
+    keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """A site a platform that config.toml does not disable, each with its own connections; `rendering` is the web's."""
     async with AsyncExitStack() as stack:
@@ -94,6 +96,7 @@ async def open_sites(
                         max_connections=settings.max_connections,
                         egress=config.upstreams.egress,
                         body_bytes_max=PAGE_BYTES_MAX if platform.open_web else BODY_BYTES_MAX,
+                        keep=keep,
                     )
                 )
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
@@ -259,7 +262,7 @@ def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
 
 @asynccontextmanager
 async def open_sharing(
-    state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher
+    state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher, *, keep: Keep = unsupervised
 ) -> AsyncIterator[SharedCache | None]:
     """The cache that this node shares over `state`, while its sites' circuits and sessions are shared too.
 
@@ -271,7 +274,7 @@ async def open_sharing(
     for site in sites:
         if site.platform.shares_session:
             site.sessions.shared = shared_session(state, cipher, site)
-    async with open_shared_cache(cache, state) as shared, trio.open_nursery() as nursery:
-        nursery.start_soon(CircuitHints(state, breakers_of(sites)).listen)
+    async with open_shared_cache(cache, state, keep=keep) as shared, trio.open_nursery() as nursery:
+        nursery.start_soon(keep, "circuit_hints", CircuitHints(state, breakers_of(sites)).listen)
         yield shared
         nursery.cancel_scope.cancel()

@@ -19,6 +19,7 @@ from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from scheduler.log import OperatorLog
 from storage.errors import StorageError
 from storage.store import Store, Tx
+from storage.supervision import Keep
 
 LOOK_S: Final = 1.0
 RENEW_S: Final = 2.0
@@ -40,6 +41,7 @@ class WorkerSetting:
     runs: JobRuns
     node: str
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
@@ -128,7 +130,7 @@ async def open_workers(setting: WorkerSetting, *, works: bool = True) -> AsyncIt
         workers = Workers(setting, nursery)
         if works:
             await workers.adopt()
-            nursery.start_soon(workers.keep_renewing)
-            nursery.start_soon(workers.keep_working)
+            nursery.start_soon(setting.keep, "job_leases", workers.keep_renewing)
+            nursery.start_soon(setting.keep, "jobs", workers.keep_working)
         yield workers
         nursery.cancel_scope.cancel()

@@ -24,6 +24,7 @@ from scheduler.sessions import session_rows
 from scheduler.sessions.records import SessionPages, SessionRecord
 from storage.errors import StorageError
 from storage.store import Store, Tx
+from storage.supervision import Keep
 from upstreams.model.errors import UpstreamError
 
 LOOK_S: Final = 2.0
@@ -39,6 +40,7 @@ class HolderSetting:
     charges: Charges
     pages: SessionPages | None
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     is_alone: bool
 
@@ -201,7 +203,7 @@ async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
         holder = SessionHolder(setting, nursery)
         await holder.adopt()
         if setting.pages is not None:
-            nursery.start_soon(holder.keep_renewing)
-            nursery.start_soon(holder.keep_closing_lost)
+            nursery.start_soon(setting.keep, "session_leases", holder.keep_renewing)
+            nursery.start_soon(setting.keep, "sessions", holder.keep_closing_lost)
         yield holder
         nursery.cancel_scope.cancel()

@@ -29,6 +29,7 @@ from gateway.observability.logs import Log
 from gateway.server.asgi import ReceiveMessage, SendMessage
 from gateway.server.errors import ClientGone
 from limits.breaker import BreakerRules
+from storage.supervision import Keep, unsupervised
 from tests.simulation.admission import Gate, watch
 from tests.simulation.breaker_model import BreakerModel
 from tests.simulation.platform import PLATFORM, SOURCES
@@ -75,7 +76,7 @@ class Life:
 
         @asynccontextmanager
         async def open_exchange(
-            *, max_connections: int, egress: str, body_bytes_max: int = 0
+            *, max_connections: int, egress: str, body_bytes_max: int = 0, keep: Keep = unsupervised
         ) -> AsyncIterator[Exchange]:
             yield upstream.exchange
 
@@ -101,6 +102,7 @@ class Life:
         async with open_node(setting) as node:
             watch(node.admission, gate)
             yield Life(node, store, gate, models)
+            assert not any(node.supervision.failures().values()), node.supervision.failures()
 
     async def answer(self, sent: Sent) -> None:
         """Put a request to the node as a server does."""

@@ -113,6 +113,7 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
         runs=runs,
         node=stores.charges.node,
         log=runtime.log,
+        keep=runtime.keep,
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
         stopping=runtime.stopping.is_set,

@@ -150,6 +150,7 @@ def _clock_setting(
         runs=runs,
         node=stores.charges.node,
         log=runtime.log,
+        keep=runtime.keep,
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
         stopping=runtime.stopping.is_set,

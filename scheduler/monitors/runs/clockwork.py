@@ -27,6 +27,7 @@ from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Opened, Slots
 from storage.errors import StorageError, StoreUnavailable
 from storage.store import Store, Tx
+from storage.supervision import Keep
 
 TICK_S: Final = 0.5
 HAIR_S: Final = 0.001
@@ -64,6 +65,7 @@ class ClockSetting:
     runs: Runs
     node: str
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
@@ -272,9 +274,9 @@ async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
     async with trio.open_nursery() as nursery:
         clock = Clock(setting, nursery)
         await clock.adopt()
-        nursery.start_soon(clock.keep_renewing)
+        nursery.start_soon(setting.keep, "run_leases", clock.keep_renewing)
         if setting.ticks:
-            nursery.start_soon(clock.keep_ticking)
-            nursery.start_soon(clock.keep_coming_back)
+            nursery.start_soon(setting.keep, "clock", clock.keep_ticking)
+            nursery.start_soon(setting.keep, "clock_skew", clock.keep_coming_back)
         yield clock
         nursery.cancel_scope.cancel()

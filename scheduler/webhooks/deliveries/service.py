@@ -31,6 +31,7 @@ from scheduler.webhooks.signature import Headers, signed_headers
 from scheduler.webhooks.targets.urls import sealed_for, url_of
 from storage.errors import StorageError
 from storage.store import Store
+from storage.supervision import Keep
 
 LOOK_S: Final = 0.5
 """The pause between looks for other nodes' deliveries, and between looks where there are no others."""
@@ -70,6 +71,7 @@ class DeliverySetting:
     sender: Sends
     node: str
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     make_id: Callable[[str], str]
     rng: Random
@@ -253,7 +255,7 @@ async def open_deliveries(setting: DeliverySetting) -> AsyncIterator[Deliveries]
     await deliveries.open()
     async with AsyncExitStack() as at_end, trio.open_nursery() as nursery:
         at_end.push_async_callback(deliveries.give_back)
-        nursery.start_soon(deliveries.keep_sending, nursery)
+        nursery.start_soon(setting.keep, "deliveries", partial(deliveries.keep_sending, nursery))
         yield deliveries
         with trio.move_on_after(CLOSE_S):
             await deliveries.finish()

@@ -25,6 +25,7 @@ from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.urls import host_in, new_webhook
 from storage.store import Tx
+from storage.supervision import unsupervised
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
 
@@ -131,6 +132,7 @@ class Office:
             sender=receivers,
             node=self.desk.node,
             log=self.desk.log,
+            keep=unsupervised,
             now=self.now,
             make_id=self.desk.make_id,
             rng=self.rng,
