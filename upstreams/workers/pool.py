@@ -49,7 +49,9 @@ class _Worker:
     tasks: int = 0
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time that the process has used; None where the system does not say."""
+        """Return the CPU time that the process has used; None where it ended or the system does not say."""
+        if self.process.returncode is not None:
+            return None
         try:
             return time.clock_gettime((~self.process.pid << 3) | _CPU_CLOCK)
         except OSError:
