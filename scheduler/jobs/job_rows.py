@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,9 +11,10 @@ from billing.journal import identify
 from scheduler.clock.catch_up import Ready
 from scheduler.errors import JobUnknown
 from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.packing import packed, rows_within, unpacked
 from scheduler.rows import values_of
 from scheduler.webhooks.targets import hook_rows
-from storage.store import Row, Tx
+from storage.store import Tx
 
 LEASE_S: Final = 8.0
 """A job of a node that died goes on within this time and a look."""
@@ -75,9 +75,14 @@ WHERE job_id = ? AND number = ? AND status = 'planned'
 COUNT_STEP = """
 UPDATE jobs SET used_credits = used_credits + ?, done = done + ?, empty = empty + ?, failed = failed + ? WHERE id = ?
 """
+# The length of a stored value is read without the value itself.
+STEP_SIZES = """
+SELECT number, COALESCE(length(result), 0) FROM job_steps
+WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+"""
 ENDED_STEPS = """
 SELECT number, wave, name, status, credits_used, error, result, ended_at FROM job_steps
-WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+WHERE job_id = ? AND number > ? AND number <= ? AND status IN ({statuses}) ORDER BY number
 """
 OLD = "SELECT id FROM jobs WHERE finished_at < ? AND kind IN ({kinds}) ORDER BY finished_at, id LIMIT 1"
 EXPIRE = """
@@ -226,7 +231,7 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
 def last_findings(tx: Tx, job: JobRecord) -> tuple[list[Finding], list[str]]:
     """The findings of the last wave, and the names of all steps so far."""
     findings = [
-        Finding(number, orjson.loads(zlib.decompress(found))) for number, found in tx.all(FINDINGS, (job.id, job.waves))
+        Finding(number, orjson.loads(unpacked(found))) for number, found in tx.all(FINDINGS, (job.id, job.waves))
     ]
     return findings, [row[0] for row in tx.all(NAMES, (job.id, job.waves))]
 
@@ -247,21 +252,20 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
     return True
 
 
-def ended_steps(tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int) -> list[EndedStep]:
-    """The steps behind number `after` that ended so, in order."""
-    sql = ENDED_STEPS.replace("{statuses}", ", ".join("?" * len(statuses)))
-    rows = tx.all(sql, (job_id, after, *statuses, limit))
-    return [_step_row(row) for row in rows]
+def ended_steps(
+    tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int, bytes_max: int
+) -> tuple[list[EndedStep], bool]:
+    """Return at most `limit` steps after number `after` with one of these statuses, in order, and if there are more.
 
-
-def _step_row(row: Row) -> EndedStep:
-    step = EndedStep(*row)
-    return step if step.result is None else step._replace(result=zlib.decompress(step.result))
-
-
-def packed(body: bytes) -> bytes:
-    """A body as it is kept."""
-    return zlib.compress(body)
+    Their results are as they are stored, and have at most `bytes_max` bytes together, unless the first one has more.
+    """
+    marks = ", ".join("?" * len(statuses))
+    sizes = tx.all(STEP_SIZES.replace("{statuses}", marks), (job_id, after, *statuses, limit + 1))
+    count = min(limit, rows_within((size for _, size in sizes), bytes_max))
+    if not count:
+        return [], False
+    rows = tx.all(ENDED_STEPS.replace("{statuses}", marks), (job_id, after, sizes[count - 1][0], *statuses))
+    return [EndedStep(*row) for row in rows], len(sizes) > count
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:

@@ -22,6 +22,7 @@ from billing.charges.charges import Charges
 from scheduler.jobs import job_rows
 from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop
 from scheduler.jobs.turns import Turns
+from scheduler.packing import packed
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -152,8 +153,8 @@ class JobRuns:
 
     async def _packed(self, body: bytes) -> bytes:
         if len(body) <= _LONG_BYTES:
-            return job_rows.packed(body)
-        return await trio.to_thread.run_sync(job_rows.packed, body, limiter=self._aside)
+            return packed(body)
+        return await trio.to_thread.run_sync(packed, body, limiter=self._aside)
 
     def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
         is_ours, at = job_rows.holds(tx, job), self._now()

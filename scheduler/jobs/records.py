@@ -76,7 +76,7 @@ class JobStep(NamedTuple):
 
 
 class EndedStep(NamedTuple):
-    """A step that has ended, with its result as JSON."""
+    """A step that has ended, with its result as compressed JSON."""
 
     number: int
     wave: int

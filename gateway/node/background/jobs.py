@@ -136,4 +136,5 @@ def _cohort_setting(stores: Stores, recipes: PageRecipes, catalog: Catalog, runt
         routes=post_routes(catalog),
         now=runtime.now,
         make_id=runtime.make_id,
+        reads=stores.reads,
     )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
+
+import orjson
 
 from gateway.api.routes.discover.shapes import row_data
 from scheduler.jobs.discover.records import DiscoverRow
+from scheduler.packing import Unpacker
 
 COLUMNS: Final = (
     *("row_id", "kind", "platform", "endpoint", "keywords", "rank", "is_new", "first_seen_at"),
@@ -17,9 +22,17 @@ _TEXTS: Final = ("text", "description", "bio", "summary")
 _TEXT_MAX: Final = 300
 
 
+def rows_with_records(rows: Iterable[DiscoverRow], unpacker: Unpacker) -> Iterator[DiscoverRow]:
+    """The first rows with their records decompressed, as many as the unpacker has room for."""
+    for row in rows:
+        if (bodies := unpacker.take(row.record)) is None:
+            return
+        yield replace(row, record=bodies[0])
+
+
 def row_view(row: DiscoverRow) -> dict[str, Any]:
-    """A row for its page. Its address is one that may be a link; empty where it has none such."""
-    told = row_data(row)
+    """A row, with its record decompressed, for its page. Its address may be a link; empty if it has none such."""
+    told = row_data(row, orjson.loads(row.record or b"{}"))
     core = _core(told["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)
     return {
@@ -34,8 +47,8 @@ def row_view(row: DiscoverRow) -> dict[str, Any]:
 
 
 def cells_of(row: DiscoverRow) -> list[Any]:
-    """A row's cells, in the order of `COLUMNS`."""
-    told = row_data(row)
+    """The cells of a row with its record decompressed, in the order of `COLUMNS`."""
+    told = row_data(row, orjson.loads(row.record or b"{}"))
     core, match = _core(told["record"]), told.get("match") or {}
     found = {
         **told,
