@@ -1,8 +1,8 @@
 """Bounds on long free reads: how many answers of megabytes one account has under way, and where they are made.
 
-Decompressing and encoding megabytes would hold up the loop, and a reader of the store if it were done in a transaction.
-So it is done in one thread, a read at a time. An account has at most `EACH_MAX` long answers at once. Each counts until
-it was sent, because it is in memory until then; further ones wait for a while. Other accounts have turns of their own.
+Decompressing and encoding megabytes would hold up the loop, or a reader of the store if it were done in a transaction.
+So it is done in one thread at a time, whose turns accounts share. An account has at most `EACH_MAX` long answers at
+once. Each counts until it was sent, because it is in memory until then; further ones wait for a while.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import trio
 
 from limits.errors import LongReadsReached
+from limits.fair_turns import FairTurns
 
 EACH_MAX: Final = 4
 """Long answers of one account that are under way at a time."""
@@ -42,6 +43,7 @@ class LongReads:
 
     def __init__(self) -> None:
         self._turns: dict[str, trio.Semaphore] = {}
+        self._turns_of_thread = FairTurns(1)
         self._thread = trio.CapacityLimiter(1)
 
     async def take(self, account_id: str) -> ReadTurn:
@@ -70,9 +72,10 @@ class LongReads:
         finally:
             turn.release()
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, account_id: str, work: Callable[[], T]) -> T:
         """Return the result of `work`, which decompresses or encodes what a read has found, in the thread."""
-        return await trio.to_thread.run_sync(work, limiter=self._thread)
+        async with self._turns_of_thread.turn(account_id):
+            return await trio.to_thread.run_sync(work, limiter=self._thread)
 
     def __len__(self) -> int:
         """Return the number of accounts with a long read under way."""

@@ -192,7 +192,7 @@ class JobRoutes:
                 account_id, job_id, ("done",), after=after, limit=_LINES_AT_ONCE, bytes_max=PIECE_BYTES
             )
             if rows:
-                some = await self._reads.run(partial(_lines_of, rows))
+                some = await self._reads.run(account_id, partial(_lines_of, rows))
                 after, has_more = some.last, has_more or some.last != rows[-1].number
                 yield some.text
 
@@ -210,7 +210,7 @@ class JobRoutes:
             more = {"number": items[-1]["number"]} if has_more or is_cut else None
             return self._lists.fragment(request, items, place=place, more=more)
 
-        return await self._replies.free(request, caller, await self._reads.run(make))
+        return await self._replies.free(request, caller, await self._reads.run(caller.key.account_id, make))
 
     def _fragment(self, request: Request, job: JobRecord) -> bytes:
         return envelope.fragment(PLATFORM, request.path, self._shown(request, job))

@@ -168,7 +168,8 @@ class MonitorRoutes:
             (shown,) = _shown_runs([found], include)
             return account_fragment(request.path, {"run": shown})
 
-        return await self._replies.free(request, caller, await self._reads.run(make) if include else make())
+        fragment = await self._reads.run(caller.key.account_id, make) if include else make()
+        return await self._replies.free(request, caller, fragment)
 
     async def runs(self, request: Request, caller: Caller) -> Reply:
         """Answer with a page of its runs, newest first."""
@@ -194,7 +195,7 @@ class MonitorRoutes:
             more = {"at": repr(page.entries[len(items) - 1].run.scheduled_for)} if has_more else None
             return self._lists.fragment(request, items, place=place, more=more)
 
-        return await self._replies.free(request, caller, await self._reads.run(make))
+        return await self._replies.free(request, caller, await self._reads.run(caller.key.account_id, make))
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
         return await self._replies.free(request, caller, account_fragment(request.path, data))

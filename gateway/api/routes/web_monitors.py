@@ -155,7 +155,7 @@ class WebMonitorRoutes:
             more = {"at": repr(page.entries[len(items) - 1].run.scheduled_for)} if has_more else None
             return self._lists.fragment(request, items, place=place, more=more)
 
-        return await self._replies.free(request, caller, await self._reads.run(make))
+        return await self._replies.free(request, caller, await self._reads.run(caller.key.account_id, make))
 
     def _view(self, view: View) -> dict[str, Any]:
         return _shown(self._monitors.to_json(view), view.monitor.web)

@@ -156,7 +156,7 @@ class CohortQueries:
         while True:
             read = partial(query_rows.results_from, query_id=query_id, number=here.number, limit=SHARDS_AT_ONCE)
             found = await self._store.read(read)
-            left = await self._reads.run(partial(_fill, builder, key, query_id, here, found))
+            left = await self._reads.run(account_id, partial(_fill, builder, key, query_id, here, found))
             if left is not None or not found:
                 return builder.page(left)
             here = ResultPosition(found[-1][0] + 1, 0)

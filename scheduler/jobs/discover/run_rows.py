@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -227,6 +228,14 @@ def changes_since(tx: Tx, run_id: str, since: int, limit: int) -> tuple[list[Dis
 def packed(record: Mapping[str, Any]) -> bytes:
     """Return a record as it is stored."""
     return packing.packed(orjson.dumps(record))
+
+
+def rows_with_records(rows: Iterable[DiscoverRow], unpacker: packing.Unpacker) -> Iterator[DiscoverRow]:
+    """The first rows with their records decompressed, as many as the unpacker has room for."""
+    for row in rows:
+        if (bodies := unpacker.take(row.record)) is None:
+            return
+        yield replace(row, record=bodies[0])
 
 
 def record_of(row: DiscoverRow) -> dict[str, Any]:

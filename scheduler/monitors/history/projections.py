@@ -104,7 +104,7 @@ class Projections:
         """Return the `data` of a timeseries as JSON."""
         runs, series = await self._newest(monitor, window), Timeseries(chosen)
         for some in _parts(runs):
-            await self._reads.run(partial(_add, series, await self._stored(some)))
+            await self._reads.run(monitor.account_id, partial(_add, series, await self._stored(some)))
             if series.is_full:
                 break
         newest = await self._stored(runs[:1])
@@ -113,15 +113,15 @@ class Projections:
             body = series.data(monitor.id, by_row=monitor.track is not None)
             return orjson.dumps({**body, **_missing(newest, chosen, body["metric_keys"])})
 
-        return await self._reads.run(encode)
+        return await self._reads.run(monitor.account_id, encode)
 
     async def chart(self, monitor: Monitor, window: SlotSpan, *, metric: str, row: str) -> str:
         """Return the picture of one metric."""
         oldest_first, points = (await self._newest(monitor, window))[::-1], list[ChartPoint]()
         for some in _parts(oldest_first):
-            points += await self._reads.run(partial(_points, await self._stored(some), metric, row))
+            points += await self._reads.run(monitor.account_id, partial(_points, await self._stored(some), metric, row))
         title = metric if row == PAGE else f"{metric} of {row}"
-        return await self._reads.run(lambda: chart_svg(f"{monitor.name}: {title}", points))
+        return await self._reads.run(monitor.account_id, lambda: chart_svg(f"{monitor.name}: {title}", points))
 
     async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
         """Return the numbers of the newest runs in the window, oldest first; the first of them are read at once."""
@@ -130,7 +130,7 @@ class Projections:
 
         async def make(some: Sequence[PastRun]) -> bytes:
             stored = await self._store.read(partial(stored_numbers, runs=some, with_deltas=True))
-            return await self._reads.run(lambda: write(unpacked_numbers(stored)))
+            return await self._reads.run(monitor.account_id, lambda: write(unpacked_numbers(stored)))
 
         pieces = Pieces(make, runs, CSV_HEADER.encode() if as_csv else b"")
         await pieces.begin()
@@ -147,7 +147,7 @@ class Projections:
             place = alerts = 0
             for some in _parts(runs):
                 stored = await self._stored(some)
-                for firing in await self._reads.run(partial(_judged, stored, seen, firings)):
+                for firing in await self._reads.run(monitor.account_id, partial(_judged, stored, seen, firings)):
                     alerts += len(firing.alerts)
                     if alerts > ALERTS_MAX:
                         return Backtest(place, fired, truncated=True)

@@ -146,7 +146,7 @@ class CohortQueryRoutes:
             page = await self._queries.results(caller.key.account_id, query_id, begin, int(values["limit"]))
         except CohortResultTooLarge as exc:
             raise self._too_large(exc, place) from exc
-        fragment = await self._reads.run(partial(self._page, request, place, page))
+        fragment = await self._reads.run(caller.key.account_id, partial(self._page, request, place, page))
         return unstored(await self._replies.free(request, caller, fragment))
 
     def _page(self, request: Request, place: ListPosition, page: ResultPage) -> bytes:

@@ -155,7 +155,7 @@ class DiscoverRunRoutes:
         changes = await self._runs.changes(account_id, run_id, since, limit=CHANGES_MAX)
         run = await self._data(request, changes.view)
         stored = await self._reads.run(
-            lambda: envelope.fragment(PLATFORM, request.path, {**run, **changes_data(changes, since)})
+            account_id, lambda: envelope.fragment(PLATFORM, request.path, {**run, **changes_data(changes, since)})
         )
         return replace(await self._replies.free(request, caller, stored), streamed=is_streamed)
 
@@ -181,14 +181,14 @@ class DiscoverRunRoutes:
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
         caller.hold(await self._reads.take(caller.key.account_id))
-        pieces = self._lines(run_id, place, only_new=bool(values.get("new")))
+        pieces = self._lines(caller.key.account_id, run_id, place, only_new=bool(values.get("new")))
         reply = Reply(200, b"", content_type=b"application/x-ndjson", pieces=pieces)
         return await self._replies.bare(caller, reply)
 
-    async def _lines(self, run_id: str, after: int, *, only_new: bool) -> AsyncIterator[bytes]:
+    async def _lines(self, account_id: str, run_id: str, after: int, *, only_new: bool) -> AsyncIterator[bytes]:
         read = partial(self._runs.rows, run_id, limit=LINES_AT_ONCE, only_new=only_new, bytes_max=PIECE_BYTES)
         while rows := (await read(after=after))[0]:
-            text, after = await self._reads.run(partial(lines_of, rows))
+            text, after = await self._reads.run(account_id, partial(lines_of, rows))
             yield text
 
     async def _wait(self, request: Request, caller: Caller, run_id: str, within_s: float) -> bool:

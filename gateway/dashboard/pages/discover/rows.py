@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from gateway.api.routes.discover.shapes import row_data
 from scheduler.jobs.discover.records import DiscoverRow
-from scheduler.packing import Unpacker
 
 COLUMNS: Final = (
     *("row_id", "kind", "platform", "endpoint", "keywords", "rank", "is_new", "first_seen_at"),
@@ -20,14 +17,6 @@ _TITLES: Final = ("title", "name", "display_name", "full_name")
 _NAMES: Final = ("username", "id")
 _TEXTS: Final = ("text", "description", "bio", "summary")
 _TEXT_MAX: Final = 300
-
-
-def rows_with_records(rows: Iterable[DiscoverRow], unpacker: Unpacker) -> Iterator[DiscoverRow]:
-    """The first rows with their records decompressed, as many as the unpacker has room for."""
-    for row in rows:
-        if (bodies := unpacker.take(row.record)) is None:
-            return
-        yield replace(row, record=bodies[0])
 
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:

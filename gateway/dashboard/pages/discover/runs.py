@@ -15,11 +15,12 @@ from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import CSV, csv_of, long_download
 from gateway.dashboard.forms import FieldRefused, fields, place_of, place_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
-from gateway.dashboard.pages.discover.rows import COLUMNS, cells_of, row_view, rows_with_records
+from gateway.dashboard.pages.discover.rows import COLUMNS, cells_of, row_view
 from gateway.dashboard.services import Services
 from gateway.http.codes import sentence
 from scheduler.errors import JobInvalid, JobOver, JobUnknown
 from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
+from scheduler.jobs.discover.run_rows import rows_with_records
 from scheduler.jobs.discover.service import RunPatch
 from scheduler.jobs.service import JobOwner
 from scheduler.packing import PIECE_BYTES, Unpacker
@@ -141,7 +142,7 @@ class RunPages:
         read = partial(self._runs.rows, run_id, limit=ROWS_AT_ONCE, only_new=False, bytes_max=PIECE_BYTES)
         async with self._reads.turn(owner):
             while rows := (await read(after=after))[0]:
-                text, after = await self._reads.run(partial(write, rows))
+                text, after = await self._reads.run(owner, partial(write, rows))
                 yield text
 
     async def _shown(self, run_id: str, *, status: int = 200, **more: Any) -> Response:
@@ -149,7 +150,7 @@ class RunPages:
         only_new, after = request.args.get("new") == "1", await self._after(run_id)
         async with self._reads.turn(account_id()):
             rows, has_more = await self._runs.rows(run_id, after, limit=ROWS, only_new=only_new)
-            views = await self._reads.run(partial(_views_of, rows))
+            views = await self._reads.run(account_id(), partial(_views_of, rows))
         has_more = has_more or len(views) < len(rows)
         failed = await self._runs.failed_legs(run_id) if view.run.legs_failed else []
         response = await self._frame.shown(
