@@ -158,6 +158,7 @@ class Source:
         waits: bool = True,
         again: bool = False,
         spacing_s: float = 0.0,
+        account_id: str = "",
     ) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
 
@@ -165,7 +166,8 @@ class Source:
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
         another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
-        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on.
+        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on. A long answer is
+        read in a turn of the account.
 
         Raises:
             CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
@@ -183,7 +185,7 @@ class Source:
                 if spacing_s:
                     self._governor.hold(_WHOLE, spacing_s)
                 self._count(attempt, now, deadline_at)
-                answer = await self._attempt(call, accepts, turn, now, deadline_at)
+                answer = await self._attempt(call, accepts, turn, now, deadline_at, account_id=account_id)
             except UpstreamFailed as failure:
                 pause_s = self._pause_s(call, failure, attempt, deadline_at, again=again)
                 if pause_s is None:
@@ -241,7 +243,14 @@ class Source:
         return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
     async def _attempt(
-        self, call: HttpCall, accepts: Accepts, turn: Turn | None, started: float, deadline_at: float
+        self,
+        call: HttpCall,
+        accepts: Accepts,
+        turn: Turn | None,
+        started: float,
+        deadline_at: float,
+        *,
+        account_id: str,
     ) -> Answer:
         permit = self.breaker.take_nowait()
         self._in_flight += 1
@@ -259,7 +268,7 @@ class Source:
                 read = partial(
                     read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden
                 )
-                answer = await self._aside.run(read, ends_at, source=self.name)
+                answer = await self._aside.run(read, ends_at, source=self.name, account_id=account_id)
         except httpx.RequestError as exc:
             permit.fail()
             raise failure_of(self.name, exc, self._now() - started) from exc
