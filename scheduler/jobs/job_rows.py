@@ -10,8 +10,8 @@ import orjson
 from billing.journal import identify
 from scheduler.clock.catch_up import Ready
 from scheduler.errors import JobUnknown
-from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
-from scheduler.packing import packed, rows_within, unpacked
+from scheduler.jobs.records import EndedStep, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.packing import packed, rows_within
 from scheduler.rows import values_of
 from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
@@ -65,8 +65,11 @@ ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON
 PLANNED = """
 SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? ORDER BY number LIMIT ?
 """
-FINDINGS = "SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL ORDER BY number"
-NAMES = "SELECT name FROM job_steps WHERE job_id = ? AND wave <= ? ORDER BY number"
+FINDINGS = """
+SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ?
+ORDER BY number LIMIT ?
+"""
+NAMES = "SELECT number, name FROM job_steps WHERE job_id = ? AND wave <= ? AND number > ? ORDER BY number LIMIT ?"
 SET_WAVE = "UPDATE jobs SET waves = ?, planned = ? WHERE id = ?"
 END_STEP = """
 UPDATE job_steps SET status = ?, credits_used = ?, error = ?, result = ?, found = ?, ended_at = ?
@@ -228,12 +231,14 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
     return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, limit))]
 
 
-def last_findings(tx: Tx, job: JobRecord) -> tuple[list[Finding], list[str]]:
-    """The findings of the last wave, and the names of all steps so far."""
-    findings = [
-        Finding(number, orjson.loads(unpacked(found))) for number, found in tx.all(FINDINGS, (job.id, job.waves))
-    ]
-    return findings, [row[0] for row in tx.all(NAMES, (job.id, job.waves))]
+def last_findings(tx: Tx, job: JobRecord, *, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return the numbers of some steps of the last wave with what they found, as it is stored, after number `after`."""
+    return [(number, bytes(found)) for number, found in tx.all(FINDINGS, (job.id, job.waves, after, limit))]
+
+
+def step_names(tx: Tx, job: JobRecord, *, after: int, limit: int) -> list[tuple[int, str]]:
+    """Return the numbers and names of some steps after number `after`, of waves that are planned whole."""
+    return [(number, name) for number, name in tx.all(NAMES, (job.id, job.waves, after, limit))]
 
 
 def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:

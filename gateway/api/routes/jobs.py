@@ -255,7 +255,8 @@ def _shown_result(step: EndedStep, result: bytes) -> dict[str, Any]:
         "url": step.name,
         "fetched_at": iso(step.ended_at),
         "credits_used": step.credits_used,
-        "page": orjson.Fragment(msgspec.json.decode(result, type=_Result).page),
+        "page": orjson.Fragment(bytes(msgspec.json.decode(result, type=_Result).page)),
+        **({} if step.error is None else {"_warnings": [step.error]}),
     }
 
 
