@@ -7,18 +7,16 @@ stored. Before a page was limited as it is decompressed, four such reads took 1.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 
 import httpx
-import orjson
 import pytest
 import trio
 
-from scheduler.jobs.job_rows import COLUMNS
+from tests.fakes.long_jobs import store_job
 from tests.fakes.outsider import open_outsider
 from tests.hostile.bystander import cpu_s, resident_mb
 from tests.processes.place import Place, Served
@@ -30,37 +28,6 @@ GROWTH_MB = 300.0
 """Four answers of 16 MB, each decompressed and copied once, and what the allocator keeps of them."""
 SHARE_S = 0.3
 """Seconds of the node's CPU that pass while the other account's read waits; the fault's were seconds."""
-
-
-def seed(place: Place, account_id: str, *, rows: int = ROWS, row_bytes: int = ROW_BYTES) -> None:
-    """Store a job of the account's that has ended, with results that compress well."""
-    result = zlib.compress(orjson.dumps({"page": {"content": {"markdown": "x" * row_bytes}}}))
-    values = {
-        "id": "job_long",
-        "kind": "batch-scrape",
-        "account_id": account_id,
-        "request_id": "req_" + "0" * 32,
-        "spec": "{}",
-        "status": "completed",
-        "waves": 1,
-        "planned": rows,
-        "done": rows,
-        "attempt": 1,
-        "created_at": 1.0,
-        "started_at": 1.0,
-        "finished_at": 2.0,
-    }
-    names = [name.strip() for name in COLUMNS.split(",")]
-    nullable = ("key_id", "stopped_because", "node", "lease_until")
-    row = [values.get(name, None if name in nullable else 0) for name in names]
-    with open_outsider(place.store_url) as outsider:
-        outsider.run(f"INSERT INTO jobs ({COLUMNS}) VALUES ({', '.join('?' * len(row))})", *row)
-        for number in range(1, rows + 1):
-            outsider.run(
-                "INSERT INTO job_steps (job_id, number, wave, name, status, result, ended_at)"
-                " VALUES ('job_long', ?, 1, ?, 'done', ?, 2)",
-                *(number, f"https://site.test/{number}", result),
-            )
 
 
 @dataclass(slots=True)
@@ -90,7 +57,8 @@ def a_node(place: Place) -> Iterator[tuple[Served, str, str]]:
     place.configure(limits={"requests_per_minute": 1_000_000}, log={"access": False})
     hostile, its = place.new_key()
     _, other = place.new_key()
-    seed(place, hostile)
+    with open_outsider(place.store_url) as outsider:
+        store_job(outsider.run, hostile, [ROW_BYTES] * ROWS)
     with place.serve() as node:
         yield node, its["key"], other["key"]
 
