@@ -68,18 +68,25 @@ def account_routes(
     calls: BilledCalls, parts: RouteParts, *, admission: Admission, signer: CursorSigner, replies: Replies
 ) -> list[Route]:
     """All routes that are no data endpoints; those of the web only where pages are read."""
-    feed, monitors, jobs = parts.feed, parts.monitors, parts.jobs
+    feed, monitors, jobs, reads = parts.feed, parts.monitors, parts.jobs, parts.stores.reads
     changes = Changes(calls.claims, replies)
     web: list[Route] = []
     if (site := parts.catalog.sites.get(PLATFORM)) is not None:
         web += JobRoutes(
-            jobs.service, jobs.recipes, jobs.hooks, jobs.webhooks, signer=signer, replies=replies, changes=changes
+            jobs.service,
+            jobs.recipes,
+            jobs.hooks,
+            jobs.webhooks,
+            signer=signer,
+            replies=replies,
+            changes=changes,
+            reads=reads,
         ).routes
         web += SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes).routes
         web.append(ParseRoute(calls, site, replies).route)
-        web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes
+        web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes, reads=reads).routes
     discover = DiscoverRunRoutes(
-        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
+        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping, reads=reads
     )
     schedules = ScheduleRoutes(jobs.schedules, signer=signer, replies=replies, changes=changes)
     return [
@@ -89,7 +96,7 @@ def account_routes(
         ).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
-        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
+        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes, reads=reads).routes,
         *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
         *WebhookRoutes(
             parts.account_webhooks.service,
@@ -98,12 +105,17 @@ def account_routes(
             replies=replies,
             changes=changes,
         ).routes,
-        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
+        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies, reads=reads).routes,
         *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
         *web,
         *CohortRoutes(jobs.cohorts, replies=replies, changes=changes).routes,
         *CohortQueryRoutes(
-            jobs.cohort_queries, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
+            jobs.cohort_queries,
+            signer=signer,
+            replies=replies,
+            changes=changes,
+            stopping=parts.stopping,
+            reads=reads,
         ).routes,
         *((*discover.routes, *schedules.routes) if DISCOVER in parts.catalog.sites else ()),
     ]
@@ -159,6 +171,7 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         account_webhooks=parts.account_webhooks.service,
         account_deliveries=parts.account_webhooks.webhooks,
         projections=monitors.projections,
+        reads=stores.reads,
         events=parts.feed.readers.pages,
         operations=operations,
         reference=description.reference,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,10 +10,11 @@ import orjson
 from billing.journal import identify
 from scheduler.clock.catch_up import Ready
 from scheduler.errors import JobUnknown
-from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.jobs.records import EndedStep, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.packing import packed, rows_within
 from scheduler.rows import values_of
 from scheduler.webhooks.targets import hook_rows
-from storage.store import Row, Tx
+from storage.store import Tx
 
 LEASE_S: Final = 8.0
 """A job of a node that died goes on within this time and a look."""
@@ -65,8 +65,11 @@ ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON
 PLANNED = """
 SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? ORDER BY number LIMIT ?
 """
-FINDINGS = "SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL ORDER BY number"
-NAMES = "SELECT name FROM job_steps WHERE job_id = ? AND wave <= ? ORDER BY number"
+FINDINGS = """
+SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ?
+ORDER BY number LIMIT ?
+"""
+NAMES = "SELECT number, name FROM job_steps WHERE job_id = ? AND wave <= ? AND number > ? ORDER BY number LIMIT ?"
 SET_WAVE = "UPDATE jobs SET waves = ?, planned = ? WHERE id = ?"
 END_STEP = """
 UPDATE job_steps SET status = ?, credits_used = ?, error = ?, result = ?, found = ?, ended_at = ?
@@ -75,9 +78,14 @@ WHERE job_id = ? AND number = ? AND status = 'planned'
 COUNT_STEP = """
 UPDATE jobs SET used_credits = used_credits + ?, done = done + ?, empty = empty + ?, failed = failed + ? WHERE id = ?
 """
+# The length of a stored value is read without the value itself.
+STEP_SIZES = """
+SELECT number, COALESCE(length(result), 0) FROM job_steps
+WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+"""
 ENDED_STEPS = """
 SELECT number, wave, name, status, credits_used, error, result, ended_at FROM job_steps
-WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+WHERE job_id = ? AND number > ? AND number <= ? AND status IN ({statuses}) ORDER BY number
 """
 OLD = "SELECT id FROM jobs WHERE finished_at < ? AND kind IN ({kinds}) ORDER BY finished_at, id LIMIT 1"
 EXPIRE = """
@@ -223,12 +231,14 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
     return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, limit))]
 
 
-def last_findings(tx: Tx, job: JobRecord) -> tuple[list[Finding], list[str]]:
-    """The findings of the last wave, and the names of all steps so far."""
-    findings = [
-        Finding(number, orjson.loads(zlib.decompress(found))) for number, found in tx.all(FINDINGS, (job.id, job.waves))
-    ]
-    return findings, [row[0] for row in tx.all(NAMES, (job.id, job.waves))]
+def last_findings(tx: Tx, job: JobRecord, *, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return the numbers of some steps of the last wave with what they found, as it is stored, after number `after`."""
+    return [(number, bytes(found)) for number, found in tx.all(FINDINGS, (job.id, job.waves, after, limit))]
+
+
+def step_names(tx: Tx, job: JobRecord, *, after: int, limit: int) -> list[tuple[int, str]]:
+    """Return the numbers and names of some steps after number `after`, of waves that are planned whole."""
+    return [(number, name) for number, name in tx.all(NAMES, (job.id, job.waves, after, limit))]
 
 
 def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
@@ -247,21 +257,20 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
     return True
 
 
-def ended_steps(tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int) -> list[EndedStep]:
-    """The steps behind number `after` that ended so, in order."""
-    sql = ENDED_STEPS.replace("{statuses}", ", ".join("?" * len(statuses)))
-    rows = tx.all(sql, (job_id, after, *statuses, limit))
-    return [_step_row(row) for row in rows]
+def ended_steps(
+    tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int, bytes_max: int
+) -> tuple[list[EndedStep], bool]:
+    """Return at most `limit` steps after number `after` with one of these statuses, in order, and if there are more.
 
-
-def _step_row(row: Row) -> EndedStep:
-    step = EndedStep(*row)
-    return step if step.result is None else step._replace(result=zlib.decompress(step.result))
-
-
-def packed(body: bytes) -> bytes:
-    """A body as it is kept."""
-    return zlib.compress(body)
+    Their results are as they are stored, and have at most `bytes_max` bytes together, unless the first one has more.
+    """
+    marks = ", ".join("?" * len(statuses))
+    sizes = tx.all(STEP_SIZES.replace("{statuses}", marks), (job_id, after, *statuses, limit + 1))
+    count = min(limit, rows_within((size for _, size in sizes), bytes_max))
+    if not count:
+        return [], False
+    rows = tx.all(ENDED_STEPS.replace("{statuses}", marks), (job_id, after, sizes[count - 1][0], *statuses))
+    return [EndedStep(*row) for row in rows], len(sizes) > count
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:

@@ -20,8 +20,9 @@ from billing.charges.batch_rows import CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges
 from scheduler.jobs import job_rows
-from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop, Wave
 from scheduler.jobs.turns import Turns
+from scheduler.packing import packed
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -29,6 +30,9 @@ STEPS_AT_ONCE: Final = 200
 """Steps that are read at a time."""
 PLANNED_AT_ONCE: Final = 500
 """Steps that one transaction plans."""
+NAMES_AT_ONCE: Final = 100
+FINDINGS_AT_ONCE: Final = 4
+"""Steps that a plan takes note of at a time, and those whose findings it adds: each may have found a megabyte."""
 SETTLE_S: Final = 5.0
 _LONG_BYTES: Final = 64 * 1024
 """A longer result is compressed in a thread."""
@@ -152,8 +156,8 @@ class JobRuns:
 
     async def _packed(self, body: bytes) -> bytes:
         if len(body) <= _LONG_BYTES:
-            return job_rows.packed(body)
-        return await trio.to_thread.run_sync(job_rows.packed, body, limiter=self._aside)
+            return packed(body)
+        return await trio.to_thread.run_sync(packed, body, limiter=self._aside)
 
     def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
         is_ours, at = job_rows.holds(tx, job), self._now()
@@ -164,13 +168,13 @@ class JobRuns:
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
         """Plan the next wave, some steps a transaction; the job as it was where there is none, None: it is not ours."""
 
-        def look(tx: Tx) -> tuple[JobRecord | None, list[str]]:
-            now = job_rows.read_job(tx, job.id)
-            return now, [] if now is None else kind.next_wave(now, *job_rows.last_findings(tx, now))
-
-        found, names = await self._store.read(look)
-        if found is None or not names:
-            return None if found is None else job
+        found = await self._store.read(partial(job_rows.read_job, job_id=job.id))
+        if found is None:
+            return None
+        wave = kind.next_wave(found)
+        names = [] if wave is None else await self._fill(wave, found)
+        if not names:
+            return job
         first, planned = found.planned + 1, found.planned + len(names)
         for begin in range(0, len(names), PLANNED_AT_ONCE):
             some = names[begin : begin + PLANNED_AT_ONCE]
@@ -179,6 +183,23 @@ class JobRuns:
             if not await self._store.write(add):
                 return None
         return replace(found, waves=found.waves + 1, planned=planned)
+
+    async def _fill(self, wave: Wave, job: JobRecord) -> list[str]:
+        """Return the names of the next wave of a job, which are read and found a few at a time."""
+        after = 0
+        while steps := await self._store.read(partial(job_rows.step_names, job=job, after=after, limit=NAMES_AT_ONCE)):
+            after = steps[-1][0]
+            for _, name in steps:
+                wave.note(name)
+        after = 0
+        while not wave.is_full and (
+            findings := await self._store.read(
+                partial(job_rows.last_findings, job=job, after=after, limit=FINDINGS_AT_ONCE)
+            )
+        ):
+            after = findings[-1][0]
+            await wave.add([found for _, found in findings])
+        return wave.names
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
         """Add steps; `planned` is how many there are with the last of them, which lets the wave begin."""

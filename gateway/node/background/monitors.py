@@ -128,7 +128,7 @@ async def open_monitors(
             deliveries=webhook_runtime.deliveries,
             backlog=Watch(stores.store, now=now, instant=instant),
             service=_service(config, stores, recipes, slots, runtime=runtime, wake=clock.wake, resolve=resolve),
-            projections=Projections(stores.store),
+            projections=Projections(stores.store, stores.reads),
             webhooks=Webhooks(stores.store, stores.cipher, now=now, instant=instant, wake=webhook_runtime.wake),
             webhook_runtime=webhook_runtime,
             resolve=resolve,

@@ -24,6 +24,7 @@ PAGES_MAX: Final = 10_000
 DEPTH_MAX: Final = 50
 URLS_MAX: Final = 1_000
 PATTERNS_MAX: Final = 50
+WILDCARDS_MAX: Final = 10
 _PATTERN_MAX: Final = 200
 
 _FORMATS: Final = Meta(description="The forms of each page, as of `web/scrape`.", examples=[["markdown"]])
@@ -38,6 +39,11 @@ _SECRET: Final = Meta(
 _MAIN: Final = Meta(description="Whether only the main content counts, as of `web/scrape`.")
 
 
+def _patterns_meta(pages: str, example: str) -> Meta:
+    words = f"{pages} with such paths; `*` is any text, at most {WILDCARDS_MAX} times in each."
+    return Meta(description=words, examples=[[example]])
+
+
 class CrawlBody(msgspec.Struct, frozen=True):
     """The fields of a new crawl."""
 
@@ -46,12 +52,8 @@ class CrawlBody(msgspec.Struct, frozen=True):
     max_depth: Annotated[int, Meta(description="Links from the first page, 0 to 50.", examples=[10])] = 10
     allow_backward_links: Annotated[bool, Meta(description="Follow links out of the first page's folder too.")] = False
     allow_external_links: Annotated[bool, Meta(description="Follow links to other hosts too.")] = False
-    include_paths: Annotated[
-        list[str] | None, Meta(description="Only pages with such paths; `*` is any text.", examples=[["/docs/*"]])
-    ] = None
-    exclude_paths: Annotated[
-        list[str] | None, Meta(description="No pages with such paths; `*` is any text.", examples=[["*/print/*"]])
-    ] = None
+    include_paths: Annotated[list[str] | None, _patterns_meta("Only pages", "/docs/*")] = None
+    exclude_paths: Annotated[list[str] | None, _patterns_meta("No pages", "*/print/*")] = None
     formats: Annotated[list[str] | None, _FORMATS] = None
     only_main_content: Annotated[bool | None, _MAIN] = None
     webhook_url: Annotated[str | None, _HOOK] = None
@@ -166,4 +168,7 @@ def _patterns(param: str, sent: Sequence[str] | None) -> tuple[str, ...]:
         if not 1 <= len(text) <= _PATTERN_MAX:
             how = "Send a path such as /docs/*."
             raise JobInvalid(f"{param}[{place}]", f"must have 1 to {_PATTERN_MAX} characters", how)
+        if text.count("*") > WILDCARDS_MAX:
+            how = "Send several patterns, each with fewer of them."
+            raise JobInvalid(f"{param}[{place}]", f"must have at most {WILDCARDS_MAX} `*`", how)
     return tuple(sent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import trio
@@ -17,7 +17,7 @@ from scheduler.errors import JobInvalid
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
 from scheduler.jobs.discover.planning import least_credits, most_credits
-from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg, RowChanges
+from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg
 from scheduler.jobs.discover.run_drafts import PLATFORM, RunTerms, draft_of
 from scheduler.jobs.discover.run_events import RUNS_PATH
 from scheduler.jobs.discover.searches import Searches
@@ -26,6 +26,7 @@ from scheduler.jobs.discover.steps import DiscoverSteps
 from scheduler.jobs.job_runs import settle
 from scheduler.jobs.records import EndedStep, JobRecord, Stop
 from scheduler.jobs.service import OWNER, JobOwner, JobService, refuse_over
+from scheduler.packing import PAGE_BYTES
 from storage.store import Store, Tx, Write
 
 FOLLOWED_AT_ONCE: Final = 500
@@ -34,6 +35,14 @@ WAIT_S: Final = 55.0
 """For how long the beginning of a run waits for its end."""
 _LOOKS_S: Final = (0.05, 1.0)
 """The pause between the first two looks at a run that is waited for, and the longest one."""
+
+
+class RunChanges(NamedTuple):
+    """A run with rows that changed after a version, in the order of their versions, and whether more have."""
+
+    view: DiscoverView
+    rows: list[DiscoverRow]
+    has_more: bool
 
 
 class RunPatch(msgspec.Struct, frozen=True):
@@ -103,20 +112,20 @@ class DiscoverService:
                 await trio.sleep(pause_s)
                 pause_s = min(longest_s, pause_s * 1.3)
 
-    async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> tuple[DiscoverView, RowChanges]:
-        """The rows of a run that differ from those of an earlier version of it.
+    async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> RunChanges:
+        """Return a run with the rows of it that changed after version `since`.
 
         Raises:
             JobUnknown: the account has no such run.
             JobInvalid: there is no such version.
         """
 
-        def read(tx: Tx) -> tuple[DiscoverView, RowChanges]:
+        def read(tx: Tx) -> RunChanges:
             view = run_rows.owned(tx, account_id, run_id)
             if since > view.run.version:
                 how = "Send the version of an earlier answer."
                 raise JobInvalid("changes_since", f"must be 0 to {view.run.version}, the run's version", how)
-            return view, run_rows.changes_since(tx, view.run, since, limit)
+            return RunChanges(view, *run_rows.changes_since(tx, run_id, since, limit))
 
         return await self._store.read(read)
 
@@ -133,11 +142,14 @@ class DiscoverService:
 
         return await self._store.read(read)
 
-    async def rows(self, run_id: str, after: int, *, limit: int, only_new: bool) -> list[DiscoverRow]:
-        """The rows of a run behind a number, in their order."""
-        return await self._store.read(
-            partial(run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new)
+    async def rows(
+        self, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int = PAGE_BYTES
+    ) -> tuple[list[DiscoverRow], bool]:
+        """Return rows of a run after a number, in order, and if there are more; see `run_rows.rows_after`."""
+        read = partial(
+            run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new, bytes_max=bytes_max
         )
+        return await self._store.read(read)
 
     def follow(self, account_id: str, run_id: str) -> Follower:
         """Looks at a run of the account's, as its steps end."""
@@ -251,7 +263,10 @@ class Follower:
 
         def read(tx: Tx) -> tuple[DiscoverView, list[EndedStep]]:
             view = run_rows.owned(tx, self._account_id, self._run_id)
-            return view, job_rows.ended_steps(tx, self._run_id, _ENDED, after=self._low, limit=FOLLOWED_AT_ONCE)
+            ended, _ = job_rows.ended_steps(
+                tx, self._run_id, _ENDED, after=self._low, limit=FOLLOWED_AT_ONCE, bytes_max=PAGE_BYTES
+            )
+            return view, ended
 
         view, ended = await self._store.read(read)
         new = [one for one in ended if one.number not in self._given]

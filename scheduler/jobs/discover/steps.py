@@ -15,12 +15,12 @@ from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
 from scheduler.jobs.discover.drafts import RowDraft, drafts_of, is_past, row_key
 from scheduler.jobs.discover.merging import Merge
-from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, next_steps, price_of, read_step
+from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, SearchWave, price_of, read_step
 from scheduler.jobs.discover.records import DiscoverLeg, DiscoverRecord, DiscoverRow, Sighting
 from scheduler.jobs.discover.run_events import progressed, settled
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedRead, PlannedSearch, spec_of
 from scheduler.jobs.holds import patiently
-from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, Stop
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop, Wave
 from scheduler.recipes import Gathered, GatheringFailed, RecipeInvalid, Recipes
 from storage.store import Store, Tx
 
@@ -62,9 +62,9 @@ class DiscoverSteps(JobKind):
         """The price of a page, or of reading an account."""
         return price_of(spec_of(job.spec), read_step(step.name))
 
-    def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:  # noqa: ARG002 - of the protocol
-        """The accounts that the last wave found, and the pages that follow."""
-        return next_steps((one.found for one in findings), names)
+    def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - of the protocol
+        """Begin to plan the accounts that the last wave found, and the pages that follow."""
+        return SearchWave()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
         """Read a page of a search, or an account; a full run reads no further pages."""

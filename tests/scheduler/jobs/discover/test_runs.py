@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from billing.errors import InsufficientCredits
+from gateway.api.routes.discover.shapes import changes_data
 from scheduler.errors import JobInvalid, JobOver, JobUnknown
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
@@ -358,17 +359,18 @@ async def test_changes_since_a_version_are_added_changed_and_gone_page_by_page(d
         await desk_.service.change(again(owner), job.id, RunPatch("running", 100))
         ended = await desk_.settled(owner, job.id)
     service, account_id = desk_.service, owner.account_id
-    _, since = await service.changes(account_id, job.id, at_first.run.version, limit=100)
+    first = at_first.run.version
+    since = changes_data(await service.changes(account_id, job.id, first, limit=100), first)
     rows = {one.row_id: one for one in await desk_.rows(job.id)}
     before = {one.row_id for one in rows.values() if one.first_version <= at_first.run.version}
-    assert {one.row_id for one in since.added} == rows.keys() - before
-    assert all(one.row_id in before and one.version > at_first.run.version for one in since.changed)
-    assert (since.gone, since.version, since.has_more) == ([], ended.run.version, False)
+    assert {one["row_id"] for one in since["added"]} == rows.keys() - before
+    assert all(one["row_id"] in before and one["version"] > first for one in since["changed"])
+    assert (since["gone"], since["version"], since["has_more"]) == ([], ended.run.version, False)
     version, paged, has_more = 0, list[str](), True
     while has_more:
-        _, page = await service.changes(account_id, job.id, version, limit=2)
-        version, has_more = page.version, page.has_more
-        paged += [one.row_id for one in (*page.added, *page.changed)]
+        page = changes_data(await service.changes(account_id, job.id, version, limit=2), version)
+        version, has_more = page["version"], page["has_more"]
+        paged += [one["row_id"] for one in (*page["added"], *page["changed"])]
     assert sorted(paged) == sorted(rows)
     with pytest.raises(JobInvalid, match="changes_since"):
         await service.changes(account_id, job.id, ended.run.version + 1, limit=1)
