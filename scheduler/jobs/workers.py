@@ -126,13 +126,18 @@ class Workers:
             self.wake()
 
     async def _fail(self, job: JobRecord) -> None:
+        """End a failed attempt; where that fails too, the job is taken up again when its lease has passed."""
         try:
             await self._runs.fail(job)
         except StorageError as exc:
             self._log.event("warning", "job_cut_short", job=job.id, attempt=job.attempt, error=str(exc))
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._log.event("error", "job_not_ended", job=job.id, attempt=job.attempt, error=type(exc).__name__)
 
     def _look(self, tx: Tx) -> list[Ready]:
-        return job_rows.ready_jobs(tx, self._node, leases_at=self._leases_at(tx), limit=READY_MAX)
+        return job_rows.ready_jobs(
+            tx, self._node, kinds=self._runs.kinds, leases_at=self._leases_at(tx), limit=READY_MAX
+        )
 
     def _lease(self, tx: Tx, ready: list[Ready]) -> list[JobRecord]:
         return job_rows.lease_jobs(tx, ready, self._node, now=self._now(), leases_at=self._leases_at(tx))

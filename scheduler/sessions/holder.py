@@ -8,7 +8,7 @@ lets go. The browser itself ends the page of a node that died.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -50,7 +50,7 @@ class _Held:
 
     session: SessionRecord
     opened: trio.Event = field(default_factory=trio.Event)
-    failure: UpstreamError | LimitError | None = None
+    failure: Exception | None = None
     over: trio.Event = field(default_factory=trio.Event)
     because: str | None = None
     """Why this node closes it; None: somebody else has."""
@@ -121,9 +121,13 @@ class SessionHolder:
             held.failure = failure
         except StorageError as failure:
             self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))
+        except Exception as failure:  # noqa: BLE001 - the run supervisor: one session never ends another
+            because = "browser_lost" if held.opened.is_set() else "failed"
+            held.failure = failure
+            self._log.failure("session_failed", failure, session=session.id)
         finally:
-            with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
-                await self._close(session.id, because)
+            with trio.move_on_after(SETTLE_S, shield=True):
+                await self._close_surely(session.id, because)
             self._held.pop(session.id, None)
             held.opened.set()
 
@@ -172,6 +176,13 @@ class SessionHolder:
         if session is not None and session.lease_until < self.leases_at(tx):
             ended_at = session.lease_until - session_rows.LEASE_S
             session_rows.settle(tx, self._charges, session_id, ended_at=ended_at, because="node_lost")
+
+    async def _close_surely(self, session_id: str, because: str) -> None:
+        """Close a session that was held here; where that fails, a look closes it when its lease has passed."""
+        try:
+            await self._close(session_id, because)
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._log.failure("session_not_closed", exc, session=session_id)
 
     async def _close(self, session_id: str, because: str) -> None:
         await self._store.write(

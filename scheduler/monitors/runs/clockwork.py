@@ -258,10 +258,13 @@ class Clock:
             self._in_flight.pop(lease.run.id, None)
 
     async def _fail(self, lease: RunLease) -> None:
+        """End a failed attempt; where that fails too, the run is taken up again when its lease has passed."""
         try:
             await self._runs.fail(lease)
         except StorageError as exc:
             self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._log.failure("run_not_ended", exc, run=lease.run.id, attempt=lease.run.attempt)
 
     def _log_opened(self, opened: Opened) -> None:
         self.skipped_total += sum(run.status == "skipped" for run in opened.runs)
