@@ -110,7 +110,7 @@ class LeasedWorkers(Generic[T]):
         except StorageError as exc:
             self._cut_short(lease, exc)
         except Exception as exc:  # noqa: BLE001 - the run supervisor: no work ends other work
-            self._log_failure(work, lease, exc)
+            self._log_failure("failed", work, lease, exc)
             await self._fail(work, lease)
 
     async def _fail(self, work: T, lease: WorkLease) -> None:
@@ -119,14 +119,14 @@ class LeasedWorkers(Generic[T]):
         except StorageError as exc:
             self._cut_short(lease, exc)
         except Exception as exc:  # noqa: BLE001 - as above: its lease passes, and another attempt begins
-            self._log_failure(work, lease, exc)
+            self._log_failure("not_ended", work, lease, exc)
 
     def _cut_short(self, lease: WorkLease, exc: StorageError) -> None:
         name = self._kind.name
         self._log.event("warning", f"{name}_cut_short", **{name: lease.id}, attempt=lease.attempt, error=str(exc))
 
-    def _log_failure(self, work: T, lease: WorkLease, exc: Exception) -> None:
-        event, fields = f"{self._kind.name}_failed", {self._kind.name: lease.id, "attempt": lease.attempt}
+    def _log_failure(self, what: str, work: T, lease: WorkLease, exc: Exception) -> None:
+        event, fields = f"{self._kind.name}_{what}", {self._kind.name: lease.id, "attempt": lease.attempt}
         if self._kind.is_private(work):
             self._log.event("error", event, error=type(exc).__name__, **fields)
         else:

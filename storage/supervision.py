@@ -62,25 +62,29 @@ class _Loop:
     last_error: str = ""
     started_at: float | None = None
     """When its work started, on Trio's clock; None during the pause before a restart."""
-    steady_s: float = STEADY_S
-    """It counts as recovered after running for so long: twice as long as it last ran before a failure.
-
-    So a loop that sleeps for ten minutes before each pass does not count as recovered just because it sleeps.
-    """
+    steady_s: float = 0.0
+    """It counts as recovered after running for so long."""
 
     def is_steady(self) -> bool:
         return self.started_at is not None and trio.current_time() - self.started_at >= self.steady_s
 
-    def count(self, failure: Exception) -> None:
+    def count(self, failure: Exception, steady_s: float) -> None:
+        """Count a failure. It has recovered after `steady_s`, or twice the time that it ran before this failure.
+
+        So a loop that sleeps for ten minutes before each pass does not count as recovered just because it sleeps.
+        """
         assert self.started_at is not None, "only running work fails"
         self.in_a_row = 1 if self.is_steady() else self.in_a_row + 1
         self.last_error = type(failure).__name__
         ran_s = trio.current_time() - self.started_at
-        self.steady_s = min(max(STEADY_S, 2 * ran_s), STEADY_S_MAX)
+        self.steady_s = min(max(steady_s, 2 * ran_s), STEADY_S_MAX)
 
 
 class Supervision:
     """Supervises the background loops of one process. Its `keep` is passed to every object that starts a loop."""
+
+    pause_s = PAUSE_S
+    steady_s = STEADY_S
 
     def __init__(self, log: FailureLog, rng: Random) -> None:
         """`rng` spreads the restarts of loops that fail together."""
@@ -100,7 +104,7 @@ class Supervision:
         Raises:
             StoreUnusable: this process may not use the store any more, so it has to end.
         """
-        loop = _Loop(name)
+        loop = _Loop(name, steady_s=self.steady_s)
         self._loops.add(loop)
         self._failures[name] += 0
         try:
@@ -144,9 +148,9 @@ class Supervision:
         if _is_away(failure):
             self._log.event("warning", "loop_waits", loop=loop.name, error=str(failure))
             return AWAY_S * self._rng.uniform(0.5, 1.0)
-        loop.count(failure)
+        loop.count(failure, self.steady_s)
         self._failures[loop.name] += 1
-        longest_s: float = min(PAUSE_S * 2 ** min(loop.in_a_row - 1, 10), PAUSE_S_MAX)
+        longest_s: float = min(self.pause_s * 2 ** min(loop.in_a_row - 1, 10), PAUSE_S_MAX)
         pause_s = longest_s * self._rng.uniform(0.5, 1.0)
         fields = {"loop": loop.name, "in_a_row": loop.in_a_row, "restarts_in_s": round(pause_s, 2)}
         self._log.failure("loop_failed", failure, **fields)

@@ -77,8 +77,8 @@ def admin_of(
     operations: Operations,
     stores: Stores,
     state: State | None,
-    *,
     supervision: Supervision,
+    *,
     metrics: Metrics,
     runtime: Runtime,
 ) -> Admin:

@@ -120,6 +120,8 @@ def _store(stores: Stores) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is tried again.", stores.charges.unfinished()
     )
+    lost = "Open charges whose rows were gone from the store when they were to be closed."
+    yield CounterMetricFamily("sluice_charges_lost", lost, stores.charges.lost_total)
 
 
 def _size(stores: Stores) -> Iterator[Metric]:

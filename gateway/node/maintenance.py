@@ -100,8 +100,8 @@ async def finish_charges(stores: Stores, log: Log) -> None:
         if not stores.charges.unfinished():
             continue
         try:
-            finished = await stores.charges.finish()
-            log.event("warning", "charges_finished", charges=finished)
+            if finished := await stores.charges.finish():
+                log.event("warning", "charges_finished", charges=finished)
         except StorageError as exc:
             log.event("error", "charges_unfinished", charges=stores.charges.unfinished(), error=str(exc))
 

@@ -248,9 +248,7 @@ def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtim
     node = Node(
         runtime=runtime,
         api=api_of(entry, routed, operations, has_dashboard=setting.config.dashboard.enabled),
-        admin=admin_of(
-            setting, operations, stores, parts.state, supervision=supervision, metrics=metrics, runtime=runtime
-        ),
+        admin=admin_of(setting, operations, stores, parts.state, supervision, metrics=metrics, runtime=runtime),
         stores=stores,
         state=parts.state,
         membership=parts.membership,

@@ -36,9 +36,13 @@ WHERE account_id = ? AND kind IN ({{kinds}}) AND (created_at < ? OR (created_at 
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 LIVE = "SELECT COUNT(*) FROM jobs WHERE account_id = ? AND finished_at IS NULL"
-QUEUED = "SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' ORDER BY created_at, id LIMIT ?"
+QUEUED = """
+SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' AND kind IN ({kinds})
+ORDER BY created_at, id LIMIT ?
+"""
 EXPIRED = """
-SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND lease_until < ? ORDER BY lease_until LIMIT ?
+SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND kind IN ({kinds}) AND lease_until < ?
+ORDER BY lease_until LIMIT ?
 """
 ELSEWHERE = """
 SELECT DISTINCT account_id FROM jobs WHERE status = 'running' AND lease_until >= ? AND node <> ?
@@ -160,10 +164,16 @@ def live_job(tx: Tx, account_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def ready_jobs(tx: Tx, node: str, *, leases_at: float, limit: int) -> list[Ready]:
-    """Jobs that may be begun or taken over here: those of an account go on at one node at a time."""
+def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, limit: int) -> list[Ready]:
+    """Return the jobs of these `kinds` that may be begun or taken over here; an account's run on one node at a time.
+
+    Kinds that only a newer node knows are left to it, as in a rolling upgrade.
+    """
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
-    found = [*tx.all(EXPIRED, (leases_at, limit)), *tx.all(QUEUED, (limit,))]
+    found = [
+        *tx.all(_of_kinds(EXPIRED, kinds), (*kinds, leases_at, limit)),
+        *tx.all(_of_kinds(QUEUED, kinds), (*kinds, limit)),
+    ]
     return [Ready(*row) for row in found if row[1] not in elsewhere]
 
 

@@ -85,8 +85,14 @@ class JobRuns:
             raise
 
     def is_private(self, job: JobRecord) -> bool:
-        """Whether errors of a job are logged without their text."""
-        return self._kinds[job.kind].is_private
+        """Whether errors of a job are logged without their text; those of an unknown kind are."""
+        kind = self._kinds.get(job.kind)
+        return kind is None or kind.is_private
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of jobs that this node can run."""
+        return tuple(self._kinds)
 
     async def fail(self, job: JobRecord) -> None:
         """End an attempt that met an error which nobody foresaw; what its steps have brought stays, and is paid for.

@@ -8,7 +8,7 @@ lets go. The browser itself ends the page of a node that died.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -51,7 +51,7 @@ class _Held:
 
     session: SessionRecord
     opened: trio.Event = field(default_factory=trio.Event)
-    failure: UpstreamError | LimitError | None = None
+    failure: Exception | None = None
     over: trio.Event = field(default_factory=trio.Event)
     because: str | None = None
     """Why this node closes it; None: somebody else has."""
@@ -130,13 +130,19 @@ class SessionHolder:
             held.failure = failure
         except StorageError as failure:
             self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))
+        except Exception as failure:  # noqa: BLE001 - passed on to the run supervisor
+            because = "browser_lost" if held.opened.is_set() else "failed"
+            held.failure = failure
+            raise
         finally:
-            with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
-                await self._close(session.id, because)
-            held.opened.set()
+            try:
+                with trio.move_on_after(SETTLE_S, shield=True):
+                    await self._close(session.id, because)
+            finally:
+                held.opened.set()
 
     async def _fail(self, held: _Held) -> None:
-        """Do nothing: `_hold` has closed the session, whatever it raised."""
+        """Do nothing: `_hold` has closed the session, or another node does once its lease has passed."""
 
     async def _wait_until_over(self, held: _Held) -> str:
         """Why it is over, which is said of one that nobody else has closed."""

@@ -206,6 +206,8 @@ class Deliveries:
                     self._look_by(delivery.next_at)
         except StorageError as exc:
             self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
+        except Exception as exc:  # noqa: BLE001 - a delivery attempt, whose lease passes
+            self._setting.log.failure("delivery_not_settled", exc, delivery=leased.delivery.id)
         finally:
             is_awaited = self._due_cache.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
             del self._in_flight[leased.delivery.id]
