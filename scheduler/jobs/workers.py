@@ -52,6 +52,7 @@ class Workers:
 
     def __init__(self, setting: WorkerSetting, nursery: trio.Nursery) -> None:
         self._store = setting.store
+        self._kinds = setting.runs.kinds
         self._node = setting.node
         self._log = setting.log
         self._now = setting.now
@@ -106,7 +107,7 @@ class Workers:
 
     def _look(self, tx: Tx) -> list[Ready]:
         return job_rows.ready_jobs(
-            tx, self._node, kinds=self._runs.kinds, leases_at=self._leases_at(tx), limit=READY_MAX
+            tx, self._node, kinds=self._kinds, leases_at=self._leases_at(tx), limit=READY_MAX
         )
 
     def _lease(self, tx: Tx, ready: list[Ready]) -> list[JobRecord]:

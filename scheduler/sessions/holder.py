@@ -130,7 +130,7 @@ class SessionHolder:
             held.failure = failure
         except StorageError as failure:
             self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))
-        except Exception as failure:  # noqa: BLE001 - passed on to the run supervisor
+        except Exception as failure:
             because = "browser_lost" if held.opened.is_set() else "failed"
             held.failure = failure
             raise
