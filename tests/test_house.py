@@ -176,3 +176,44 @@ def test_a_small_module_with_one_importer_stands_alone_for_a_reason() -> None:
 
 def _is_small(module: Module) -> bool:
     return module.lines < SMALL_LINES and not module.is_package and not _in(module.path, ("upstreams/platforms",))
+
+
+ENDING_TASKS = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        bench.
+        gateway.admin.client:ask_first gateway.calls.batches:work gateway.cli.
+        gateway.node.serve:announce gateway.node.serve:stop_at_the_end_of_input gateway.node.workers.
+        gateway.server.hypercorn.engine:_serve gateway.server.lifespan:lifespan.run
+        gateway.server.serve:connection.run
+        scheduler.jobs.job_runs:work scheduler.jobs.workers:self._supervise
+        scheduler.monitors.runs.clockwork:self._supervise scheduler.sessions.holder:self._hold
+        scheduler.webhooks.deliveries.service:self._deliver
+        storage.redis.link:self._look_after storage.redis.link:self._send storage.redis.routes:self._run_within
+        upstreams.fetching.concurrent:work upstreams.transport.pooled:transport.keep_deadlines
+        upstreams.web.browser.devtools:read upstreams.web.browser.resources:do upstreams.workers.pool:_reap
+        """,
+    )
+)
+"""Tasks without supervision: they end with one request, run, page or connection, or run under `keep` themselves.
+
+A name that ends with a dot stands for a package whose tasks belong to a program that is no node.
+"""
+
+
+def test_every_background_loop_is_supervised() -> None:
+    """Goal: one fault never ends the node. A task is started by `keep`, or stands in the list above."""
+    found = {
+        f"{module.name}:{ast.unparse(node.args[0])}"
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("start_soon", "spawn_system_task")
+        and not ast.unparse(node.args[0]).endswith("keep")
+    }
+    programs = tuple(name for name in ENDING_TASKS if name.endswith("."))
+    without = {name for name in found if not name.startswith(programs)}
+    assert without - ENDING_TASKS == set()
+    assert ENDING_TASKS - without - set(programs) == set(), "these are not started any more"
