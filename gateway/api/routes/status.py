@@ -12,7 +12,7 @@ import trio
 from events.instants import iso
 from gateway.docs.account.node import STATUS
 from gateway.http import envelope
-from gateway.http.conditional import PUBLIC, tagged
+from gateway.http.conditional import PUBLIC, tag_of, tagged
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog
@@ -51,7 +51,7 @@ class Status:
         stored = envelope.fragment("utility", request.path, data)
         body = envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False)
         states = orjson.dumps({name: part for name, part in data.items() if name != "updated_at"})
-        return tagged(request, Reply(200, body), states, caching=PUBLIC)
+        return tagged(request, Reply(200, body), tag_of(states), caching=PUBLIC)
 
     def data(self) -> dict[str, Any]:
         """The states of all platforms and of the whole."""
