@@ -27,6 +27,7 @@ _ASIDE_BYTES = 65_536
 """A longer part is compressed in a thread."""
 _PIECES_BYTES = 16_384
 _LEVEL, _QUALITY = 4, 4
+_ACCEPTED_BYTES_MAX = 500
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 _START, _END = b'{"success":true,', b',"credits_used":'
 _PACKED = b"font/woff2"
@@ -96,9 +97,16 @@ class Compression:
             self.bytes -= len(oldest) + len(its) + _ENTRY_BYTES
 
 
-@lru_cache(maxsize=256)
 def coding_of(accepted: bytes) -> bytes | None:
-    """The coding that an `Accept-Encoding` prefers, gzip where it has no preference; None: the body as it is."""
+    """The coding that an `Accept-Encoding` prefers, gzip where it has no preference; None: the body as it is.
+
+    The body stays as it is for a header that is longer than any client has a reason to send.
+    """
+    return _coding_of(accepted) if len(accepted) <= _ACCEPTED_BYTES_MAX else None
+
+
+@lru_cache(maxsize=256)
+def _coding_of(accepted: bytes) -> bytes | None:
     wanted = qualities(accepted.lower())
     rest = wanted.get(b"*", 0.0)
     gzip, br = wanted.get(b"gzip", wanted.get(b"x-gzip", rest)), wanted.get(b"br", rest)

@@ -40,6 +40,11 @@ def test_the_coding_is_the_one_that_is_wanted_most(accepted: bytes, coding: byte
     assert coding_of(accepted) == coding
 
 
+def test_long_header_leaves_the_body_as_it_is() -> None:
+    assert coding_of(b"gzip" + b", x" * 100) == b"gzip"
+    assert coding_of(b"gzip" + b", x" * 10_000) is None, "what is remembered of headers is bounded in bytes"
+
+
 def envelope(stored: bytes, request_id: str = "req_1", credits_used: int = 0) -> bytes:
     return success(stored, request_id=request_id, credits_used=credits_used, balance=None, cached=True)
 
