@@ -99,8 +99,8 @@ def _hosts(source: Source | NamedSource) -> dict[str, int]:
     """The hosts that callers named at a source, in sum; one that cannot be called tells nothing of the platform."""
     if not isinstance(source, NamedSource):
         return {}
-    states = [one.breaker.state for one in source.sources().values()]
-    return {"hosts": len(states), "open": sum(state == "open" for state in states)}
+    hosts, are_open = source.counts()
+    return {"hosts": hosts, "open": are_open}
 
 
 def _health(states: Iterable[str]) -> Health:

@@ -24,6 +24,8 @@ from tests.fakes.many_platforms import ENDPOINTS, PLATFORMS, many_platforms
 from tests.fakes.node import OpenNode, open_test_node
 
 CPU_MAX_S = 0.005
+SEARCH_CPU_MAX_S = 0.012
+"""A search looks through every page, in a thread, one search at a time."""
 READS = 15
 ROOMY = {"requests_per_minute": 100_000, "concurrent_requests": 1_000}
 FREE_READS = {
@@ -47,6 +49,11 @@ FREE_READS = {
     "list of pages": "/docs",
     "home page": "/",
     "status page": "/status",
+}
+
+SEARCHES = {
+    "search": "/search?q=profile+followers",
+    "search for letters": "/search.md?q=a+b+c+d+e+f+g+h+j+k+l+m+n+p+q+r+s+t+u+v+w+x+y+z",
 }
 
 
@@ -85,10 +92,10 @@ async def test_free_reads_cost_little_cpu_with_440_endpoints(tmp_path: Path) -> 
         host, port = node.url.removeprefix("http://").split(":")
         async with await trio.open_tcp_stream(host, int(port)) as stream:
             client = RawClient(node, stream)
-            for (name, target), coding in product(FREE_READS.items(), ("identity", "gzip", "br")):
+            for (name, target), coding in product({**FREE_READS, **SEARCHES}.items(), ("identity", "gzip", "br")):
                 took_s = [await cpu_of_read(client, target, coding) for _ in range(READS)]
                 print(f"{min(took_s) * 1000:6.2f} ms  {name} {coding}")
-                if min(took_s) > CPU_MAX_S:
+                if min(took_s) > (SEARCH_CPU_MAX_S if name in SEARCHES else CPU_MAX_S):
                     too_dear[f"{name} {coding}"] = min(took_s)
     assert too_dear == {}
 
