@@ -17,7 +17,7 @@ from gateway.api.routes.cohorts.cohorts import CohortRoutes
 from gateway.api.routes.cohorts.queries import CohortQueryRoutes
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
-from gateway.api.routes.data import DataEndpoint
+from gateway.api.routes.data import DataEndpoint, Readings
 from gateway.api.routes.discover.runs import DiscoverRunRoutes
 from gateway.api.routes.discover.schedules import ScheduleRoutes
 from gateway.api.routes.events import Events
@@ -123,8 +123,11 @@ def account_routes(
 
 def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
     """The routes of the catalog's endpoints."""
+    readings = Readings()
     return [
-        DataEndpoint(one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage).route
+        DataEndpoint(
+            one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage, readings=readings
+        ).route
         for one in catalog.all()
     ]
 

@@ -150,6 +150,10 @@ class NamedSource:
         """The source of each host that is known now."""
         return {host: known.source for host, known in self._known.items()}
 
+    def counts(self) -> tuple[int, int]:
+        """The number of hosts that are known now, and of those whose circuit is open; anyone may ask, so it is quick."""
+        return len(self._known), sum([known.source.breaker.state == "open" for known in self._known.values()])
+
     def change(self, rules: Rules) -> None:
         """Take other rules, at every host."""
         self._rules = rules

@@ -77,7 +77,7 @@ class PinnedExchange:
         if self._resolve is None:
             return await self._exchange(call, deadline_at)
         addresses = await self._addresses(target, self._resolve, deadline_at)
-        *others, last = addresses[:ADDRESSES_TRIED]
+        *others, last = addresses
         for address in others:
             try:
                 return await self._exchange(call._replace(origin=target.origin_at(address)), deadline_at)
@@ -101,7 +101,8 @@ class PinnedExchange:
                 is_certain = isinstance(exc, socket.gaierror) and exc.errno in _NO_SUCH_NAME
                 problem = f"{target.host} has no address: {exc.strerror or exc}"
                 raise NameUnknown(problem, is_certain=is_certain) from exc
-            addresses = check_addresses(found, allow_insecure=self._allow_insecure)
+            # All are checked, and those that are tried are kept: a name may have thousands.
+            addresses = check_addresses(found, allow_insecure=self._allow_insecure)[:ADDRESSES_TRIED]
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
             self._known[name] = self._now() + self._remembered_s, addresses

@@ -94,7 +94,7 @@ class PagesSpec(msgspec.Struct, frozen=True):
         return params
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=100)  # of at most 50 KB each, and a few dozen work at the same time
 def spec_of(text: str) -> PagesSpec:
     """The request that a job keeps; remembered, since each of its steps reads it."""
     return msgspec.json.decode(text, type=PagesSpec)

@@ -111,7 +111,7 @@ def page_tree(text: str) -> Element:
     return root
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)  # callers write them, and one may take 0.8 MB
 def selector(css: str) -> etree.XPath:
     """The search for the elements of a CSS selector. Raises ValueError: it is none."""
     try:
