@@ -103,7 +103,8 @@ class ParseRoute:
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))
             self._site.workers.check_room()
             wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, CREDITS, "web", PARSE)
-            result = await run_charged(self._calls, wanted, claim, partial(self._read, task, fields))
+            read = partial(self._read, task, fields)
+            result = await run_charged(self._calls, wanted, claim, read, page_credits=CREDITS)
             return self._replies.data(request, result)
 
     async def _read(self, task: Task, fields: dict[str, str], _charge: Charge) -> tuple[int, bytes]:

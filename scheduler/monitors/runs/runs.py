@@ -144,7 +144,7 @@ class Runs:
             held, as_sent = charge.credits - SCHEDULING_CREDITS, monitor.track is None and monitor.web is None
             gathered = await self._recipes.gather(recipe, held, timeout_s=RUN_S, as_sent=as_sent)
         except GatheringFailed as exc:
-            return failed(str(exc), exc.legs)
+            return failed(str(exc), exc.legs, exc.used_credits)
         previous = None
         if monitor.baseline_run_id is not None:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))
