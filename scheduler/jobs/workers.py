@@ -106,9 +106,7 @@ class Workers:
             self._log.event("warning", "jobs_wait", error=str(exc))
 
     def _look(self, tx: Tx) -> list[Ready]:
-        return job_rows.ready_jobs(
-            tx, self._node, kinds=self._kinds, leases_at=self._leases_at(tx), limit=READY_MAX
-        )
+        return job_rows.ready_jobs(tx, self._node, kinds=self._kinds, leases_at=self._leases_at(tx), limit=READY_MAX)
 
     def _lease(self, tx: Tx, ready: list[Ready]) -> list[JobRecord]:
         return job_rows.lease_jobs(tx, ready, self._node, now=self._now(), leases_at=self._leases_at(tx))

@@ -8,6 +8,7 @@ started when it is first needed, works with low priority, and is replaced after 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 import trio
 
-from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamFailed, unreadable
+from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody, UpstreamFailed, unreadable
 from upstreams.model.steps import Answer, Task
 from upstreams.workers.line import TaskLine
 from upstreams.workers.process import LENGTH
@@ -35,8 +36,14 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _CPU_CLOCK: Final = 2
 """With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
+_BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
+"""Signals by which a page ends the process that reads it: its CPU time is up, or a library gives up or crashes."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
+
+
+class ResultTooLong(Exception):
+    """A process has more to say than any result has."""
 
 
 @dataclass(slots=True)
@@ -82,6 +89,7 @@ class ProcessPool:
 
         Raises:
             NotFound: the task found nothing.
+        PageTooCostly: it used more CPU time or memory than a task may.
             WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
@@ -103,12 +111,18 @@ class ProcessPool:
         with self._ended_unless_answered(worker), _counted(worker, turn):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
+            except ResultTooLong as exc:
+                raise PageTooCostly from exc
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
-                raise UpstreamFailed(source, "its answer takes more than may be had to read it") from exc
+                if await _exit_signal(worker) in _BY_PAGE:
+                    raise PageTooCostly from exc
+                raise UpstreamFailed(source, "the process that read its answer has ended") from exc
         with reply:
             kind, *told = msgspec.msgpack.decode(reply)
         if kind == "done":
             return told[0]
+        if kind == "costly":
+            raise PageTooCostly(told[0])
         if kind == "not_found":
             raise NotFound(told[0], reason=told[1])
         raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
@@ -161,13 +175,14 @@ async def _exchange(worker: _Worker, request: bytes) -> mmap:
     Both may be long, so neither is copied: the pages of a copy that come all at once hold up the loop.
 
     Raises:
-        EOFError: the process ended, or says more than any result has.
+        EOFError: the process ended.
+        ResultTooLong: its result is longer than `RESULT_BYTES_MAX`.
     """
     await worker.into.send_all(LENGTH.pack(len(request)))
     await worker.into.send_all(request)
     (length,) = LENGTH.unpack(await _read(worker.out_of, bytearray(LENGTH.size)))
     if not 0 < length <= RESULT_BYTES_MAX:
-        raise EOFError
+        raise ResultTooLong
     return await _read(worker.out_of, mmap(-1, length))
 
 
@@ -185,6 +200,12 @@ async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
         into[at : at + len(piece)] = piece
         at += len(piece)
     return into
+
+
+async def _exit_signal(worker: _Worker) -> int:
+    """Return the signal that ended a process, 0 for none; one that only closed its pipe is killed."""
+    worker.kill()
+    return -await trio.to_thread.run_sync(worker.process.wait)
 
 
 def _end(worker: _Worker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamFailed
+from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody, UpstreamFailed
 from upstreams.model.steps import Task
-from upstreams.workers.pool import TASKS_EACH, ProcessPool
+from upstreams.workers.pool import RESULT_BYTES_MAX, TASKS_EACH, ProcessPool
+from upstreams.workers.process import CPU_S
 
 HERE = __name__
 LONG_S = 60.0
@@ -26,6 +28,25 @@ def echo(*values: object) -> object:
 def spin() -> None:
     while True:
         pass
+
+
+def spin_in_c() -> None:
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+def work(cpu_s: float) -> bool:
+    ends_at = time.process_time() + cpu_s
+    while time.process_time() < ends_at:
+        pass
+    return True
+
+
+def crash() -> None:
+    os.abort()
+
+
+def say_much() -> bytes:
+    return bytes(RESULT_BYTES_MAX + 1)
 
 
 def die() -> None:
@@ -87,12 +108,28 @@ async def test_a_refusal_comes_as_it_was_raised_and_a_slip_as_a_failure() -> Non
         assert workers.started_total == 1
 
 
-@pytest.mark.parametrize("name", ["die", "eat"])
-async def test_a_process_that_dies_or_eats_too_much_fails_its_own_task_alone(name: str) -> None:
+async def test_a_process_that_is_killed_fails_its_own_task_alone() -> None:
     with open_workers(1) as workers:
         with pytest.raises(UpstreamFailed):
-            await run(workers, name)
+            await run(workers, "die")
         assert await run(workers, "echo", 1)
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize("name", ["eat", "crash", "spin", "spin_in_c", "say_much"])
+async def test_a_task_that_takes_too_much_is_ended_and_charged(name: str) -> None:
+    """Method: the process's own limit of CPU time, also inside of one call of C, which never returns to Python."""
+    with open_workers(1) as workers:
+        with pytest.raises(PageTooCostly):
+            await run(workers, name, within_s=600.0)
+        assert await run(workers, "echo", 1)
+
+
+async def test_the_cpu_time_of_many_tasks_does_not_add_up() -> None:
+    with open_workers(1) as workers:
+        for _ in range(3):
+            assert await run(workers, "work", 0.4 * CPU_S, within_s=600.0)
+        assert workers.started_total == 1
 
 
 async def test_a_task_that_takes_too_long_is_ended_in_time_and_leaves_no_process() -> None:
