@@ -151,7 +151,7 @@ class NamedSource:
         return {host: known.source for host, known in self._known.items()}
 
     def counts(self) -> tuple[int, int]:
-        """The number of hosts that are known now, and of those whose circuit is open; anyone may ask, so it is quick."""
+        """Return how many hosts are known now, and how many of them have an open circuit."""
         return len(self._known), sum([known.source.breaker.state == "open" for known in self._known.values()])
 
     def change(self, rules: Rules) -> None:
