@@ -15,7 +15,7 @@ from limits.breaker import Breaker
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
-from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES, Aside
+from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
 from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
@@ -24,8 +24,6 @@ from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
-BODY_BYTES_END = 2**40
-"""No body is so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +260,7 @@ class Source:
                     raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
                 )
             took_s = self._now() - started
-            if len(raw.body) <= _long_bytes(accepts):
+            if len(raw.body) <= long_bytes(accepts):
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
                 read = partial(
@@ -300,10 +298,3 @@ class Source:
             self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
         if turn is not None:
             turn.answered()
-
-
-def _long_bytes(accepts: Accepts) -> int:
-    """The most bytes of a body that is read at once; of one that its read takes as it came, any."""
-    if accepts.__class__ is not Form:
-        return LONG_BYTES
-    return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END
