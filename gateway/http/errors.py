@@ -261,7 +261,6 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     LongReadsReached: lambda exc: Refused(
         "CONCURRENCY_LIMIT",
         f"{sentence(exc)} Wait until one of them has been read.",
-        details={"reason": "long_reads_reached", "limit": exc.limit},
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
     ),
     InvalidArgument: _argument,

@@ -18,6 +18,8 @@ from upstreams.web.visiting import visit
 LIMIT_MAX: Final = 5_000
 SITEMAPS_MAX: Final = 60
 """Sitemaps of one map that are read."""
+RANKED_MAX: Final = 2 * LIMIT_MAX
+"""Pages of a search that are kept until only the best of them are."""
 _AT_ONCE: Final = 4
 _FOUND: Final = {"sitemaps": [], "pages": [["https://example.com/articles/1", ""]]}
 
@@ -88,13 +90,8 @@ def map_site(robots: RobotsMemory, args: Args) -> Steps:
     if sitemap != "only" and (len(found) < limit or scope["search"]):
         yield from _by_links(url, args, robots, scope=scope, found=found, needed=not found)
     if scope["search"]:
-        from upstreams.web.reading.sitemaps import fitness  # noqa: PLC0415 - few maps are searched
-
-        words = str(scope["search"]).lower().split()
-        ordered = sorted(found, key=lambda one: (-fitness(words, one, found[one]), len(one)))
-    else:
-        ordered = list(found)
-    records = [page(url=one, title=found[one] or None) for one in ordered[:limit]]
+        yield from _keep_best(found, scope)
+    records = [page(url=one, title=found[one] or None) for one in list(found)[:limit]]
     return Page(records, warnings=tuple(warnings))
 
 
@@ -125,6 +122,8 @@ def _by_sitemaps(
                 if further is not None and further not in seen and len(seen) < 10 * SITEMAPS_MAX:
                     seen.add(further)
                     waiting.append(further)
+        if scope["search"] and len(found) > RANKED_MAX:
+            yield from _keep_best(found, scope)
     if waiting and read >= SITEMAPS_MAX:
         warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; so many were read.")
 
@@ -142,6 +141,14 @@ def _by_links(
     arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
     done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND)
     _add(found, done.body["pages"])
+
+
+def _keep_best(found: dict[str, str], scope: dict[str, Any]) -> Generator[Wanted, Any, None]:
+    """Keep the pages that fit the words best, the best first; a worker process compares them."""
+    arguments = ([[url, title] for url, title in found.items()], scope)
+    done = yield Task("upstreams.web.reading.sitemaps:best_pages", arguments, _FOUND)
+    found.clear()
+    found.update((url, title) for url, title in done.body["pages"])
 
 
 def _add(found: dict[str, str], pages: list[list[str]]) -> None:

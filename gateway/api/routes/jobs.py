@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import orjson
+import trio
 from msgspec import Meta
 
 from events.instants import iso
@@ -86,7 +87,7 @@ class JobRoutes:
     @property
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
-        crawl, batch = partial(self.begin, CrawlBody, crawl_of), partial(self.begin, BatchBody, batch_of)
+        crawl, batch = partial(self.begin, CrawlBody, _crawl_of), partial(self.begin, BatchBody, batch_of)
         return (
             Route("/v1/web/crawl", crawl, ("POST",), doc=docs.CRAWL, params=_BEGIN, body=CrawlBody),
             Route("/v1/web/batch-scrape", batch, ("POST",), doc=docs.BATCH, params=_BEGIN, body=BatchBody),
@@ -103,14 +104,14 @@ class JobRoutes:
     async def begin(
         self,
         kind: type[CrawlBody | BatchBody],
-        draft_of: Callable[[Any, Recipes], JobDraft],
+        draft_of: Callable[[Any, Recipes], Awaitable[JobDraft]],
         request: Request,
         caller: Caller,
     ) -> Reply:
         """202 with the job, whose ceiling is reserved, and its webhook's secret this once."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
-        draft = draft_of(sent, self._recipes)
+        draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
         check_max_credits(values, draft.held_credits)
@@ -217,6 +218,11 @@ class JobRoutes:
 
     def _shown(self, request: Request, job: JobRecord) -> dict[str, Any]:
         return {**facts_of(job), "links": links_of(job, self._replies.base_url_for(request))}
+
+
+async def _crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
+    await trio.lowlevel.checkpoint()
+    return crawl_of(sent, recipes)
 
 
 def _job_id(request: Request) -> str:

@@ -62,7 +62,9 @@ def canonical(url: str) -> str | None:
         return None
     netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
     path = quote(_SESSION_IN_PATH.sub("", parts.path) or "/", safe=_SAFE)
-    query = "&".join(one for one in parts.query.split("&") if one and not _is_tracking(one))
+    query = parts.query
+    if query.count("&") < MEMBERS_MAX:  # a longer one is hardly a page's
+        query = "&".join(one for one in query.split("&") if one and not _is_tracking(one))
     whole = urlunsplit((parts.scheme, netloc, path, quote(query, safe=_SAFE + "?"), ""))
     return whole if len(whole) <= URL_MAX else None
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final
 
 import msgspec
+import trio
 from msgspec import Meta
 
 from scheduler.errors import JobInvalid
@@ -23,6 +24,8 @@ PLATFORM: Final = "web"
 PAGES_MAX: Final = 10_000
 DEPTH_MAX: Final = 50
 URLS_MAX: Final = 1_000
+SPELLED_AT_ONCE: Final = 20
+"""Addresses that one step of the loop spells: a long one takes 0.3 ms."""
 PATTERNS_MAX: Final = 50
 WILDCARDS_MAX: Final = 10
 _PATTERN_MAX: Final = 200
@@ -124,8 +127,8 @@ def crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
     return _draft(CRAWL, spec, [start], sent.limit, recipes)
 
 
-def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
-    """A new batch of pages, each page once.
+async def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
+    """A new batch of pages, each page once. Other tasks run after every few addresses.
 
     Raises:
         JobInvalid: the first field that is wrong; nothing was begun.
@@ -133,6 +136,8 @@ def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
     _check_number("urls", len(sent.urls), 1, URLS_MAX, "must hold 1 to 1,000 addresses")
     pages: dict[str, None] = {}
     for place, url in enumerate(sent.urls):
+        if place % SPELLED_AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
         if (page := canonical(url)) is not None:
             pages[page] = None
         elif not sent.ignore_invalid_urls:

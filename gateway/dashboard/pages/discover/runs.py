@@ -140,10 +140,13 @@ class RunPages:
         yield head.encode()
         after = 0
         read = partial(self._runs.rows, run_id, limit=ROWS_AT_ONCE, only_new=False, bytes_max=PIECE_BYTES)
-        async with self._reads.turn(owner):
+        turn = await self._reads.take(owner)
+        try:
             while rows := (await read(after=after))[0]:
                 text, after = await self._reads.run(owner, partial(write, rows))
                 yield text
+        finally:
+            turn.release()
 
     async def _shown(self, run_id: str, *, status: int = 200, **more: Any) -> Response:
         view = await self._found(run_id)
