@@ -142,7 +142,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shares_state=state is not None,
             pace=setting.pace,
         ) as membership,
-        _open_sites(setting, runtime, rendering := make_rendering(config)) as sites,
+        _open_sites(setting, runtime, rendering := _rendering(config, runtime)) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
         open_sharing(cache_link, cache, sites, stores.cipher) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
@@ -168,6 +168,11 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             account_webhooks=account_webhooks,
             payments=payments,
         )
+
+
+def _rendering(config: Config, runtime: Runtime) -> Rendering | None:
+    warn = partial(runtime.log.event, "warning", "browser_unusable", url=config.web.browser_url)
+    return make_rendering(config, warn=lambda problem: warn(problem=problem))
 
 
 def _open_sites(

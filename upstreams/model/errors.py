@@ -13,6 +13,7 @@ THROTTLED_S = 30.0
 BUSY_MAX_S = 60.0
 """The most seconds after which who was refused by `WorkersBusy` is to ask again."""
 
+PAGE_TOO_COSTLY = "The page takes more time or memory than a page may."
 _TEXT_MAX = 500
 
 
@@ -46,6 +47,17 @@ class NotFound(UpstreamError):
         """False: the answer had no JSON in it; only whoever read it may say so."""
 
 
+class PageTooCostly(NotFound):
+    """A page used up the time or the memory that a page may take, so its work was ended; the caller pays for it.
+
+    Raise it only where the page itself caused the cost, never for what this node or another page did. All other
+    failures are refunded (`billing.charges.refunds`).
+    """
+
+    def __init__(self, message: str = PAGE_TOO_COSTLY) -> None:
+        super().__init__(message, reason="page_too_costly")
+
+
 class UpstreamFailed(UpstreamError):
     """The upstream did not answer, answered with an error, or answered with what cannot be read.
 
@@ -61,6 +73,14 @@ class UpstreamFailed(UpstreamError):
 
 class PartUnavailable(UpstreamFailed):
     """A part of a composite is of a platform that this node does not serve, or lacks a credential for."""
+
+
+class SourceUnusable(UpstreamError):
+    """A source cannot be used until the operator changes how it is set up; another attempt does not help."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(f"{source}: {problem}")
+        self.source = source
 
 
 class NoJson(UpstreamFailed):
