@@ -37,7 +37,7 @@ class TurnStatistics(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class FairTurn:
     """A place that is held. Its holder may set `used_s` before the turn ends."""
 
     account_id: str
@@ -59,7 +59,7 @@ class _Waiter:
 
     comes_at: float
     number: int
-    turn: Turn = field(compare=False)
+    turn: FairTurn = field(compare=False)
     called: trio.Event = field(compare=False, default_factory=trio.Event)
 
 
@@ -68,7 +68,7 @@ class _Account:
     """The turns of an account; `paid_s` has those that ended, and the expected cost of those that run."""
 
     paid_s: float
-    running: list[Turn] = field(default_factory=list)
+    running: list[FairTurn] = field(default_factory=list)
     waiting: list[_Waiter] = field(default_factory=list)
 
     @property
@@ -93,11 +93,11 @@ class FairTurns:
         self._accounts: dict[str, _Account] = {}
         """Those with turns, and those that have used more than their share lately."""
         self._level_s = 0.0
-        """What an account that always had work would have used by now; an account that joins begins here."""
+        """The use of an account that always had work; an account that joins begins here."""
         self._numbers = count()
 
     @asynccontextmanager
-    async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[Turn]:
+    async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
         """Hold a place while the block runs; the caller sets the deadline. Arguments are as for `take`."""
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
@@ -105,16 +105,26 @@ class FairTurns:
         finally:
             self.end(turn)
 
-    async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> Turn:
-        """Wait for a place; cancelled, none is taken. The caller gives it back with `end`.
+    def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn | None:
+        """Take a place if one is free for this account, else return None. The caller gives it back with `end`.
 
         `expected_s` orders the turns of one account. The turn has ended by `over_at` for certain, on the same clock.
         """
-        await trio.lowlevel.checkpoint()
-        turn, account = Turn(account_id, expected_s, over_at), self._joined(account_id)
-        if self._has_place(account):
-            self._begin(account, turn)
+        account = self._accounts.get(account_id)
+        if not self._has_place(account):
+            return None
+        turn = FairTurn(account_id, expected_s, over_at)
+        self._begin(account or self._joined(account_id), turn)
+        return turn
+
+    async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn:
+        """Like `take_nowait`, but wait for a place; cancelled, none is taken."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        turn = self.take_nowait(account_id, expected_s, over_at=over_at)
+        if turn is not None:
+            await trio.lowlevel.cancel_shielded_checkpoint()
             return turn
+        turn, account = FairTurn(account_id, expected_s, over_at), self._joined(account_id)
         waiter = _Waiter(self._now() + PATIENCE * expected_s, next(self._numbers), turn)
         heapq.heappush(account.waiting, waiter)
         try:
@@ -130,7 +140,7 @@ class FairTurns:
             raise
         return turn
 
-    def end(self, turn: Turn) -> None:
+    def end(self, turn: FairTurn) -> None:
         """Give the place back, and count what was used."""
         used_s = self._now() - turn.began_at if turn.used_s is None else turn.used_s
         account = self._accounts[turn.account_id]
@@ -145,15 +155,19 @@ class FairTurns:
             waiter.called.set()
         self._forget()
 
-    def expected_wait_s(self, account_id: str, expected_s: float = 0.0) -> float:
-        """Return the expected seconds until a turn that joins now would begin; 0 if it begins at once."""
-        now, account = self._now(), self._accounts.get(account_id) or _Account(self._level_s)
+    def expected_wait_s(self, account_id: str, expected_s: float | None = None) -> float:
+        """Return the expected seconds until a turn that joins now would begin; 0 if it begins at once.
+
+        Without its `expected_s` it comes after all other turns of its account.
+        """
+        now, account = self._now(), self._accounts.get(account_id)
         if self._has_place(account):
             return 0.0
-        comes_at = now + PATIENCE * expected_s
+        account = account or _Account(self._level_s)
+        comes_at = inf if expected_s is None else now + PATIENCE * expected_s
         own_s = sum(one.turn.expected_s for one in account.waiting if one.comes_at <= comes_at)
         # Until this turn begins, another account may use as much as this one will have used by then.
-        reach_s = max(account.used_s(now), self._level_s) + own_s + expected_s
+        reach_s = max(account.used_s(now), self._level_s) + own_s + (expected_s or 0.0)
         others_s = sum(
             min(max(0.0, reach_s - one.used_s(now)), sum(waiter.turn.expected_s for waiter in one.waiting))
             for one in self._accounts.values()
@@ -171,15 +185,14 @@ class FairTurns:
         account = self._accounts.get(account_id)
         if account is None:
             account = self._accounts[account_id] = _Account(self._level_s)
-        if not account.is_active:
-            account.paid_s = max(account.paid_s, self._level_s)
         return account
 
-    def _has_place(self, account: _Account) -> bool:
+    def _has_place(self, account: _Account | None) -> bool:
         """Whether a turn of the account may begin now; no other waits for a place that it could have."""
-        return self._in_use < self._capacity + (0 if account.running else self._spare)
+        has_spare = account is None or not account.running
+        return self._in_use < self._capacity + (self._spare if has_spare else 0)
 
-    def _begin(self, account: _Account, turn: Turn) -> None:
+    def _begin(self, account: _Account, turn: FairTurn) -> None:
         self._in_use += 1
         turn.began_at = self._now()
         account.running.append(turn)

@@ -108,7 +108,9 @@ class NamedSource:
         """The source at a host."""
         return self._at(host).source
 
-    async def ask(self, request: HttpCall, deadline_at: float, call: Call, *, waits: bool) -> Answer:
+    async def ask(
+        self, request: HttpCall, deadline_at: float, call: Call, *, waits: bool, account_id: str = ""
+    ) -> Answer:
         """As `Source.ask`; `call` is the one that `request` was made of.
 
         Raises:
@@ -125,6 +127,7 @@ class NamedSource:
                 waits=waits,
                 again=call.only_reads,
                 spacing_s=call.spacing_s,
+                account_id=account_id,
             )
         except TargetRefused as exc:
             raise _of_a_host(exc) from exc

@@ -15,7 +15,7 @@ from limits.breaker import Breaker
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
-from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES, Aside
+from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
 from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled, WorkersBusy
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
@@ -24,8 +24,6 @@ from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
-BODY_BYTES_END = 2**40
-"""No body is so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +156,7 @@ class Source:
         waits: bool = True,
         again: bool = False,
         spacing_s: float = 0.0,
+        account_id: str = "",
     ) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
 
@@ -165,7 +164,8 @@ class Source:
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
         another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
-        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on.
+        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on. A long answer is
+        read in a turn of the account.
 
         Raises:
             CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
@@ -183,7 +183,7 @@ class Source:
                 if spacing_s:
                     self._governor.hold(_WHOLE, spacing_s)
                 self._count(attempt, now, deadline_at)
-                answer = await self._attempt(call, accepts, turn, now, deadline_at)
+                answer = await self._attempt(call, accepts, turn, now, deadline_at, account_id=account_id)
             except UpstreamFailed as failure:
                 pause_s = self._pause_s(call, failure, attempt, deadline_at, again=again)
                 if pause_s is None:
@@ -241,7 +241,14 @@ class Source:
         return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
     async def _attempt(
-        self, call: HttpCall, accepts: Accepts, turn: Turn | None, started: float, deadline_at: float
+        self,
+        call: HttpCall,
+        accepts: Accepts,
+        turn: Turn | None,
+        started: float,
+        deadline_at: float,
+        *,
+        account_id: str,
     ) -> Answer:
         permit = self.breaker.take_nowait()
         self._in_flight += 1
@@ -253,13 +260,13 @@ class Source:
                     raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
                 )
             took_s = self._now() - started
-            if len(raw.body) <= _long_bytes(accepts):
+            if len(raw.body) <= long_bytes(accepts):
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
                 read = partial(
                     read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden
                 )
-                answer = await self._aside.run(read, ends_at, source=self.name)
+                answer = await self._aside.run(read, ends_at, source=self.name, account_id=account_id)
         except httpx.RequestError as exc:
             permit.fail()
             raise failure_of(self.name, exc, self._now() - started) from exc
@@ -294,10 +301,3 @@ class Source:
             self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
         if turn is not None:
             turn.answered()
-
-
-def _long_bytes(accepts: Accepts) -> int:
-    """The most bytes of a body that is read at once; of one that its read takes as it came, any."""
-    if accepts.__class__ is not Form:
-        return LONG_BYTES
-    return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END

@@ -29,7 +29,7 @@ BUSY_S: Final = 2.0
 """The CPU seconds of a page that is to blame when it has not come to an end in time, or half of its time if less."""
 CPU_SHARE: Final = 0.5
 """The CPU seconds that a page has besides, for each second after it came to rest: a session may be open for an hour."""
-_EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 200, "Page.javascriptDialogOpening": 20}
+_EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 100, "Page.javascriptDialogOpening": 20}
 """The events of a kind that a page may cause, and one more for each second that it is open.
 
 Each takes time of the browser itself, which no priority bounds. Large pages have some dozen frames."""
