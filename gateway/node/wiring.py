@@ -23,6 +23,7 @@ from gateway.api.routes.description import Description
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
 from gateway.config.ids import id_maker
+from gateway.config.settings import Config
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
