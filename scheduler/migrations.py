@@ -280,6 +280,11 @@ def m0011_account_webhooks(schema: Schema) -> None:
         schema.execute(statement)
 
 
+def m0012_failure_credits(schema: Schema) -> None:
+    """What a failed run cost, if its page was too costly: the check on `credits_used` allows it none."""
+    schema.execute("ALTER TABLE runs ADD COLUMN failure_credits BIGINT NOT NULL DEFAULT 0 CHECK (failure_credits >= 0)")
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
     (
@@ -294,6 +299,7 @@ MIGRATIONS = MigrationSet(
         m0009_discover,
         m0010_web_sessions,
         m0011_account_webhooks,
+        m0012_failure_credits,
     ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

@@ -18,11 +18,15 @@ class RecipeInvalid(MonitorInvalid):
 
 
 class GatheringFailed(Exception):
-    """Nothing usable came; `legs` tell which source failed, and how. The text is for the monitor's owner."""
+    """Nothing usable came; `legs` tell which source failed, and how. The text is for the monitor's owner.
 
-    def __init__(self, problem: str, legs: Sequence[Mapping[str, Any]]) -> None:
+    `used_credits` is the price of a page that was too costly; all other failures are free.
+    """
+
+    def __init__(self, problem: str, legs: Sequence[Mapping[str, Any]], used_credits: int = 0) -> None:
         super().__init__(problem)
         self.legs = legs
+        self.used_credits = used_credits
 
 
 @dataclass(frozen=True, slots=True)

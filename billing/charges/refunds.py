@@ -3,6 +3,7 @@
 | what happened | what is used | section |
 |---|---|---|
 | the upstream failed, throttled or had nothing; a circuit was open; this server failed | nothing | spec 7.5 |
+| a page used up the time or the memory of a page | the price of one page, at most what is held | decisions 6 |
 | the caller went away; the process died | nothing | decisions 6 |
 | a plain read answered | the price of one page | decisions 6 |
 | a walk answered, perhaps short | the price of each page that brought something, at most what is held | decisions 6 |
@@ -22,6 +23,14 @@ NOTHING_USED: Final = 0
 
 _PARTS_MAX: Final = 1_000
 """No answer has more legs."""
+
+
+def used_by_failure(credits_held: int, page_credits: int, *, is_costly: bool) -> int:
+    """Return what a failure used: nothing, unless the page that was read was too costly, which is paid for as a page.
+
+    `page_credits` is the least that a success would have used.
+    """
+    return min(credits_held, page_credits) if is_costly else NOTHING_USED
 
 
 def pages_held(credits_held: int, cost_credits: int, pages_max: int) -> int:

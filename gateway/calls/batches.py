@@ -1,9 +1,9 @@
 """Batches: the ceiling of all rows is reserved once, each row settles by itself, and the rest goes back (decisions 17).
 
 A batch is one charge. Its rows are read in legs side by side; a leg that fails takes its own rows with it and no other.
-Rows that are not there when the time is over are deferred. Only rows with a record cost something, so that what they
-cost together is what the batch cost. A client that hangs up pays for the rows that it was sent, one that was sent none
-for nothing.
+Rows that are not there when the time is over are deferred. Only rows with a record cost something, and those whose page
+was too costly, so that what they cost together is what the batch cost. A client that hangs up pays for the rows that it
+was sent, one that was sent none for nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.site import Site
 from upstreams.model import archetypes
 from upstreams.model.archetypes import Record
-from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError
+from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, UpstreamError
 from upstreams.model.params import Args
 from upstreams.model.steps import Fetched, Single
 
@@ -179,14 +179,15 @@ class Batches:
         if leg.names and batch.rows_a_cost == 1 and isinstance(began.failure, NotFound | InvalidArgument):
             legs += plan_each(run.request.rows, self._sites, leg.places)
             return
-        shares = _shares(batch, [place in found for place in leg.places])
+        is_costly = isinstance(began.failure, PageTooCostly)
+        shares = _shares(batch, [is_costly or place in found for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):
+            began.credits_used += share
             if place in found:
                 record = part_of(batch, found[place], run.request.include)
-                began.credits_used += share
                 await self._settle(run, place, "ok", record=record, credits_used=share)
             else:
-                await self._settle(run, place, *_missing(began.failure))
+                await self._settle(run, place, *_missing(began.failure), credits_used=share)
 
     async def _settle(
         self,

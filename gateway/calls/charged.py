@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from billing.charges.batch_rows import Charge, ChargeRequest
-from billing.charges.refunds import NOTHING_USED
+from billing.charges.refunds import NOTHING_USED, used_by_failure
 from gateway.calls.execute import BilledCalls
 from gateway.calls.lookup import balance_of
 from gateway.calls.request import CallFailed, CallResult
 from gateway.calls.reservations import SETTLE_S
 from limits.idempotency import Claim, StoredReply
 from storage.errors import StoreUnavailable
+from upstreams.model.errors import PageTooCostly
 
 
 async def run_charged(
@@ -23,10 +24,12 @@ async def run_charged(
     work: Callable[[Charge], Awaitable[tuple[int, bytes]]],
     *,
     spent: Callable[[], int] = lambda: NOTHING_USED,
+    page_credits: int = NOTHING_USED,
 ) -> CallResult:
     """The result of `work`, which returns how much of the charge it used and the encoded fragment.
 
-    Work that fails or is cancelled is paid for as far as `spent` says that somebody has had some of it.
+    Work that fails or is cancelled is paid for as far as `spent` says that somebody has had some of it, and by
+    `page_credits` if the page that it read was too costly.
 
     Raises:
         InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.
@@ -44,7 +47,9 @@ async def run_charged(
     try:
         used, fragment = await work(charge)
     except Exception as exc:
-        closing = reservations.close(claim, charge, spent(), reservations.refusal_to_store(claim, exc))
+        costly = used_by_failure(charge.credits, page_credits, is_costly=isinstance(exc, PageTooCostly))
+        used, reply = max(spent(), costly), reservations.refusal_to_store(claim, exc)
+        closing = reservations.close(claim, charge, used, reply)
         used, after = await closing  # noqa: ASYNC120 - it shields itself
         raise CallFailed(used, after, calls.clock() - started) from exc
     except BaseException:  # cancelled: nothing stays charged or claimed but what somebody has had

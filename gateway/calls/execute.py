@@ -23,6 +23,7 @@ from gateway.calls.idempotency import Claims
 from gateway.calls.lookup import Lookup
 from gateway.calls.parts import KeyParts, SharedParts
 from gateway.calls.planning import Quote, above_max, quote
+from gateway.calls.pricing import used_by_error
 from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
 from gateway.calls.reservations import SETTLE_S, Reservations, charge_request
 from gateway.calls.shaping import REQUEST, Shaped, shape_call
@@ -153,7 +154,7 @@ class BilledCalls:
             UpstreamError, LimitError: what is known already answers it so; nothing was charged.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
             WorkersBusy: too much waits to be read already; nothing was charged.
-            CallFailed: the upstream failed; what was charged is refunded as far as the store could.
+            CallFailed: the upstream failed; the charge is refunded, but for the price of a page that was too costly.
         """
         if not request.refresh and (stored := self.cache.get(request.cache_key)) is not None:
             balance = self.balances.nowait(request.key.account_id)
@@ -241,7 +242,8 @@ class BilledCalls:
                 )
         except Exception as exc:
             reply = self.reservations.refusal_to_store(request.claim, exc)
-            closing = self.reservations.close(request.claim, charge, NOTHING_USED, reply)
+            used = used_by_error(exc, request.listing.endpoint, planned, charge.credits)
+            closing = self.reservations.close(request.claim, charge, used, reply)
             used, balance = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, self.clock() - started) from exc
         except BaseException:  # cancelled: nobody gets an answer, and nothing stays charged or claimed

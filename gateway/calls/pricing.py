@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from billing.charges.refunds import used_by_failure
 from billing.prices import credits_for
+from upstreams.fetching.planned import Planned
 from upstreams.model.endpoint import Endpoint
+from upstreams.model.errors import PageTooCostly
 
 
 class Price(NamedTuple):
@@ -19,6 +22,12 @@ class Price(NamedTuple):
 def cost_of(endpoint: Endpoint) -> int:
     """The price of a page; of a credit where the endpoint counts those itself."""
     return credits_for(endpoint.tier) if endpoint.price is None else 1
+
+
+def used_by_error(exc: Exception, endpoint: Endpoint, planned: Planned, credits_held: int) -> int:
+    """Return what a read that failed used of the credits held: the price of one page if the page was too costly."""
+    page_credits = cost_of(endpoint) if endpoint.price is None else planned.reach.pages_needed
+    return used_by_failure(credits_held, page_credits, is_costly=isinstance(exc, PageTooCostly))
 
 
 def price_of(endpoint: Endpoint) -> Price:

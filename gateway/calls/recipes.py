@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import trio
 
-from billing.charges.refunds import used_by_pages
+from billing.charges.refunds import NOTHING_USED, used_by_pages
 from gateway.calls.execute import make_call, plan_call
 from gateway.calls.planning import quote
-from gateway.calls.pricing import cost_of
+from gateway.calls.pricing import cost_of, used_by_error
 from gateway.calls.shaping import RUN, Shaped, error_of, explained, leg_record, shape_call, share_out
 from gateway.http.errors import InvalidParam
 from gateway.http.params import declared_by
@@ -110,7 +110,8 @@ class CatalogRecipes:
             try:
                 return await self._gather(listing, planned, credits_held, began + timeout_s, account_id)
             except (UpstreamError, LimitError) as exc:
-                raise self._failed(listing, exc, began) from exc
+                used = used_by_error(exc, listing.endpoint, planned, credits_held)
+                raise self._failed(listing, exc, began, used) from exc
 
     def page_price(self, recipe: str) -> int:
         """The credits that a page of a list costs."""
@@ -136,10 +137,13 @@ class CatalogRecipes:
         assert isinstance(fetched.result, Page), "a list's read gives pages"
         return RecipePage(fetched.result.records, fetched.result.next)
 
-    def _failed(self, listing: Listing, failure: UpstreamError | LimitError, began: float) -> GatheringFailed:
+    def _failed(
+        self, listing: Listing, failure: UpstreamError | LimitError, began: float, used: int = NOTHING_USED
+    ) -> GatheringFailed:
         source = str(getattr(failure, "source", listing.site.platform.slug))
         missing = Missing(str(failure), source, self._clock() - began, failure=failure)
-        return GatheringFailed(str(failure), [leg_record(Leg(_name(listing), missing))])
+        leg = {**leg_record(Leg(_name(listing), missing)), "credits_used": used}
+        return GatheringFailed(str(failure), [leg], used)
 
     async def _gather(
         self, listing: Listing, planned: Planned, credits_held: int, deadline_at: float, account_id: str

@@ -71,6 +71,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "empty", "The page has no text."),
     Reason("RESOURCE_NOT_FOUND", "selector_absent", "Nothing that `wait_for` finds came up in time."),
     Reason("RESOURCE_NOT_FOUND", "screenshot_too_large", "The picture of the page is longer than an answer may be."),
+    Reason("RESOURCE_NOT_FOUND", "page_too_costly", "The page takes more time or memory than a page may; charged."),
     Reason("RESOURCE_NOT_FOUND", "unknown_monitor", "The account has no such monitor."),
     Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
     Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The webhook has no such delivery."),
@@ -173,6 +174,7 @@ def _gone(listing: Listing) -> Iterable[str]:
     if listing.site.platform.open_web:
         yield from ("login_required", "challenge", "robots_disallowed", "javascript_required", "pdf")
         yield from ("unsupported_content", "redirect_loop", "empty", "selector_absent", "screenshot_too_large")
+        yield "page_too_costly"
 
 
 def error_records(operation: ApiOperation) -> list[dict[str, Any]]:

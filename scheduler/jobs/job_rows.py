@@ -239,7 +239,8 @@ def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
 def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> bool:
     """Keep how a step ended and count it; its result is packed already. False: it had ended before."""
     found = packed(orjson.dumps(outcome.found)) if outcome.found else None
-    values = (outcome.status, outcome.credits_used, outcome.error, outcome.result, found, at, job.id, step.number)
+    own = outcome.credits_used if outcome.status == "done" else 0  # the table allows no more; the job adds up all
+    values = (outcome.status, own, outcome.error, outcome.result, found, at, job.id, step.number)
     if not tx.run(END_STEP, values):
         return False
     counts = tuple(int(outcome.status == one) for one in ("done", "empty", "failed"))

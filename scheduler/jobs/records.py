@@ -90,7 +90,7 @@ class EndedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended. Only one that is `done` has a result, and costs something."""
+    """How a step ended. Only one that is `done` has a result. The others are free, unless a page was too costly."""
 
     status: StepStatus
     result: bytes | None = None

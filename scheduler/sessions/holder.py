@@ -20,10 +20,10 @@ from limits.errors import LimitError
 from scheduler.clock.instants import instant_of
 from scheduler.log import OperatorLog
 from scheduler.sessions import session_rows
-from scheduler.sessions.records import SessionPages, SessionRecord
+from scheduler.sessions.records import TOO_COSTLY, SessionPages, SessionRecord
 from storage.errors import StorageError
 from storage.store import Store, Tx
-from upstreams.model.errors import UpstreamError
+from upstreams.model.errors import PageTooCostly, UpstreamError
 
 LOOK_S: Final = 2.0
 LOST_AT_ONCE: Final = 50
@@ -76,7 +76,8 @@ class SessionHolder:
         """Open the page of a session that was stored, and hold it; it goes on where the caller is cancelled.
 
         Raises:
-            UpstreamError, LimitError: the page could not be opened; the session is closed, and cost nothing.
+            UpstreamError, LimitError: the page could not be opened; the session is closed, and only a page that was
+                too costly is paid for.
         """
         held = self._held[session.id] = _Held(session)
         self._nursery.start_soon(self._hold, held)
@@ -115,7 +116,8 @@ class SessionHolder:
                     held.opened.set()
                     because = await self._wait_until_over(held)
         except (UpstreamError, LimitError) as failure:
-            because = "browser_lost" if held.opened.is_set() else "failed"
+            is_costly, was_open = isinstance(failure, PageTooCostly), held.opened.is_set()
+            because = TOO_COSTLY if is_costly else "browser_lost" if was_open else "failed"
             held.failure = failure
         except StorageError as failure:
             self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))

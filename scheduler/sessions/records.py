@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from billing.charges.refunds import used_by_failure
+
 if TYPE_CHECKING:
     from upstreams.web.browser.actions import Action
     from upstreams.web.browser.page import PageIds
@@ -18,6 +20,8 @@ LEAST_CREDITS: Final = 5
 TTL_S_MAX: Final = 3_600
 OUR_FAULT: Final = frozenset({"node_lost", "node_stopped", "browser_lost", "failed"})
 """Ends that nobody pays the least price for: the time that there was is all that counts, and a part of it nothing."""
+TOO_COSTLY: Final = "page_too_costly"
+"""The end of a session whose page used up the time or the memory of a page, perhaps before it was open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def price_of(seconds: float) -> int:
 def used_by(session: SessionRecord, ended_at: float, because: str) -> int:
     """The credits that a session has used which ends now, for this reason; never more than are held for it."""
     if session.opened_at is None:
-        return 0
+        return used_by_failure(session.held_credits, LEAST_CREDITS, is_costly=because == TOO_COSTLY)
     seconds = max(0.0, min(ended_at, session.created_at + session.ttl_s) - session.opened_at)
     used = math.floor(HOUR_CREDITS * seconds / 3_600) if because in OUR_FAULT else price_of(seconds)
     return min(used, session.held_credits)

@@ -135,7 +135,8 @@ class SessionService:
         """The session with its page open.
 
         Raises:
-            UpstreamError, LimitError: the page could not be opened; the session is closed, and cost nothing.
+            UpstreamError, LimitError: the page could not be opened; the session is closed, and only a page that was
+                too costly is paid for.
         """
         await self._holder.open(session)
         return await self.get(session.account_id, session.id)

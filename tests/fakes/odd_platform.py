@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from upstreams.model.archetypes import AUTHOR, DOSSIER, author
-from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.endpoint import Endpoint, Platform, PriceRange
+from upstreams.model.errors import PageTooCostly
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Call, Leg, Single, Steps
 
@@ -11,6 +12,11 @@ from upstreams.model.steps import Call, Leg, Single, Steps
 def _bug(_args: Args) -> Steps:
     yield Call("/bug")
     raise ZeroDivisionError
+
+
+def _costly(_args: Args) -> Steps:
+    yield Call("/costly")
+    raise PageTooCostly
 
 
 def _unwritable(_args: Args) -> Steps:
@@ -38,6 +44,8 @@ ODD = Platform(
     docs_url="https://odd.test/docs",
     endpoints=(
         Endpoint("bug", "Fails as nobody foresaw.", AUTHOR, _bug),
+        Endpoint("costly", "Reads a page that is too costly.", AUTHOR, _costly, tier="advanced"),
+        Endpoint("costly/metered", "The same.", AUTHOR, _costly, price=PriceRange(2, 7, "From 2 to 7 credits.")),
         Endpoint("unwritable", "Gives what JSON cannot hold.", DOSSIER, _unwritable),
         Endpoint("warned", "Warns of missing data.", AUTHOR, _warned, (Param("say", "Anything.", "hello"),)),
         Endpoint("legs", "A composite.", DOSSIER, _legs, tier="advanced"),

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from upstreams.model.archetypes import page
-from upstreams.model.errors import InvalidArgument, NotFound, TargetRefused, UpstreamError, UpstreamFailed
+from upstreams.model.errors import (
+    InvalidArgument,
+    NotFound,
+    PageTooCostly,
+    TargetRefused,
+    UpstreamError,
+    UpstreamFailed,
+)
 from upstreams.model.steps import Task
 from upstreams.web.addresses import one_spelling
 from upstreams.web.scraping import READ_PAGE, instant_text, read_members, wanted_of
@@ -74,6 +81,8 @@ def parsed_page(fields: Mapping[str, str], read: Mapping[str, Any], at: float) -
 
 def refused_file(exc: UpstreamError) -> UpstreamError:
     """The failure of a reading as one of the file, which another attempt would not mend; else as it is."""
+    if isinstance(exc, PageTooCostly):
+        return exc
     if isinstance(exc, NotFound):
         if exc.reason == "unsupported_content":
             return InvalidArgument(

@@ -103,9 +103,8 @@ class ParseRoute:
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))
             self._site.workers.check_room(caller.key.account_id)
             wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, CREDITS, "web", PARSE)
-            result = await run_charged(
-                self._calls, wanted, claim, partial(self._read, caller.key.account_id, task, fields)
-            )
+            read = partial(self._read, caller.key.account_id, task, fields)
+            result = await run_charged(self._calls, wanted, claim, read, page_credits=CREDITS)
             return self._replies.data(request, result)
 
     async def _read(self, account_id: str, task: Task, fields: dict[str, str], _charge: Charge) -> tuple[int, bytes]:

@@ -248,6 +248,7 @@ PARSE: Final = RouteDoc(
         "INVALID_REQUEST/unsupported_content",
         "INVALID_REQUEST/empty",
         "INVALID_REQUEST/unreadable_file",
+        "RESOURCE_NOT_FOUND/page_too_costly",
         "INVALID_REQUEST/capability_missing",
     ),
     once=True,

@@ -26,7 +26,15 @@ class SessionData(TypedDict):
     status: Literal["opening", "open", "closed"]
     closed_because: Annotated[
         Literal[
-            "owner", "expired", "key_revoked", "browser_lost", "node_lost", "node_stopped", "failed", "account_deleted"
+            "owner",
+            "expired",
+            "key_revoked",
+            "browser_lost",
+            "node_lost",
+            "node_stopped",
+            "failed",
+            "account_deleted",
+            "page_too_costly",
         ]
         | None,
         meaning("Why it is closed."),
@@ -81,7 +89,12 @@ OPEN: Final = RouteDoc(
     SessionData,
     status=201,
     platform="web",
-    reasons=(*_SPENDS, "INVALID_REQUEST/session_limit_reached", "INVALID_REQUEST/capability_missing"),
+    reasons=(
+        *_SPENDS,
+        "INVALID_REQUEST/session_limit_reached",
+        "INVALID_REQUEST/capability_missing",
+        "RESOURCE_NOT_FOUND/page_too_costly",
+    ),
     once=True,
     price=(5, "5-20 credits, metered", "20 an hour, at least 5, by the time that it is open."),
     gives={"session_id": "/data/session_id"},
@@ -89,7 +102,7 @@ OPEN: Final = RouteDoc(
     dry_run=SessionDryRun,
     notes=(
         "The price of `ttl_seconds` is reserved at once; at the end the time that was open is paid for, and the rest "
-        "goes back. A page that cannot be opened costs nothing.",
+        "goes back. A page that cannot be opened costs nothing, one that is too costly 5 credits.",
         "It is closed for certain: by its owner, when its time is up, or when its node or browser dies.",
     ),
 )
@@ -115,7 +128,7 @@ EXECUTE: Final = RouteDoc(
     "Do up to 20 things in a session's page, one after the other.",
     ExecutionData,
     platform="web",
-    reasons=(_UNKNOWN, _OVER),
+    reasons=(_UNKNOWN, _OVER, "RESOURCE_NOT_FOUND/page_too_costly"),
     once=True,
     notes=(
         "Nothing is done behind an action that fails, which the results tell. An element is waited for up to 5 "

@@ -56,6 +56,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "RESOURCE_NOT_FOUND/empty": "There is nothing to read, perhaps for now.",
         "RESOURCE_NOT_FOUND/selector_absent": "Look at the page by `formats=screenshot`, or wait for something else.",
         "RESOURCE_NOT_FOUND/screenshot_too_large": "Leave `screenshot_full_page` out.",
+        "RESOURCE_NOT_FOUND/page_too_costly": "Fetch the page yourself, and send a part of it to `web/parse`.",
         "RESOURCE_NOT_FOUND/unknown_session": "Take an id from the list of the account's sessions.",
         "RESOURCE_NOT_FOUND/unknown_monitor": "Take an id from the list of the account's Monitors.",
         "RESOURCE_NOT_FOUND/unknown_run": "Take an id from the list of the Monitor's runs. Old ones are removed.",

@@ -91,7 +91,7 @@ def _missing(failure: GatheringFailed) -> Outcome:
     code = next((str(leg.get("error")) for leg in failure.legs), "UPSTREAM_ERROR")
     reason = getattr(failure.__cause__, "reason", None)
     status: StepStatus = "empty" if code in _ABSENT else "failed"
-    return Outcome(status, error=str(reason or code))
+    return Outcome(status, None, failure.used_credits, error=str(reason or code))
 
 
 def _links(data: Any) -> tuple[str, ...]:

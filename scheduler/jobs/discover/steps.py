@@ -116,7 +116,7 @@ class DiscoverSteps(JobKind):
             return Outcome("failed", error=exc.problem[:200])
         except GatheringFailed as exc:
             code = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
-            return Outcome("empty" if code == _ABSENT else "failed", error=code)
+            return Outcome("empty" if code == _ABSENT else "failed", None, exc.used_credits, error=code)
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
         """Keep the rows of a page or the account, the leg's state, and the event of a tenth that was crossed."""
@@ -193,9 +193,9 @@ def _keep_page(tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage, outco
             leg,
             pages=leg.pages + 1,
             rows_found=leg.rows_found + page.rows,
-            credits_used=leg.credits_used + outcome.credits_used,
             state=page.state,
         )
+    leg = replace(leg, credits_used=leg.credits_used + outcome.credits_used)
     leg = _judged_leg(leg, outcome, is_full=merge.is_full)
     if merge.is_full and (not isinstance(page, _Page) or page.state is not None):
         merge.is_cut = True

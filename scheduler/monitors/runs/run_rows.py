@@ -16,8 +16,8 @@ LEASE_S: Final = 30.0
 
 COLUMNS: Final = """
 runs.id, runs.monitor_id, runs.account_id, runs.scheduled_for, runs.status, runs.start_at, runs.attempt, runs.node,
-runs.lease_until, runs.started_at, runs.finished_at, runs.credits_used, runs.skip_reason, runs.legs, runs.alerts,
-runs.warnings, runs.rows_count, runs.keep_until
+runs.lease_until, runs.started_at, runs.finished_at, runs.credits_used + runs.failure_credits, runs.skip_reason,
+runs.legs, runs.alerts, runs.warnings, runs.rows_count, runs.keep_until
 """
 WIDTH: Final = len(COLUMNS.split(","))
 _values = values_of(Run)
@@ -52,8 +52,8 @@ RENEW = "UPDATE runs SET lease_until = ? WHERE node = ? AND status = 'running' A
 ORPHANED = "UPDATE runs SET lease_until = ? WHERE status = 'running'"
 HELD = "SELECT id FROM runs WHERE id = ? AND status = 'running' AND attempt = ? AND node = ? {lock}"
 END = """
-UPDATE runs SET status = ?, lease_until = NULL, finished_at = ?, credits_used = ?, skip_reason = ?, legs = ?,
-                alerts = ?, warnings = ?, rows_count = ?, keep_until = ?
+UPDATE runs SET status = ?, lease_until = NULL, finished_at = ?, credits_used = ?, failure_credits = ?,
+                skip_reason = ?, legs = ?, alerts = ?, warnings = ?, rows_count = ?, keep_until = ?
 WHERE id = ?
 """
 GIVE_BACK = """
@@ -152,7 +152,8 @@ def holds(tx: Tx, run: Run) -> bool:
 
 def end_run(tx: Tx, run: Run) -> None:
     """Write how a run ended."""
-    ended = (run.status, run.finished_at, run.credits_used, run.skip_reason, run.legs, run.alerts, run.warnings)
+    credits_ = (0, run.credits_used) if run.status == "failed" else (run.credits_used, 0)
+    ended = (run.status, run.finished_at, *credits_, run.skip_reason, run.legs, run.alerts, run.warnings)
     tx.run(END, (*ended, run.rows_count, run.keep_until, run.id))
 
 

@@ -146,7 +146,7 @@ class Runs:
                 recipe, held, timeout_s=RUN_S, account_id=run.account_id, as_sent=as_sent
             )
         except GatheringFailed as exc:
-            return failed(str(exc), exc.legs)
+            return failed(str(exc), exc.legs, exc.used_credits)
         previous = None
         if monitor.baseline_run_id is not None:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))

@@ -85,12 +85,13 @@ class RunVerdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(reason: str, legs: Sequence[Mapping[str, Any]] = ()) -> RunVerdict:
-    """Nothing came: all is refunded, and nothing is ever compared with it.
+def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0) -> RunVerdict:
+    """Nothing came: all but `used_credits` is refunded, and nothing is ever compared with it.
 
     A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
     """
-    return RunVerdict("failed", reason=reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}"), legs=legs)
+    text = reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return RunVerdict("failed", used_credits, reason=text, legs=legs)
 
 
 def skipped(reason: str) -> RunVerdict:

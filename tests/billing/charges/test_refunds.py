@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.charges.refunds import NOTHING_USED, pages_held, used_by_composite, used_by_pages, used_by_run
+from billing.charges.refunds import (
+    NOTHING_USED,
+    pages_held,
+    used_by_composite,
+    used_by_failure,
+    used_by_pages,
+    used_by_run,
+)
 
 CREDITS = st.integers(0, 10_000)
 LEGS = st.integers(1, 40).flatmap(lambda legs: st.tuples(st.integers(0, legs), st.just(legs)))
@@ -13,6 +20,13 @@ LEGS = st.integers(1, 40).flatmap(lambda legs: st.tuples(st.integers(0, legs), s
 
 def test_a_failure_uses_nothing() -> None:
     assert NOTHING_USED == 0
+
+
+@pytest.mark.critical
+@given(held=CREDITS, page=CREDITS)
+def test_a_failure_uses_the_price_of_a_page_only_if_the_page_is_too_costly(held: int, page: int) -> None:
+    assert used_by_failure(held, page, is_costly=False) == NOTHING_USED
+    assert used_by_failure(held, page, is_costly=True) == min(held, page)
 
 
 @pytest.mark.parametrize(

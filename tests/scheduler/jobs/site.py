@@ -22,7 +22,7 @@ from storage.store import Tx
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.working import WorkingDesk
 from upstreams.model.archetypes import POST_LIST
-from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
+from upstreams.model.errors import NotFound, PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.model.params import State
 
 HOME = "https://site.test/"
@@ -34,6 +34,7 @@ class Site:
 
     links: Mapping[str, Sequence[str]]
     broken: frozenset[str] = frozenset()
+    costly: frozenset[str] = frozenset()
     takes_s: float = 0.0
     waits: Counter[str] = field(default_factory=Counter)
     """How often a page's host wants us to wait, before it gives the page."""
@@ -69,13 +70,16 @@ class Site:
             data = self._page(url)
         except (UpstreamError, LimitError) as exc:
             code = "RESOURCE_NOT_FOUND" if isinstance(exc, NotFound) else "UPSTREAM_ERROR"
-            raise GatheringFailed(str(exc), [{"error": code}]) from exc
+            used = int(isinstance(exc, PageTooCostly))
+            raise GatheringFailed(str(exc), [{"error": code}], used) from exc
         return Gathered(data, orjson.dumps(data), [], 1.0, True, 1)
 
     def _page(self, url: str) -> dict[str, Any]:
         if self.waits[url] > 0:
             self.waits[url] -= 1
             raise Throttled(1)
+        if url in self.costly:
+            raise PageTooCostly
         if url in self.broken:
             raise UpstreamFailed("web", "it is broken")
         if url not in self.links:

@@ -54,6 +54,20 @@ async def test_a_crawl_reads_each_page_once_breadth_first_and_pays_for_what_came
     await desk.assert_sound(owner.account_id)
 
 
+@pytest.mark.critical
+async def test_a_crawl_pays_for_a_page_that_is_too_costly(desk: Desk) -> None:
+    pages = {HOME: [f"{HOME}a", f"{HOME}bomb"], f"{HOME}a": []}
+    jobs = JobDesk(desk, Site(pages, costly=frozenset((f"{HOME}bomb",))))
+    owner = await jobs.owner(credits=100)
+    job = await jobs.crawl(owner, limit=10)
+    async with jobs.open():
+        ended = await jobs.ended(owner, job)
+    assert (ended.done, ended.empty, ended.used_credits) == (2, 1, 3)
+    assert await desk.money(owner.account_id) == (97, 0)
+    assert await desk.settled() == {owner.request_id: 3}
+    await desk.assert_sound(owner.account_id)
+
+
 async def test_pages_that_nobody_has_or_that_fail_cost_nothing_and_are_told(desk: Desk) -> None:
     pages = {HOME: [f"{HOME}{name}" for name in ("a", "gone", "broken")], f"{HOME}a": []}
     jobs = JobDesk(desk, Site(pages, frozenset((f"{HOME}broken",))))

@@ -18,6 +18,7 @@ from scheduler.sessions.service import SessionDraft, SessionOwner, SessionServic
 from scheduler.sessions.session_rows import LEASE_S
 from tests.fakes.cancelling import cancel_everywhere
 from tests.scheduler.desk import Desk
+from upstreams.model.errors import PageTooCostly
 from upstreams.web.browser.actions import Action
 from upstreams.web.browser.page import PageIds
 
@@ -29,10 +30,13 @@ class ScriptedPages:
 
     def __init__(self) -> None:
         self.open_now = 0
+        self.is_costly = False
 
     @asynccontextmanager
     async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
         await trio.lowlevel.checkpoint()
+        if self.is_costly:
+            raise PageTooCostly
         self.open_now += 1
         try:
             yield PageIds("context", "target")
@@ -101,6 +105,20 @@ class Owned:
 async def owned(desk: Desk) -> Owned:
     account = await desk.account(CREDITS)
     return Owned(desk, account, (await desk.keys.create(account)).id)
+
+
+@pytest.mark.critical
+async def test_a_session_whose_page_is_too_costly_to_open_pays_the_least_price(desk: Desk) -> None:
+    one = await owned(desk)
+    one.pages.is_costly = True
+    async with open_holder(one.setting) as holder:
+        service, owner = one.service(holder), one.owner()
+        session = await service.begin(SessionDraft("https://example.com/", 3_600), owner)
+        with pytest.raises(PageTooCostly):
+            await service.open(session)
+        closed = await service.get(owner.account_id, session.id)
+    assert (closed.closed_because, closed.held_credits, closed.used_credits) == ("page_too_costly", 20, 5)
+    await one.assert_conserved()
 
 
 async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_closed_and_are_paid_once(

@@ -70,6 +70,7 @@ class Net:
     pages: dict[tuple[str, str], Pages] = field(default_factory=dict)
     profiles: dict[str, Record] = field(default_factory=dict)
     broken: set[tuple[str, str]] = field(default_factory=set)
+    costly: set[tuple[str, str]] = field(default_factory=set)
     throttled: Counter[str] = field(default_factory=Counter)
     held_s: int = 1
     takes_s: float = 0.0
@@ -103,6 +104,8 @@ class Net:
         if self.throttled[id_]:
             self.throttled[id_] -= 1
             raise GatheringFailed("it is held", [{"error": "UPSTREAM_THROTTLED"}]) from Throttled(self.held_s)
+        if place in self.costly:
+            raise GatheringFailed("it is too costly", [{"error": "RESOURCE_NOT_FOUND"}], self.price_credits)
         if place in self.broken:
             raise GatheringFailed("it is broken", [{"error": "UPSTREAM_ERROR"}])
         pages = self.pages.get(place, [[]])

@@ -107,6 +107,19 @@ async def test_an_empty_search_is_no_failure_and_a_broken_one_makes_the_run_part
     assert (failed.number, failed.error) == (2, "UPSTREAM_ERROR")
 
 
+@pytest.mark.critical
+async def test_a_run_pays_for_a_page_that_is_too_costly(desk: Desk) -> None:
+    net = Net({("one/search", "trio"): pages_of("a")}, costly={("two/search", "trio")}, price_credits=2)
+    desk_ = DiscoverDesk(desk, net, [search("one", price_credits=2), search("two", price_credits=2)])
+    owner = await desk_.owner(credits=50)
+    async with desk_.open():
+        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    assert (view.job.used_credits, view.run.legs_done, view.run.legs_empty) == (4, 1, 1)
+    legs = await desk.store.read(lambda tx: tx.all("SELECT credits_used FROM discover_legs ORDER BY number", ()))
+    assert legs == [(2,), (2,)]
+    assert await desk.money(owner.account_id) == (46, 0)
+
+
 async def test_a_run_of_which_every_search_fails_is_failed_and_costs_nothing(desk: Desk) -> None:
     net = Net(broken={("one/search", "trio"), ("two/search", "trio")})
     desk_ = DiscoverDesk(desk, net, TWO)

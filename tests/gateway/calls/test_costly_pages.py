@@ -1,0 +1,78 @@
+"""A page that is too costly is the one failure that costs credits: the price of a page, wherever the page is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.odd_platform import ODD
+from tests.fakes.scripted_upstream import told
+
+pytestmark = pytest.mark.critical
+
+
+def assert_too_costly(answer: Answered, cost: int) -> None:
+    error = answer.json["error"]
+    assert (answer.status, error["type"]) == (404, "RESOURCE_NOT_FOUND")
+    assert error["details"]["reason"] == "page_too_costly"
+    assert answer.json["credits_used"] == cost
+
+
+@pytest.mark.parametrize(("path", "cost", "taken"), [("costly", 5, 5), ("costly/metered", 2, 7)])
+async def test_a_page_that_is_too_costly_is_charged_as_one_page(
+    path: str, cost: int, taken: int, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        answer = await node.get(f"/v1/odd/{path}")
+        assert_too_costly(answer, cost)
+        entries = await node.entries(answer.json["request_id"])
+        assert [entry["amount"] for entry in entries] == [taken - cost, -taken] if taken > cost else [-taken]
+        assert await node.net(answer.json["request_id"]) == cost
+        assert await node.money() == (100_000 - cost, 0)
+        assert answer.json["credits_remaining"] == 100_000 - cost
+        await node.assert_sound()
+
+
+async def test_an_idempotency_key_replays_the_charged_failure_for_free(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        claimed = {"idempotency-key": "one-costly-page"}
+        first = await node.get("/v1/odd/costly", headers=claimed)
+        assert_too_costly(first, 5)
+        again = await node.get("/v1/odd/costly", headers=claimed)
+        assert_too_costly(again, 0)
+        assert len(node.upstream.requests) == 1
+        assert await node.money() == (99_995, 0)
+        await node.assert_sound()
+
+
+async def test_a_monitors_run_pays_for_a_page_that_is_too_costly(tmp_path: Path) -> None:
+    """The run fails, and costs the page without the credit for scheduling."""
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(told({}))
+        body = {"recipe": "odd/costly", "cadence": "daily", "run_now": True, "webhook_url": "https://example.com/hook"}
+        made = await node.client.post(f"{node.url}/v1/monitors", json=body, headers={"x-api-key": node.key})
+        assert made.status_code == 201, made.text
+        run = await _ended_run(node, made.json()["monitor"]["id"])
+        assert (run["status"], run["credits_used"]) == ("failed", 5)
+        assert [(leg["status"], leg["credits_used"]) for leg in run["legs"]] == [("failed", 5)]
+        assert await node.money() == (99_995, 0)
+        await node.assert_sound()
+
+
+async def _ended_run(node: OpenNode, monitor: str) -> dict[str, Any]:
+    """The monitor's run, once it has ended."""
+    while True:
+        answer = await node.get(f"/v1/monitors/{monitor}/runs")
+        assert answer.status == 200, answer.json
+        runs = answer.json["data"]["items"]
+        ended: list[dict[str, Any]] = [run for run in runs if run["finished_at"]]
+        if ended:
+            return ended[0]
+        await trio.sleep(0.1)
