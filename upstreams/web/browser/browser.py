@@ -15,7 +15,7 @@ from upstreams.web.browser.address import BrowserAddress
 from upstreams.web.browser.devtools import CommandRefused, DevTools, find_browser, open_devtools
 from upstreams.web.browser.looks import Look
 from upstreams.web.browser.page import BrowserPage
-from upstreams.web.browser.renderers import Renderers
+from upstreams.web.browser.renderers import PageBounds, Renderers
 from upstreams.web.browser.resources import MayVisit, Resources
 from upstreams.web.browser.wanted import SOURCE
 from upstreams.web.browser.watch import PageWatch
@@ -29,12 +29,19 @@ FLAG: Final = "--webrtc-ip-handling-policy=disable_non_proxied_udp"
 class Browser:
     """Opens pages in the browser at an address; whatever they want goes through `exchange`, a guard."""
 
-    def __init__(self, url: str, *, contact: str = "", warn: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        contact: str = "",
+        warn: Callable[[str], None] = lambda _: None,
+        bounds: PageBounds = PageBounds(),  # noqa: B008 - it cannot change
+    ) -> None:
         """`warn` is called with the problem of a browser that cannot be used, once for each start of one."""
         self._url = url
         self._contact = contact
         self._warn = warn
-        self.renderers = Renderers()
+        self.renderers = Renderers(bounds)
         self.exchange: Exchange
         """Set once, when the node's sites are made."""
         self._checked = ""

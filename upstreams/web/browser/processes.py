@@ -82,8 +82,8 @@ def local_browser(pid: int, port: int) -> LocalBrowser | None:
     try:
         if pid <= 0 or (_PROC / str(pid)).stat().st_uid != os.geteuid() or not _listens(pid, port):
             return None
-        zygotes = [one for one in _children(pid) if _kind(one) == "zygote"]
-        return LocalBrowser(pid, tuple(zygotes + [below for one in zygotes for below in _children(one)]))
+        zygotes = _zygotes(pid)
+        return LocalBrowser(pid, (*zygotes, *(below for one in zygotes for below in _zygotes(one))))
     except (OSError, ValueError, AttributeError):
         return None
 
@@ -162,6 +162,10 @@ def _children(pid: int) -> list[int]:
         with suppress(OSError):
             found += map(int, (tasks / thread / "children").read_text().split())
     return found
+
+
+def _zygotes(pid: int) -> list[int]:
+    return [one for one in _children(pid) if _kind(one) == "zygote"]
 
 
 def _kind(pid: int) -> str:

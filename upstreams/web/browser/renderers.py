@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -18,8 +18,6 @@ from upstreams.web.browser.processes import LocalBrowser, Usage, local_browser
 
 LOOK_S: Final = 0.25
 """The seconds between two looks: a script writes about a gigabyte a second."""
-MEMORY_BYTES_MAX: Final = 1024**3
-"""The most memory of a renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
 NICENESS_A_S: Final = 2
 """How much the niceness of a renderer rises for each CPU second that it used: after ten it is at its most, 19.
 
@@ -29,10 +27,22 @@ _CLAIM_S: Final = 5.0
 """A page is known to have crashed this soon after its renderer was ended."""
 
 
+class PageBounds(NamedTuple):
+    """What a page may use."""
+
+    cpu_s: float = 10.0
+    """CPU seconds of all its threads. Usual pages take 0.5 to 2, the heaviest about 5."""
+    cpu_share: float = 0.2
+    """CPU seconds besides, for each second after the page came to rest: a session may be open for an hour."""
+    memory_bytes: int = 1024**3
+    """Memory of a renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
+
+
 class Renderers:
     """The renderers of one browser. All pages of this node share it, and each of them looks; most looks are skipped."""
 
-    def __init__(self, now: Callable[[], float] = trio.current_time) -> None:
+    def __init__(self, bounds: PageBounds, now: Callable[[], float] = trio.current_time) -> None:
+        self.bounds = bounds
         self._now = now
         self._looked_at = -inf
         self._ended_at: dict[int, float] = {}
@@ -60,7 +70,7 @@ class Renderers:
             return
         self.usage = self.local.renderers()
         for pid, usage in self.usage.items():
-            if (usage.memory_bytes or 0) > MEMORY_BYTES_MAX and self.local.end(pid):
+            if (usage.memory_bytes or 0) > self.bounds.memory_bytes and self.local.end(pid):
                 self._ended_at[pid] = now
                 self.ended_total += 1
             elif niceness := min(NICENESS_MAX, int(NICENESS_A_S * usage.cpu_s)):

@@ -17,18 +17,14 @@ import trio
 from upstreams.model.errors import PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.web.browser.address import BrowserLost
 from upstreams.web.browser.devtools import CommandRefused
-from upstreams.web.browser.renderers import LOOK_S, MEMORY_BYTES_MAX, Renderers
+from upstreams.web.browser.renderers import LOOK_S, Renderers
 from upstreams.web.browser.wanted import SOURCE
 
 if TYPE_CHECKING:
     from upstreams.web.browser.page import BrowserPage
 
-CPU_S: Final = 10.0
-"""The CPU seconds of a page, of all its threads. Usual pages take 0.5 to 2, the heaviest about 5."""
 BUSY_S: Final = 2.0
 """The CPU seconds of a page that is to blame when it has not come to an end in time, or half of its time if less."""
-CPU_SHARE: Final = 0.5
-"""The CPU seconds that a page has besides, for each second after it came to rest: a session may be open for an hour."""
 _EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 100, "Page.javascriptDialogOpening": 20}
 """The events of a kind that a page may cause, and one more for each second that it is open.
 
@@ -45,6 +41,7 @@ class PageWatch:
     def __init__(self, page: BrowserPage, renderers: Renderers, nursery: trio.Nursery) -> None:
         self._page = page
         self._renderers = renderers
+        self._bounds = renderers.bounds
         self._nursery = nursery
         self._opened_at = trio.current_time()
         self._rested_at: float | None = None
@@ -89,9 +86,9 @@ class PageWatch:
             return self.crash()
         open_s = trio.current_time() - self._opened_at
         rested_s = 0.0 if self._rested_at is None else trio.current_time() - self._rested_at
-        if self._used_s() > CPU_S + CPU_SHARE * rested_s:
+        if self._used_s() > self._bounds.cpu_s + self._bounds.cpu_share * rested_s:
             return PageTooCostly("The page's scripts take more time than a page may.")
-        if self._heap_bytes + self._buffer_bytes > MEMORY_BYTES_MAX:
+        if self._heap_bytes + self._buffer_bytes > self._bounds.memory_bytes:
             return PageTooCostly("The page takes more memory than a page may.")
         events = self._page.events
         if any(events[name] > most + open_s for name, most in _EVENTS_MAX.items()):
@@ -100,7 +97,8 @@ class PageWatch:
 
     def crash(self) -> UpstreamError:
         """Return why the page has crashed: for what it used, or for a reason that is not known to be its own."""
-        used_much = self._memory_bytes > MEMORY_BYTES_MAX // 2 or self._used_s() > CPU_S / 2
+        bounds = self._bounds
+        used_much = self._memory_bytes > bounds.memory_bytes // 2 or self._used_s() > bounds.cpu_s / 2
         if self._renderers.claim_end(self._cpu_s) or used_much:
             return PageTooCostly("The page takes more memory than a page may.")
         return UpstreamFailed(SOURCE, "the page has crashed")
