@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -41,11 +42,25 @@ def check(config_path: str | None, connect: bool) -> None:
     doubt = doubt_of_secret(config, exit_code=2)
     of_tls = certificate_doubts(config.server, time.time())
     of_settings = doubts_of(config, os.environ, credentials_by_platform())
-    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls, *of_settings]
+    of_browser = _doubts_of_browser(config.web.browser_url)
+    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls, *of_settings, *of_browser]
     complain(*(f"warning: {each}" for each in doubts))
     say("the config is good")
     if connect:
         _connect(config)
+
+
+def _doubts_of_browser(url: str) -> Iterator[str]:
+    """Warn of a browser of this machine that has no memory limit: a page's script may take all there is."""
+    parts = urlsplit(url)
+    if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        return
+    from upstreams.web.browser.processes import listening_process, memory_limit_bytes
+
+    pid = listening_process(parts.port or 80)
+    with suppress(OSError):  # this machine has no cgroups
+        if pid is not None and memory_limit_bytes(pid) is None:
+            yield f"web.browser_url: the browser (process {pid}) has no memory limit; run it with one, as by MemoryMax="
 
 
 def _connect(config: Config) -> None:

@@ -47,6 +47,7 @@ from upstreams.model.errors import (
     InvalidCursor,
     NotFound,
     PartUnavailable,
+    SourceUnusable,
     StaleCursor,
     UpstreamFailed,
     UpstreamThrottled,
@@ -267,6 +268,9 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     InvalidCursor: lambda exc: InvalidParam("cursor", f"cannot be used: it {exc.problem}"),
     NotFound: _not_found,
     PartUnavailable: lambda exc: Refused("SERVICE_UNAVAILABLE", f"A part of it cannot be called here: {exc}."),
+    SourceUnusable: lambda exc: Refused(
+        "SERVICE_UNAVAILABLE", f"The operator must change this node's setup first: {exc}."
+    ),
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
     StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,

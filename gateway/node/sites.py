@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -197,11 +197,14 @@ class _Way:
         return self.guarded if goes_anywhere else self.exchange
 
 
-def make_rendering(config: Config) -> Rendering | None:
-    """The pages in the operator's browser; None where none is configured."""
+def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: None) -> Rendering | None:
+    """Return the pages in the operator's browser; None if none is configured.
+
+    `warn` is called with the problem of a browser that cannot be used.
+    """
     if not config.web.browser_url:
         return None
-    browser = Browser(config.web.browser_url, contact=config.upstreams.operator_contact)
+    browser = Browser(config.web.browser_url, contact=config.upstreams.operator_contact, warn=warn)
     return Rendering(browser, pages_max=config.web.browser_pages)
 
 

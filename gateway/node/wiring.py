@@ -23,6 +23,7 @@ from gateway.api.routes.description import Description
 from gateway.calls.execute import BilledCalls
 from gateway.calls.idempotency import Claims
 from gateway.config.ids import id_maker
+from gateway.config.settings import Config
 from gateway.feed.service import Feed, FeedSetting, open_feed
 from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
@@ -153,7 +154,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shares_state=state is not None,
             pace=setting.pace,
         ) as membership,
-        _open_sites(setting, runtime, rendering := make_rendering(config)) as sites,
+        _open_sites(setting, runtime, rendering := _rendering(config, runtime)) as sites,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S, keep=runtime.keep) as cache_link,
         open_sharing(cache_link, cache, sites, stores.cipher, keep=runtime.keep) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
@@ -179,6 +180,11 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             account_webhooks=account_webhooks,
             payments=payments,
         )
+
+
+def _rendering(config: Config, runtime: Runtime) -> Rendering | None:
+    warn = partial(runtime.log.event, "warning", "browser_unusable", url=config.web.browser_url)
+    return make_rendering(config, warn=lambda problem: warn(problem=problem))
 
 
 def _open_sites(

@@ -23,7 +23,7 @@ from upstreams.model.errors import InvalidArgument, UpstreamThrottled
 from upstreams.web.browser.actions import Action
 
 EACH_MAX: Final = 5
-"""Sessions of an account that are not closed."""
+"""Sessions of an account that are not closed; on nodes that hold few, at most half of those."""
 PLATFORM: Final = "web"
 PATH: Final = "/v1/web/sessions"
 _FULL_S: Final = 30.0
@@ -70,6 +70,7 @@ class SessionService:
         self._now = now
         self._make_id = make_id
         self._held_max = held_max
+        self._each_max = min(EACH_MAX, max(1, held_max // 2))
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
 
     def check_means(self, param: str) -> SessionPages:
@@ -103,8 +104,8 @@ class SessionService:
         held = price_of(draft.ttl_s)
         wanted = ChargeRequest(owner.request_id, owner.account_id, owner.key_id, held, PLATFORM, PATH)
         self._charges.reserve(tx, wanted)
-        if session_rows.live_sessions(tx, owner.account_id) >= EACH_MAX:
-            raise SessionLimitReached(EACH_MAX)
+        if session_rows.live_sessions(tx, owner.account_id) >= self._each_max:
+            raise SessionLimitReached(self._each_max)
         now = self._now()
         session = SessionRecord(
             id=self._make_id("ws_"),

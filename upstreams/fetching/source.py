@@ -17,7 +17,7 @@ from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import failure_of, read_answer
 from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
-from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled, WorkersBusy
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpCall, origin_of
@@ -272,6 +272,9 @@ class Source:
             raise failure_of(self.name, exc, self._now() - started) from exc
         except UpstreamFailed:
             permit.fail()
+            raise
+        except WorkersBusy:  # this node is busy, not the source: other accounts may go on
+            permit.abandon()
             raise
         except UpstreamThrottled as throttled:
             permit.abandon()

@@ -75,6 +75,14 @@ class PartUnavailable(UpstreamFailed):
     """A part of a composite is of a platform that this node does not serve, or lacks a credential for."""
 
 
+class SourceUnusable(UpstreamError):
+    """A source cannot be used until the operator changes how it is set up; another attempt does not help."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(f"{source}: {problem}")
+        self.source = source
+
+
 class NoJson(UpstreamFailed):
     """JSON was due, and something else came with a good status: a proxy's page, or other software's."""
 

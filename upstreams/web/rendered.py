@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
-from upstreams.model.params import Param, Value
+from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, UpstreamFailed
+from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Call, Form, Wanted
 from upstreams.web.browser.wanted import RenderedPage, RenderWanted
 from upstreams.web.visiting import Visited
@@ -62,15 +62,22 @@ def is_rendered(values: Mapping[str, Value]) -> bool:
     )
 
 
-def render(visited: Visited, values: Mapping[str, Value]) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
+def render(visited: Visited, args: Args) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
     """The document as it is once its scripts have run, and the address with its screenshot, where one is wanted.
 
     Raises:
-        NotFound: it has not what is waited for.
+        InvalidArgument: the browser cannot read the selector that is waited for.
+        PageTooCostly: the page used up the time or the memory of a page.
+        NotFound: no element matched in time, or the screenshot is too large.
         UpstreamFailed: it cannot be shown.
     """
-    answer = yield _render_call(visited, values)
+    answer = yield _render_call(visited, args)
     rendered: RenderedPage = answer.body
+    if rendered.refused_selector:
+        problem = f"must be milliseconds or a CSS selector; the browser cannot read {rendered.refused_selector[:60]}"
+        raise InvalidArgument("wait_for", problem)
+    if rendered.is_costly:
+        raise PageTooCostly(rendered.problem)
     if rendered.is_absent:
         raise NotFound(rendered.problem, reason=rendered.reason or None)
     if rendered.problem:
@@ -80,7 +87,8 @@ def render(visited: Visited, values: Mapping[str, Value]) -> Generator[Wanted, A
     return replace(visited, url=rendered.url, answer=shown), rendered.picture or None
 
 
-def _render_call(visited: Visited, values: Mapping[str, Value]) -> Call:
+def _render_call(visited: Visited, args: Args) -> Call:
+    values = args.values
     wait_for = str(values.get("wait_for", "0"))
     whole = bool(values.get("screenshot_full_page"))
     has_picture = whole or PICTURE in map(str.strip, str(values.get("formats", "")).lower().split(","))
@@ -93,6 +101,7 @@ def _render_call(visited: Visited, values: Mapping[str, Value]) -> Call:
         selector="" if wait_for.isdigit() else wait_for,
         mobile=bool(values.get("mobile")),
         picture=("page" if whole else "window") if has_picture else "",
+        account_id=args.account_id,
     )
     body = orjson.Fragment(msgspec.msgpack.encode(wanted))  # a body in bytes goes as it is
     return Call("/render", source="browser", method="POST", json=body, accepts=_RENDERED)

@@ -151,7 +151,7 @@ def scrape(robots: RobotsMemory, args: Args) -> Steps:
     visited = yield from visit(url, args, robots, agent=agent if renders else "")
     picture, credits_used = None, 1
     if renders and is_html(visited):
-        visited, picture = yield from render(visited, args.values)
+        visited, picture = yield from render(visited, args)
         credits_used = 5
     done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE)
     record = page_record(args, visited, done.body, picture=picture)

@@ -6,6 +6,7 @@ from tests.fakes.chromium import open_chromium
 from tests.processes.commands import PROJECT
 from tests.processes.place import Place
 from tests.servers.ports import free_ports
+from upstreams.web.browser.processes import memory_limit_bytes
 
 
 def test_a_good_file_passes(place: Place) -> None:
@@ -112,6 +113,16 @@ def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
     names = [line.split(":")[1].split(" (")[0].strip() for line in ended.err.splitlines()]
     assert names == ["store", "state", "upstreams.egress"]
     assert [line.rpartition(": ")[2] for line in ended.err.splitlines()[1:]] == ["Connection refused"] * 2
+
+
+def test_browser_of_this_machine_without_a_memory_limit_is_a_doubt(place: Place) -> None:
+    """The machine may have a limit of its own for all that runs on it: then there is none to warn of."""
+    with open_chromium() as browser:
+        place.configure(web={"browser_url": browser.url})
+        ended = place.operate("check")
+        warns = f"(process {browser.pid}) has no memory limit" in ended.err
+        assert (ended.exit_code, warns) == (0, memory_limit_bytes(browser.pid) is None)
+    assert "memory limit" not in place.operate("check").err, "nothing listens there"
 
 
 def test_connecting_tries_the_browser(place: Place) -> None:

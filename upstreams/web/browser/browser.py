@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
 import trio
 
+from upstreams.model.errors import SourceUnusable
 from upstreams.transport.http import Exchange
 from upstreams.web.browser.address import BrowserAddress
 from upstreams.web.browser.devtools import CommandRefused, DevTools, find_browser, open_devtools
 from upstreams.web.browser.looks import Look
 from upstreams.web.browser.page import BrowserPage
+from upstreams.web.browser.renderers import PageBounds, Renderers
 from upstreams.web.browser.resources import MayVisit, Resources
+from upstreams.web.browser.wanted import SOURCE
+from upstreams.web.browser.watch import PageWatch
 
 NOWHERE: Final = "http://127.0.0.1:1"
 """The proxy of every page's context, where nobody listens."""
@@ -25,34 +29,57 @@ FLAG: Final = "--webrtc-ip-handling-policy=disable_non_proxied_udp"
 class Browser:
     """Opens pages in the browser at an address; whatever they want goes through `exchange`, a guard."""
 
-    def __init__(self, url: str, *, contact: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        contact: str = "",
+        warn: Callable[[str], None] = lambda _: None,
+        bounds: PageBounds = PageBounds(),  # noqa: B008 - it cannot change
+    ) -> None:
+        """`warn` is called with the problem of a browser that cannot be used, once for each start of one."""
         self._url = url
         self._contact = contact
+        self._warn = warn
+        self.renderers = Renderers(bounds)
         self.exchange: Exchange
         """Set once, when the node's sites are made."""
         self._checked = ""
-        """The browser whose flags were checked."""
+        """The browser whose flags were checked, by its address."""
+        self._problem = ""
+        """Why that browser cannot be used."""
         self.pages_open = 0
         self.pages_total = 0
 
     async def reach(self) -> BrowserAddress:
-        """Where it is now; one that was started again is somewhere else.
+        """Return where it is now; one that was started again has another address.
 
         Raises:
-            httpx.RequestError: it is not there, or was started without the flag that it needs.
+            SourceUnusable: it was started without the flag that it needs.
+            httpx.RequestError: it is not there.
         """
         address = await find_browser(self._url)
         if address.path != self._checked:
             async with open_devtools(address) as devtools:
-                await _check_flags(devtools)
-            self._checked = address.path
+                problem = await _problem_of(devtools)
+                await self.renderers.meet(devtools, address.port)
+            self._checked, self._problem = address.path, problem
+            if problem:
+                self._warn(problem)
+        if self._problem:
+            raise SourceUnusable(SOURCE, self._problem)
         return address
 
     @asynccontextmanager
     async def open_page(self, look: Look, may_visit: MayVisit) -> AsyncIterator[BrowserPage]:
-        """An empty page in a context of its own, with no cookies; both are gone when the block ends, however it ends.
+        """Yield an empty page in a context of its own, without cookies; both are gone when the block ends.
+
+        The block is cancelled when the page uses more than a page may.
 
         Raises:
+            PageTooCostly: the page used up the time or the memory of a page.
+            UpstreamFailed: the page has crashed.
+            SourceUnusable: the browser was started without the flag that it needs.
             httpx.RequestError: the browser is not there, or ended.
         """
         failure: Exception | None = None
@@ -61,19 +88,27 @@ class Browser:
         self.pages_total += 1
         try:
             async with open_devtools(address) as devtools, trio.open_nursery() as nursery:
+                watch: PageWatch | None = None
                 try:
-                    yield await self._opened(devtools, nursery, look, may_visit)
+                    page = await self._opened(devtools, nursery, look, may_visit)
+                    watch = page.watch
+                    nursery.start_soon(_watch, page, nursery.cancel_scope)
+                    yield page
                 except Exception as exc:  # noqa: BLE001 - raised below, outside of the nursery that wraps it in a group
                     failure = exc
+                    if watch is not None and watch.verdict is None:
+                        watch.verdict = watch.judge()  # a crash fails what runs before the watch looks again
                 nursery.cancel_scope.cancel()
         finally:
             self.pages_open -= 1
+        if watch is not None and watch.verdict is not None:
+            raise watch.verdict
         if failure is not None:
             raise failure
 
     @asynccontextmanager
     async def attached(self, target_id: str) -> AsyncIterator[BrowserPage]:
-        """A page that another connection holds, to work in while the block runs.
+        """Yield a page that another connection holds, to work in while the block runs.
 
         Raises:
             CommandRefused: it is not there any more.
@@ -99,29 +134,38 @@ class Browser:
             session = (await devtools.call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
             resources = Resources(devtools, self.exchange, may_visit, nursery, frame=target)
             page = BrowserPage(devtools, session, target, resources, context=context)
+            page.watch = PageWatch(page, self.renderers, nursery)
             await page.prepare(look, self._contact)
+            await page.watch.identify()
         except CommandRefused as exc:
             raise httpx.RemoteProtocolError(f"the browser opens no page: {exc}") from exc
         return page
 
 
+async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
+    """End the work in a page that has to be ended."""
+    assert page.watch is not None, "the connection makes the page"
+    await page.watch.keep()
+    if page.watch.verdict is not None:
+        scope.cancel()
+
+
 async def try_browser(url: str) -> None:
-    """Reach a browser as a node would.
+    """Reach a browser like a node does.
 
     Raises:
         ConnectionError: it is not there, or cannot be used.
     """
     try:
         await Browser(url).reach()
-    except httpx.RequestError as exc:
+    except (httpx.RequestError, SourceUnusable) as exc:
         raise ConnectionError(str(exc)) from exc
 
 
-async def _check_flags(devtools: DevTools) -> None:
-    """Refuse a browser whose pages could send packets past their proxy."""
+async def _problem_of(devtools: DevTools) -> str:
+    """Return why a browser cannot be used: its pages could send packets past their proxy. Empty if it can."""
     try:
         line = (await devtools.call("SystemInfo.getInfo")).get("commandLine", "")
     except CommandRefused:
         line = ""
-    if FLAG not in str(line).split():
-        raise httpx.UnsupportedProtocol(f"the browser must be started with {FLAG}")
+    return "" if FLAG in str(line).split() else f"it must be started with {FLAG}"

@@ -39,6 +39,7 @@ class CommandRefused(Exception):
 class _Waiting:
     """A command without a result yet."""
 
+    session: str
     answered: trio.Event = field(default_factory=trio.Event)
     result: Mapping[str, Any] | None = None
 
@@ -57,10 +58,10 @@ class DevTools:
         """The result of a command.
 
         Raises:
-            CommandRefused: the browser does not do it.
+            CommandRefused: the browser does not do it, or the page of the session has crashed.
             BrowserLost: the connection has ended.
         """
-        number, waiting = next(self._numbers), _Waiting()
+        number, waiting = next(self._numbers), _Waiting(session)
         self._waiting[number] = waiting
         try:
             await self._send(number, method, session, params)
@@ -96,8 +97,17 @@ class DevTools:
             if (waiting := self._waiting.get(message["id"])) is not None:
                 waiting.result = message
                 waiting.answered.set()
-        elif (observe := self.observers.get(message.get("sessionId", ""))) is not None:
+        elif (observe := self.observers.get(session := message.get("sessionId", ""))) is not None:
             observe(message["method"], message["params"])
+            if message["method"] == "Inspector.targetCrashed":
+                self._refuse_all(session)
+
+    def _refuse_all(self, session: str) -> None:
+        """End the commands of a page that has crashed: the browser never answers them."""
+        for waiting in self._waiting.values():
+            if waiting.session == session and waiting.result is None:
+                waiting.result = {"error": {"message": "the page has crashed"}}
+                waiting.answered.set()
 
 
 async def find_browser(url: str) -> BrowserAddress:

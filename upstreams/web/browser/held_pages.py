@@ -15,7 +15,7 @@ import trio
 
 from limits.errors import LimitError
 from upstreams.fetching.site import Site
-from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
+from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.model.steps import Task
 from upstreams.web.browser.actions import Action, formats_of, perform
 from upstreams.web.browser.devtools import CommandRefused
@@ -37,15 +37,18 @@ class HeldPages:
     def __init__(self, rendering: Rendering, site: Site) -> None:
         self._rendering = rendering
         self._site = site
+        self._held: dict[str, BrowserPage] = {}
+        """The pages that this node holds, by their ids in the browser."""
 
     @asynccontextmanager
     async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
-        """A page that is open as long as the block: the ids of its context and of itself.
+        """Yield the ids of a page that is open as long as the block, which is cancelled when the page uses too much.
 
         Raises:
+            PageTooCostly: the page used up the time or the memory of a page.
             UpstreamError, LimitError: it cannot be opened, or was lost.
         """
-        is_open = False
+        is_open, page = False, None
         try:
             opening = trio.CancelScope(deadline=trio.current_time() + OPEN_S)
             with opening:
@@ -53,24 +56,44 @@ class HeldPages:
                 async with browser.open_page(look_of(mobile=mobile), self._rendering.may_visit) as page:
                     await page.go(url)
                     is_open, opening.deadline = True, float("inf")
+                    assert page.watch is not None, "this connection makes the page"
+                    page.watch.rest()
+                    self._held[page.frame] = page
                     yield PageIds(page.context, page.frame)
                     return
         except httpx.RequestError as exc:
             raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
         except CommandRefused as exc:
             raise UpstreamFailed(SOURCE, f"the page cannot be opened: {exc}") from exc
+        finally:
+            if page is not None:
+                self._held.pop(page.frame, None)
         if not is_open:
+            if page is not None and page.watch is not None and page.watch.has_used_its_time():
+                raise PageTooCostly
             raise UpstreamFailed(SOURCE, "the page does not open in time", passing=True)
 
     async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
         """The results of an account's actions, up to the first that fails, and where the page is then.
 
         Raises:
+            InvalidArgument: the browser cannot read the selector of an action; nothing was done.
+            PageTooCostly: the page used up the time or the memory of a page.
             UpstreamError: the page or the browser has gone, or does not answer.
         """
+        held = self._held.get(target_id)
+        try:
+            return await self._run(target_id, actions, account_id)
+        except UpstreamError:
+            if held is not None and held.watch is not None and isinstance(held.watch.verdict, PageTooCostly):
+                raise held.watch.verdict from None
+            raise
+
+    async def _run(self, target_id: str, actions: Sequence[Action], account_id: str) -> dict[str, Any]:
         with trio.move_on_after(RUN_S):
             try:
                 async with self._rendering.browser.attached(target_id) as page:
+                    await _check_selectors(page, actions)
                     results = await self._results(page, actions, account_id)
                     return {"url": await page.url(), "results": results}
             except httpx.RequestError as exc:
@@ -108,3 +131,14 @@ class HeldPages:
         read: dict[str, Any] = answer.body
         content = {name: read[name] for name in ("markdown", "html", "raw_html", "text")}
         return {"url": url, "content": content, "links": read["links"], "metadata": read["metadata"]}
+
+
+async def _check_selectors(page: BrowserPage, actions: Sequence[Action]) -> None:
+    """Reject selectors that the browser cannot read, before anything is done.
+
+    Raises:
+        InvalidArgument: it names the field.
+    """
+    for number, action in enumerate(actions):
+        if action.selector is not None and not await page.takes(action.selector):
+            raise InvalidArgument(f"actions[{number}].selector", "is not a CSS selector that the browser can read")

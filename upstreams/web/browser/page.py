@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.looks import Look
 from upstreams.web.browser.resources import FetchedPage, Resources
 from upstreams.web.browser.wanted import SOURCE
+from upstreams.web.browser.watch import PageWatch
 
 SETTLE_S: Final = 10.0
 """The longest that a page may take to come to rest; then it is read as it is."""
@@ -50,18 +52,23 @@ class BrowserPage:
         self, devtools: DevTools, session: str, frame: str, resources: Resources | None = None, *, context: str = ""
     ) -> None:
         """Without `resources` another connection makes the page's requests. `frame` is the id of the page too."""
-        self._devtools = devtools
+        self.devtools = devtools
         self._session = session
         self.frame = frame
         self.context = context
         self.resources = resources
+        self.watch: PageWatch | None = None
+        """Set by the connection that makes the page."""
         self._is_loading = False
         self.is_crashed = False
+        self.events: Counter[str] = Counter()
+        """How often the page caused each event."""
         devtools.observers[session] = self._observe
 
     async def prepare(self, look: Look, contact: str) -> None:
         """Make it look so, stop its requests, and let its scripts wait for nobody."""
         await self.call("Page.enable")
+        await self.call("Performance.enable")
         await self.call("Fetch.enable", patterns=[{"urlPattern": "*"}])
         await self.call("Network.setBypassServiceWorker", bypass=True)
         await self.call("Page.addScriptToEvaluateOnNewDocument", source=_NO_CALLS, runImmediately=True)
@@ -72,10 +79,11 @@ class BrowserPage:
         await self.call("Emulation.setUserAgentOverride", userAgent=look.named(contact))
 
     async def call(self, method: str, **params: Any) -> Mapping[str, Any]:
-        """As `DevTools.call`, in this page."""
-        return await self._devtools.call(method, self._session, **params)
+        """Like `DevTools.call`, in this page."""
+        return await self.devtools.call(method, self._session, **params)
 
     def _observe(self, method: str, params: Mapping[str, Any]) -> None:
+        self.events[method] += 1
         match method:
             case "Fetch.requestPaused":
                 assert self.resources is not None, "who has none stops no request"
@@ -84,6 +92,8 @@ class BrowserPage:
                 self._is_loading = True
             case "Page.frameStoppedLoading" if params["frameId"] == self.frame:
                 self._is_loading = False
+            case "Page.frameNavigated" if params["frame"]["id"] == self.frame and self.watch is not None:
+                self.watch.identify_nowait()
             case "Page.javascriptDialogOpening":
                 if self.resources is not None:
                     self.resources.begin(self._close_dialog)
@@ -127,7 +137,7 @@ class BrowserPage:
         Raises:
             UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
         """
-        with trio.move_on_after(within_s):
+        with trio.move_on_after(within_s) as settling:
             quiet_since = trio.current_time()
             while trio.current_time() < quiet_since + QUIET_S:
                 await trio.sleep(_LOOK_S)
@@ -136,15 +146,17 @@ class BrowserPage:
                 if self.is_crashed or (self.resources is not None and self.resources.refusal is not None):
                     break
         self.check()
+        if self.watch is not None and not settling.cancelled_caught:
+            self.watch.rest()
 
     def check(self) -> None:
-        """Raise what stands against the page.
+        """Raise the failure of the page, if there is one.
 
         Raises:
             UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
         """
         if self.is_crashed:
-            raise UpstreamFailed(SOURCE, "the page has crashed")
+            raise UpstreamFailed(SOURCE, "the page has crashed") if self.watch is None else self.watch.crash()
         if self.resources is not None and self.resources.refusal is not None:
             raise self.resources.refusal
 
@@ -183,8 +195,14 @@ class BrowserPage:
         """The address of the page that is shown."""
         return str(await self.evaluate("location.href"))
 
+    async def takes(self, selector: str) -> bool:
+        """Return whether the browser can read a CSS selector, which may differ from what our own reader takes."""
+        given = orjson.dumps(selector).decode()
+        script = f"try {{ document.createDocumentFragment().querySelector({given}); true }} catch (refusal) {{ false }}"
+        return bool(await self.evaluate(script))
+
     async def wait_for(self, selector: str) -> None:
-        """Wait until something is there that a CSS selector finds; whoever waits bounds it.
+        """Wait until an element matches a CSS selector; the caller sets the deadline.
 
         Raises:
             UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
@@ -197,9 +215,7 @@ class BrowserPage:
     async def _is_so(self, expression: str) -> bool:
         try:
             return bool(await self.evaluate(expression))
-        except CommandRefused as exc:
-            if "SyntaxError" in str(exc):
-                raise
+        except CommandRefused:
             return False  # the page is just going somewhere else
 
     async def picture(self, *, whole: bool = False, kind: str = "png") -> tuple[str, str]:

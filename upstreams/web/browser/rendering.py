@@ -9,8 +9,9 @@ import msgspec
 import trio
 
 from limits.errors import LimitError
+from limits.fair_turns import FairTurns
 from upstreams.fetching.site import Site
-from upstreams.model.errors import NotFound, UpstreamError, UpstreamThrottled
+from upstreams.model.errors import NotFound, PageTooCostly, SourceUnusable, UpstreamError, WorkersBusy
 from upstreams.model.params import Args
 from upstreams.model.steps import Call
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
@@ -26,18 +27,24 @@ from upstreams.web.robots import RobotsMemory
 
 _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
-"""The part of the time that is kept for telling of a page that used up the rest."""
+"""The part of the time that is kept to answer for a page that used up the rest."""
+_READ_S: Final = 2.0
+"""The part of the time that is kept to read a page after it was waited for."""
 
 
 class Rendering:
-    """Renders pages, so many at a time."""
+    """Renders pages, a bounded number at a time, in fair turns of the accounts.
+
+    One place is kept for an account that has no page in the browser, so that one account alone never has them all.
+    """
 
     def __init__(self, browser: Browser, *, pages_max: int) -> None:
         self.browser = browser
         self.pages_max = pages_max
-        self._turn = trio.CapacityLimiter(pages_max)
+        spare = min(1, pages_max - 1)
+        self._turns = FairTurns(pages_max - spare, spare=spare)
         self._robots = RobotsMemory()
-        """Remembers the robots files of the hosts that pages go to by themselves."""
+        """Remembers the robots files of the hosts that pages go to on their own."""
         self._site: Site
 
     def join(self, site: Site, guarded: Exchange) -> None:
@@ -65,54 +72,68 @@ class Rendering:
             steps.close()
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """As `Exchange`: the body is a `RenderWanted`, and that of the answer a `RenderedPage`.
+        """Like `Exchange`: the body is a `RenderWanted`, the body of the answer a `RenderedPage`.
 
         Raises:
-            UpstreamThrottled: all pages are in use for as long.
+            WorkersBusy: no place became free in time.
+            SourceUnusable: the browser was started without the flag that it needs.
             httpx.RequestError: the browser is not there, ended, or does not answer.
         """
         wanted = msgspec.msgpack.decode(call.body, type=RenderWanted)
-        with trio.move_on_at(deadline_at - _ANSWER_S) as waiting:
-            await self._turn.acquire()
-        if waiting.cancelled_caught:
-            raise UpstreamThrottled(SOURCE, 1.0)
+        ends_at = deadline_at - _ANSWER_S
+        turn = None
+        with trio.move_on_at(ends_at):
+            turn = await self._turns.take(wanted.account_id, over_at=ends_at)
+        if turn is None:
+            raise WorkersBusy(self._turns.expected_wait_s(wanted.account_id))
         try:
-            rendered = await self._render(wanted, deadline_at - _ANSWER_S)
+            rendered = await self._render(wanted, ends_at)
         finally:
-            self._turn.release()
+            self._turns.end(turn)
         return HttpAnswer(200, {"content-type": "application/msgpack"}, msgspec.msgpack.encode(rendered))
 
     async def _render(self, wanted: RenderWanted, deadline_at: float) -> RenderedPage:
+        page: BrowserPage | None = None
         with trio.move_on_at(deadline_at):
             try:
                 async with self.browser.open_page(look_of(mobile=wanted.mobile), self.may_visit) as page:
                     return await _shown(page, wanted, deadline_at)
+            except SourceUnusable:
+                raise
             except NotFound as absence:
-                return RenderedPage(problem=str(absence), reason=absence.reason or "", is_absent=True)
+                is_costly = isinstance(absence, PageTooCostly)
+                return RenderedPage(
+                    problem=str(absence), reason=absence.reason or "", is_absent=True, is_costly=is_costly
+                )
             except (UpstreamError, LimitError) as failure:
                 return RenderedPage(problem=str(failure))
             except CommandRefused as exc:
                 return RenderedPage(problem=f"the page went away while it was read ({exc})")
+        if page is not None and page.watch is not None and page.watch.has_used_its_time():
+            return RenderedPage(problem=str(PageTooCostly()), is_absent=True, is_costly=True)
         with trio.move_on_after(CONNECT_S):  # the call's time is over: no longer than this, however busy it is
-            await self.browser.reach()  # one that is there has a page to blame
+            await self.browser.reach()  # it answers, so the page is to blame
             return RenderedPage(problem="the page does not come to an end in time")
         raise httpx.ReadTimeout("the browser does not answer in time")
 
 
 async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) -> RenderedPage:
-    """A document as it is once its scripts have run.
+    """Return a document as it is once its scripts have run.
 
     Raises:
-        NotFound: it has not what is waited for.
+        NotFound: no element matches the selector that is waited for.
         UpstreamError, LimitError, CommandRefused: it cannot be shown.
     """
+    if wanted.selector and not await page.takes(wanted.selector):
+        return RenderedPage(refused_selector=wanted.selector)
     await page.visit(FetchedPage(wanted.url, wanted.status, wanted.headers, wanted.body))
     if wanted.selector:
         with trio.move_on_at(deadline_at - _ANSWER_S) as waiting:
             await page.wait_for(wanted.selector)
         if waiting.cancelled_caught:
             raise NotFound("Nothing that wait_for finds comes up in time.", reason="selector_absent")
-    await trio.sleep(wanted.wait_ms / 1_000)
+    with trio.move_on_at(deadline_at - _READ_S):  # a wait that is longer than the time left is cut short
+        await trio.sleep(wanted.wait_ms / 1_000)
     page.check()
     html, url = await page.html(), await page.url()
     shown = None if page.resources is None else page.resources.shown

@@ -36,6 +36,8 @@ AT_ONCE: Final = 8
 BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of all answers to the requests of one visit."""
 SENT_BYTES_MAX: Final = 1024 * 1024
+FRAME_ORIGINS_MAX: Final = 16
+"""Other origins whose documents the frames of one visit may show: the browser has a process for each."""
 FETCH_S: Final = 15.0
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OURS: Final = frozenset(
@@ -48,6 +50,7 @@ _NOT_PASSED: Final = frozenset(
      "link", "nel", "report-to", "reporting-endpoints", "x-dns-prefetch-control", "strict-transport-security"}
 )  # fmt: skip
 """Headers of an answer that tell of a connection, or lead the browser to others on its own."""
+_REFUSED: Final = ("Fetch.failRequest", {"errorReason": "BlockedByClient"})
 _NEXT_COOKIE = re.compile(r", (?=[^\s;,=]+=)")
 """Parts cookies that stand in one line; the comma of a date has no name with an equals sign behind it."""
 
@@ -79,6 +82,7 @@ class Resources:
         self._frame = frame
         self._turn, self._aside = trio.CapacityLimiter(AT_ONCE), trio.CapacityLimiter(1)
         self._requests = self._bytes = 0
+        self._frame_origins: set[str] = set()
         self.given: FetchedPage | None = None
         """A document that was fetched before, for the visit that comes next."""
         self.shown: FetchedPage | None = None
@@ -102,9 +106,13 @@ class Resources:
         self.begin(partial(self._answer, session, params))
 
     async def _answer(self, session: str, params: Mapping[str, Any]) -> None:
-        is_visit = params.get("resourceType") == "Document" and params.get("frameId") == self._frame
+        is_document = params.get("resourceType") == "Document"
+        is_visit = is_document and params.get("frameId") == self._frame
         try:
-            command, told = await self._judged(params["request"], is_visit=is_visit)
+            if is_document and not is_visit and not self._takes_frame(params["request"]["url"]):
+                command, told = _REFUSED
+            else:
+                command, told = await self._judged(params["request"], is_visit=is_visit)
             await self._devtools.call(command, session, requestId=params["requestId"], **told)
         finally:
             self.in_flight -= 1
@@ -125,7 +133,14 @@ class Resources:
             refusal = failure_of("page", exc, trio.current_time() - started)
         if is_visit:
             self.refusal = refusal
-        return "Fetch.failRequest", {"errorReason": "BlockedByClient"}
+        return _REFUSED
+
+    def _takes_frame(self, url: str) -> bool:
+        """Whether the frames of this visit may show a document of this origin too."""
+        origin = "/".join(url.split("/", 3)[:3])
+        if len(self._frame_origins) < FRAME_ORIGINS_MAX:
+            self._frame_origins.add(origin)
+        return origin in self._frame_origins
 
     async def _fetched(self, request: Mapping[str, Any], *, is_visit: bool) -> HttpAnswer:
         """The answer to a request of the page.
@@ -136,6 +151,7 @@ class Resources:
         """
         if is_visit:
             self._requests = self._bytes = 0
+            self._frame_origins.clear()
         self._requests += 1
         url = request["url"].partition("#")[0]
         given = self.given if is_visit else None

@@ -12,7 +12,7 @@ RENDER_S: Final = 30.0
 
 
 class RenderWanted(msgspec.Struct, frozen=True):
-    """A document that was fetched, and how it is to be rendered."""
+    """A document that was fetched, and how it is to be rendered, for an account."""
 
     url: str
     status: int
@@ -23,6 +23,7 @@ class RenderWanted(msgspec.Struct, frozen=True):
     mobile: bool = False
     picture: str = ""
     """`window` or `page`, where one is wanted."""
+    account_id: str = ""
 
 
 class RenderedPage(msgspec.Struct, frozen=True):
@@ -36,3 +37,7 @@ class RenderedPage(msgspec.Struct, frozen=True):
     problem: str = ""
     reason: str = ""
     is_absent: bool = False
+    is_costly: bool = False
+    """Whether the page itself used up the time or the memory of a page."""
+    refused_selector: str = ""
+    """The selector that the browser cannot read."""

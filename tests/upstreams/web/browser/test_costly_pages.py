@@ -1,0 +1,196 @@
+"""Pages that take all they can get: endless scripts and memory, in a real Chromium beside another account's pages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from tests.fakes.chromium import Chromium
+from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
+from tests.upstreams.web.browser.test_nowhere import HOST, Net, document, open_web
+from tests.upstreams.web.browser.test_rendering import TEXT, open_node
+from tests.upstreams.web.test_scraping import page, scrape, serve
+from upstreams.fetching.site import Site
+from upstreams.model.errors import InvalidArgument, PageTooCostly, WorkersBusy
+from upstreams.transport.http import HttpCall
+from upstreams.transport.origin import Origin
+from upstreams.web.browser.actions import Action
+from upstreams.web.browser.browser import Browser
+from upstreams.web.browser.held_pages import HeldPages
+from upstreams.web.browser.processes import LocalBrowser, local_browser
+from upstreams.web.browser.renderers import PageBounds
+from upstreams.web.browser.rendering import Rendering
+from upstreams.web.browser.wanted import RenderedPage, RenderWanted
+
+LONG_S = 240.0
+LOOP = "<script>for (;;);</script>"
+IN_WORKER = "new Worker(URL.createObjectURL(new Blob([`%s`], {type: 'text/javascript'})))"
+FILL = (
+    "const all = []; for (let n = 0; n < 64; n++) { const one = new Uint8Array(2 ** 24); one.fill(7); all.push(one) }"
+)
+"""A gigabyte in typed arrays, none of which is in the heap of a script."""
+BOUNDS = PageBounds(cpu_s=1.0, cpu_share=0.0, memory_bytes=400_000_000)
+DIALOGS = "<script>for (;;) alert(1)</script>"
+FRAMES = "<script>setInterval(() => { const f = document.createElement('iframe'); document.body.append(f); f.remove() })</script>"
+VISITS = "<script>setInterval(() => { location.href = '/?' + Math.random() })</script>"
+
+
+def rendering_of(browser: Chromium, site: Site, net: Net, *, pages_max: int = 4) -> Rendering:
+    rendering = Rendering(Browser(browser.url, bounds=BOUNDS), pages_max=pages_max)
+    rendering.join(site, net)
+    return rendering
+
+
+async def render(rendering: Rendering, body: str, account_id: str = "a", **wanted: int) -> RenderedPage:
+    html = document(body).body
+    asked = RenderWanted(url=f"{HOST}/", status=200, headers={}, body=html, account_id=account_id, **wanted)  # type: ignore[arg-type]
+    call = HttpCall("POST", Origin("https", "browser", 443), "/", body=msgspec.msgpack.encode(asked))
+    answer = await rendering.exchange(call, trio.current_time() + LONG_S)
+    return msgspec.msgpack.decode(answer.body, type=RenderedPage)
+
+
+@pytest.mark.critical
+async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: Chromium) -> None:
+    """Goal: nobody waits for the end of another account's scripts. Method: it sends more of them than there are pages."""
+    net, ended = Net({}), list[RenderedPage]()
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
+        rendering = rendering_of(chromium, site, net, pages_max=2)
+
+        async def attack() -> None:
+            ended.append(await render(rendering, "<p></p>", "hostile", wait_ms=200_000))
+
+        for _ in range(4):
+            nursery.start_soon(attack)
+        while rendering.browser.pages_open < 1:  # noqa: ASYNC110 - a page sets no event
+            await trio.sleep(0.05)
+        with trio.fail_after(LONG_S / 2):
+            shown = await render(rendering, "<p>Other</p>", "other")
+        assert ("Other" in shown.html, shown.is_costly, ended) == (True, False, [])
+        assert rendering.browser.pages_open == 1, "one page of a hostile account, at most half of two"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize(
+    "body", [LOOP, f"<script>{IN_WORKER % 'for (;;);'}</script>", DIALOGS, FRAMES, VISITS], ids=lambda body: body[:40]
+)
+async def test_endless_page_is_ended_and_costly(body: str, chromium: Chromium) -> None:
+    net = Net({"/": document(body)})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site:
+        rendering = rendering_of(chromium, site, net)
+        rendered = await render(rendering, body, wait_ms=30_000)
+        assert (rendered.is_costly, rendered.is_absent) == (True, True), rendered
+        await _wait_until_gone(rendering)
+
+
+async def _wait_until_gone(rendering: Rendering) -> None:
+    """Wait until none of the browser's renderers uses time any more."""
+    local = rendering.browser.renderers.local
+    assert local is not None, "these tests run as the browser's user"
+    with trio.fail_after(LONG_S):
+        while True:
+            first = {pid: used.cpu_s for pid, used in local.renderers().items()}
+            await trio.sleep(1.0)
+            if all(used.cpu_s < first.get(pid, 0.0) + 0.4 for pid, used in local.renderers().items()):
+                return
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize("script", [FILL, IN_WORKER % FILL], ids=["page", "worker"])
+async def test_page_with_too_much_memory_is_ended_and_costly(script: str, chromium: Chromium) -> None:
+    """Goal: a script takes no more than a page may, also where DevTools does not count it: in a worker."""
+    most = 0
+    async with open_web(net := Net({}), Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
+        rendering = rendering_of(chromium, site, net)
+
+        async def measure() -> None:
+            nonlocal most
+            while True:
+                used = [one.memory_bytes or 0 for one in rendering.browser.renderers.usage.values()]
+                most = max([most, *used])
+                await trio.sleep(0.05)
+
+        nursery.start_soon(measure)
+        hog = await render(rendering, f"<script>{script}</script>", wait_ms=200_000)
+        assert (hog.is_costly, hog.reason) == (True, "page_too_costly")
+        assert "Other" in (await render(rendering, "<p>Other</p>", "other")).html
+        nursery.cancel_scope.cancel()
+    assert 0 < most < 1_000_000_000
+
+
+@pytest.mark.critical
+async def test_costly_page_is_charged_and_the_browser_not_blamed(tmp_path: Path, chromium: Chromium) -> None:
+    async with open_node(tmp_path, chromium) as node:
+        serve(node, {"/d": page(f"<p>{TEXT}</p>{DIALOGS}"), "/a": page(f"<p>{TEXT}</p>")})
+        refused = await scrape(node, "/d", wait_for=10)
+        error = refused.json["error"]
+        assert (refused.status, error["details"]["reason"], refused.json["credits_used"]) == (404, "page_too_costly", 5)
+        assert (await scrape(node, "/a", wait_for=10)).status == 200
+        status = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]
+        assert status["sources"]["browser"] == {"circuit": "closed"}
+        await node.assert_sound()
+
+
+@pytest.mark.critical
+async def test_session_whose_page_uses_up_its_time_is_ended(chromium: Chromium) -> None:
+    net = Net({"/": document("<script>setTimeout(() => { for (;;); }, 1_000)</script>")})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site:
+        pages = HeldPages(rendering_of(chromium, site, net), site)
+        with trio.fail_after(LONG_S), pytest.raises(PageTooCostly):
+            async with pages.open(f"{HOST}/", mobile=False):
+                await trio.sleep_forever()
+
+
+async def test_selector_that_the_browser_cannot_read_names_its_parameter(tmp_path: Path, chromium: Chromium) -> None:
+    """Goal: it is the caller's error, and free. Method: selectors that our own reader takes, and Chromium does not."""
+    async with open_node(tmp_path, chromium) as node:
+        serve(node, {"/a": page(f"<p>{TEXT}</p>")})
+        for css in ('p:contains("a")', "p[a!=b]"):
+            refused = await scrape(node, "/a", wait_for=css)
+            error = refused.json["error"]
+            assert (refused.status, error["details"]["reason"], error["details"]["param"]) == (
+                400,
+                "invalid_param",
+                "wait_for",
+            )
+            assert (css in error["message"], refused.json["credits_used"]) == (True, 0)
+        await node.assert_sound()
+    net = Net({"/": document("<p>Text</p>")})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site:
+        pages = HeldPages(rendering_of(chromium, site, net), site)
+        async with pages.open(f"{HOST}/", mobile=False) as held:
+            actions = [Action("wait", ms=1), Action("click", selector="p[a!=b]")]
+            with pytest.raises(InvalidArgument) as refused_action:
+                await pages.run(held.target_id, actions, account_id="a")
+            assert refused_action.value.param == "actions[1].selector"
+
+
+async def test_waiting_for_a_place_does_not_hold_back_the_browser(chromium: Chromium) -> None:
+    """Goal: an account's own queue is no fault of the browser. Method: one page, held by the account, and a short time."""
+    net = Net({})
+    async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
+        rendering = rendering_of(chromium, site, net, pages_max=1)
+        nursery.start_soon(lambda: render(rendering, "<p></p>", "a", wait_ms=200_000))
+        while not rendering.browser.pages_open:  # noqa: ASYNC110 - a page sets no event
+            await trio.sleep(0.05)
+        asked = RenderWanted(url=f"{HOST}/", status=200, headers={}, body=b"", account_id="a")
+        call = HttpCall("POST", Origin("https", "browser", 443), "/", body=msgspec.msgpack.encode(asked))
+        with pytest.raises(WorkersBusy):
+            await rendering.exchange(call, trio.current_time() + 1.5)
+        nursery.cancel_scope.cancel()
+
+
+def test_only_renderers_of_the_browser_are_touched(chromium: Chromium) -> None:
+    local = local_browser(chromium.pid, chromium.port)
+    assert local is not None
+    assert local.zygotes
+    assert local_browser(os.getpid(), chromium.port) is None, "another process listens there"
+    assert local_browser(chromium.pid, chromium.port + 1) is None
+    others = {os.getpid(), os.getppid(), chromium.pid, *local.zygotes, 2**22 - 1}
+    assert [local.end(pid) for pid in others] == [False] * len(others)
+    stranger = LocalBrowser(2**22 - 1, local.zygotes)
+    assert not any(stranger.end(pid) for pid in local.renderers())

@@ -1,0 +1,199 @@
+"""Processes of a browser that runs on this machine, as Linux shows them in `/proc`: found, measured, held back, ended.
+
+A signal goes only to a process that is a descendant of the process which listens at the browser's DevTools port, and
+that belongs to this node's user. Where that cannot be shown (another machine, container or user, no Linux), there is
+no local browser, and nothing is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_PROC: Final = Path("/proc")
+_LISTENS: Final = "0A"
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PARENTS_MAX: Final = 4
+"""A renderer is a child of the browser's zygote, or of one below that."""
+
+
+class Usage(NamedTuple):
+    """What a process has used: CPU seconds since it started, and its memory now where it is known."""
+
+    cpu_s: float
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBrowser:
+    """A browser of this machine and user. `zygotes` are the processes that its renderers are forked from."""
+
+    pid: int
+    zygotes: tuple[int, ...]
+
+    def renderers(self) -> dict[int, Usage]:
+        """Return the renderers with what each has used."""
+        found = {}
+        for zygote in self.zygotes:
+            for pid in _children(zygote):
+                with suppress(OSError, ValueError):
+                    if _kind(pid) == "renderer":
+                        found[pid] = Usage(_cpu_s(pid), _memory_bytes(pid))
+        return found
+
+    def hold_back(self, pid: int, niceness: int) -> None:
+        """Lower the priority of all threads of a renderer; threads that they start later inherit it."""
+        if self._has(pid):
+            for thread in _names(_PROC / str(pid) / "task"):
+                with suppress(OSError):
+                    if os.getpriority(os.PRIO_PROCESS, int(thread)) < niceness:
+                        os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
+
+    def end(self, pid: int) -> bool:
+        """End a renderer at once. Return whether it was one of this browser's."""
+        try:
+            descriptor = os.pidfd_open(pid)  # names the process even if its id is used again meanwhile
+        except OSError:
+            return False
+        try:
+            if not self._has(pid):
+                return False
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _has(self, pid: int) -> bool:
+        """Whether a process is a renderer of this browser now."""
+        with suppress(OSError, ValueError):
+            return _kind(pid) == "renderer" and self.pid in _ancestors(pid)
+        return False
+
+
+def local_browser(pid: int, port: int) -> LocalBrowser | None:
+    """Return the browser with this process id if that process listens at the port on this machine; else None."""
+    try:
+        if pid <= 0 or (_PROC / str(pid)).stat().st_uid != os.geteuid() or not _listens(pid, port):
+            return None
+        zygotes = _zygotes(pid)
+        return LocalBrowser(pid, (*zygotes, *(below for one in zygotes for below in _zygotes(one))))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def listening_process(port: int) -> int | None:
+    """Return the id of a process of this user that listens at a port of this machine."""
+    for name in _names(_PROC):
+        if name.isdigit():
+            with suppress(OSError, ValueError):
+                if _listens(int(name), port):
+                    return int(name)
+    return None
+
+
+def memory_limit_bytes(pid: int) -> int | None:
+    """Return the least memory limit of the cgroups of a process; None if none of them has a limit.
+
+    Raises:
+        OSError: this machine does not show it.
+    """
+    limits = []
+    for line in (_PROC / str(pid) / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        root, name = (
+            (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")
+            if controllers
+            else (Path("/sys/fs/cgroup"), "memory.max")
+        )
+        folder = root / path.lstrip("/")
+        for each in (folder, *folder.parents):
+            if each != root and root not in each.parents:
+                break
+            with suppress(OSError, ValueError):  # the root has none, "max" is no number
+                limits.append(int((each / name).read_text()))
+    known = [limit for limit in limits if limit < _NO_LIMIT_BYTES]
+    return min(known, default=None)
+
+
+_NO_LIMIT_BYTES: Final = 2**60
+"""The first version of cgroups writes a number near 2**63 where there is no limit."""
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether a process holds a socket that listens at a port."""
+    sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
+    folder = _PROC / str(pid) / "fd"
+    for name in _names(folder) if sockets else ():
+        with suppress(OSError):
+            if os.readlink(folder / name) in sockets:
+                return True
+    return False
+
+
+def _listening_inodes(port: int) -> Iterator[str]:
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in (_PROC / "self" / "net" / table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields[9]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # it has just ended
+        return []
+
+
+def _children(pid: int) -> list[int]:
+    tasks = _PROC / str(pid) / "task"
+    found: list[int] = []
+    for thread in _names(tasks):
+        with suppress(OSError):
+            found += map(int, (tasks / thread / "children").read_text().split())
+    return found
+
+
+def _zygotes(pid: int) -> list[int]:
+    return [one for one in _children(pid) if _kind(one) == "zygote"]
+
+
+def _kind(pid: int) -> str:
+    """Return the value of `--type=` of a process of Chromium; the browser itself has none."""
+    words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").split()  # renderers rewrite theirs
+    return next((word[7:].decode() for word in words if word.startswith(b"--type=")), "")
+
+
+def _ancestors(pid: int) -> list[int]:
+    found: list[int] = []
+    while pid > 1 and len(found) < _PARENTS_MAX:
+        pid = int(_stat(pid)[1])
+        found.append(pid)
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process's `stat` from its state on; its name before them may have spaces."""
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
+def _cpu_s(pid: int) -> float:
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _memory_bytes(pid: int) -> int:
+    """Return the memory that would be free without the process: not the program's own pages, which all share."""
+    lines = (_PROC / str(pid) / "status").read_text().splitlines()
+    names = ("RssAnon:", "RssShmem:", "VmSwap:")
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))

@@ -1,0 +1,95 @@
+"""What the processes of a browser's pages use, and the bounds that keep one page from taking it from the others.
+
+On this machine (see `processes`) each look bounds the memory of every renderer, and lowers the priority of a renderer
+by the CPU time that it has used, so that endless scripts take only the time that nothing else wants. Of a browser
+elsewhere only the CPU time is known, which it reports over DevTools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+from typing import Any, Final, NamedTuple
+
+import trio
+
+from upstreams.web.browser.devtools import CommandRefused, DevTools
+from upstreams.web.browser.processes import LocalBrowser, Usage, local_browser
+
+LOOK_S: Final = 0.25
+"""The seconds between two looks: a script writes about a gigabyte a second."""
+NICENESS_A_S: Final = 2
+"""How much the niceness of a renderer rises for each CPU second that it used: after ten it is at its most, 19.
+
+Most pages are at rest after one second, so the scripts of the others take only the time that is left."""
+NICENESS_MAX: Final = 19
+_CLAIM_S: Final = 5.0
+"""A page is known to have crashed this soon after its renderer was ended."""
+
+
+class PageBounds(NamedTuple):
+    """What a page may use."""
+
+    cpu_s: float = 10.0
+    """CPU seconds of all its threads. Usual pages take 0.5 to 2, the heaviest about 5."""
+    cpu_share: float = 0.2
+    """CPU seconds besides, for each second after the page came to rest: a session may be open for an hour."""
+    memory_bytes: int = 1024**3
+    """Memory of a renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
+
+
+class Renderers:
+    """The renderers of one browser. All pages of this node share it, and each of them looks; most looks are skipped."""
+
+    def __init__(self, bounds: PageBounds, now: Callable[[], float] = trio.current_time) -> None:
+        self.bounds = bounds
+        self._now = now
+        self._looked_at = -inf
+        self._ended_at: dict[int, float] = {}
+        self.local: LocalBrowser | None = None
+        self.usage: Mapping[int, Usage] = {}
+        """What each has used as of the last look, by its process id."""
+        self.ended_total = 0
+        """Renderers that were ended for their memory."""
+
+    async def meet(self, devtools: DevTools, port: int) -> None:
+        """Find out whether a browser that was not seen before runs on this machine."""
+        browsers = [one["id"] for one in await _processes(devtools) if one["type"] == "browser"]
+        self.local = local_browser(browsers[0], port) if browsers else None
+        self.usage, self._ended_at = {}, {}
+
+    async def look(self, devtools: DevTools) -> None:
+        """Measure all, and act on those that use too much; at most every `LOOK_S`."""
+        now = self._now()
+        if now < self._looked_at + LOOK_S:
+            return
+        self._looked_at = now
+        if self.local is None:
+            told = await _processes(devtools)
+            self.usage = {one["id"]: Usage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
+            return
+        self.usage = self.local.renderers()
+        for pid, usage in self.usage.items():
+            if (usage.memory_bytes or 0) > self.bounds.memory_bytes and self.local.end(pid):
+                self._ended_at[pid] = now
+                self.ended_total += 1
+            elif niceness := min(NICENESS_MAX, int(NICENESS_A_S * usage.cpu_s)):
+                self.local.hold_back(pid, niceness)
+
+    def claim_end(self, pids: Collection[int]) -> bool:
+        """Whether a page that crashed did so because its renderer was ended for its memory.
+
+        `pids` are the renderers that the page is known to have had. Where none of them was ended, one that was ended
+        just now and that no other page has claimed is taken for the page's.
+        """
+        now = self._now()
+        self._ended_at = {pid: at for pid, at in self._ended_at.items() if at + _CLAIM_S > now}
+        own = next((pid for pid in self._ended_at if pid in pids), next(iter(self._ended_at), None))
+        return own is not None and self._ended_at.pop(own) > 0
+
+
+async def _processes(devtools: DevTools) -> list[Mapping[str, Any]]:
+    try:
+        return list((await devtools.call("SystemInfo.getProcessInfo"))["processInfo"])
+    except CommandRefused:
+        return []
