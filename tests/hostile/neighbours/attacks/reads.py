@@ -1,0 +1,39 @@
+"""Free reads of large stored results (item 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from tests.hostile.neighbours.attacks.attack import Attack
+from tests.hostile.neighbours.hostile import Hostile
+
+LANES = 4
+PREPARED_S = 240.0
+
+
+async def store_results(page: str, pages: int, hostile: Hostile) -> str:
+    """Let a batch read large pages, which pack well; its id once it has ended."""
+    urls = [f"https://stored.example.com/{page}/{at}" for at in range(pages)]
+    job = await hostile.read("web/batch-scrape", "POST", {"urls": urls, "formats": ["markdown"]})
+    with trio.fail_after(PREPARED_S):
+        while (job := await hostile.read(f"web/jobs/{job['job_id']}"))["finished_at"] is None:
+            await trio.sleep(0.2)
+    assert job["status"] == "completed", job
+    return str(job["job_id"])
+
+
+async def _results(rest: str, hostile: Hostile, _lane: int) -> None:
+    await hostile.call(f"web/jobs/{hostile.state}/{rest}")
+
+
+def _reading(rest: str, page: str, pages: int) -> Attack:
+    step: Callable[[Hostile, int], Awaitable[None]] = partial(_results, rest)
+    return Attack(step, LANES, partial(store_results, page, pages))
+
+
+RESULTS = _reading("results?limit=100", "text", 100)
+FEWER_RESULTS = _reading("results?limit=100", "text", 24)
+LINES = _reading("results.jsonl", "text", 100)
