@@ -23,7 +23,8 @@ from tests.hostile.neighbours.verdict import FULL, flaws
 from tests.processes.commands import Commands, open_commands
 from tests.processes.place import Place
 
-ALONE_SHARE = 1 / 3
+SHARE = 1 / 3
+"""Of the length of an attack: the time alone before it, and for the last calls after it."""
 ALONE_LEAST_S = 5.0
 GRACE_S = 30.0
 _MS = "{:>28}"
@@ -39,7 +40,7 @@ def main() -> int:
     unknown = [name for name in chosen.only if name not in SCENARIOS]
     if unknown:
         parser.error(f"unknown scenario {unknown[0]}; there are: {', '.join(SCENARIOS)}")
-    length = Length(max(ALONE_LEAST_S, chosen.seconds * ALONE_SHARE), chosen.seconds, GRACE_S)
+    length = Length(max(ALONE_LEAST_S, chosen.seconds * SHARE), chosen.seconds, min(GRACE_S, chosen.seconds * SHARE))
     results = []
     with open_commands() as commands:
         for name in chosen.only:

@@ -29,16 +29,15 @@ def siblings() -> bytes:
     return html("".join(f'<p class="a{at % 7}">Line {at} of a long discussion.</p>' for at in range(2_000)))
 
 
-def heavy() -> bytes:
-    """An honest page of 2 MB, such as the text of a book or the log of a build."""
+def heavy(mb: int = 2) -> bytes:
+    """An honest page of so many MB, such as the text of a book or the log of a build."""
     part = f"<p>{WORDS}<a href='/x'>A link</a></p>"
-    return html(part * (2 * MB // len(part)))
+    return html(part * (mb * MB // len(part)))
 
 
 def huge() -> bytes:
     """An honest page of 9 MB: nearly as long as a page may be."""
-    part = f"<p>{WORDS * 8}</p>"
-    return html(part * (9 * MB // len(part)))
+    return heavy(9)
 
 
 def attributes() -> bytes:
@@ -47,8 +46,8 @@ def attributes() -> bytes:
 
 
 def rows() -> bytes:
-    """20,000 table rows, none of which is closed."""
-    return html(f"<table>{'<tr><td>cell' * 20_000}")
+    """20,000 table rows of twenty cells, none of which is closed."""
+    return html(f"<table>{('<tr>' + '<td>cell' * 20) * 20_000}")
 
 
 def anchors() -> bytes:
@@ -62,15 +61,15 @@ def links() -> bytes:
 
 
 def dense() -> bytes:
-    """2,500 nested links in 40 KB, which cost far more a byte than other pages: they mislead a forecast by size."""
-    return html(f"<p>Text</p>{'<a href=/x>link ' * 2_500}")
+    """8,300 table rows in 33 KB, which cost far more a byte than other pages: they mislead a forecast by size."""
+    return html(f"<table>{'<tr>' * 8_300}<td>Text</table>")
 
 
 def pdf() -> bytes:
-    """A PDF of 20,000 pages, which all have the same content."""
+    """A PDF of 20,000 pages, which all have the same content: a line of text below 40,000 strokes."""
     pages_max = 20_000
     kids = " ".join(f"{at + 5} 0 R" for at in range(pages_max))
-    text = "BT /F1 12 Tf 72 720 Td (Some words of one of very many pages.) Tj ET"
+    text = "0 0 m 9 9 l S\n" * 40_000 + "BT /F1 12 Tf 72 720 Td (Some words of one of very many pages.) Tj ET"
     objects = [
         "<</Type/Catalog/Pages 2 0 R>>",
         f"<</Type/Pages/Count {pages_max}/Kids[{kids}]/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>>>",
@@ -117,17 +116,18 @@ def hog() -> bytes:
 
 
 def _repository(at: int, words: int) -> dict[str, object]:
-    return {"id": at, "name": f"repository-{at}", "full_name": f"someone/repository-{at}", "description": WORDS * words}
+    text = "Some words about a repository. " * words
+    return {"id": at, "name": f"repository-{at}", "full_name": f"someone/repository-{at}", "description": text}
 
 
 def many_repositories() -> bytes:
-    """A list of 6 MB in JSON, with as many values as an answer may have."""
-    return orjson.dumps([{**_repository(at, 1), **{f"field_{n}": n for n in range(20)}} for at in range(10_000)])
+    """A list of 6 MB in JSON, with as many rows and nearly as many values as an answer may have."""
+    return orjson.dumps([{**_repository(at, 140), **{f"field_{n}": n for n in range(100)}} for at in range(1_000)])
 
 
 def few_repositories() -> bytes:
     """A list of 200 KB in JSON: long enough to be read beside the loop."""
-    return orjson.dumps([_repository(at, 20) for at in range(100)])
+    return orjson.dumps([_repository(at, 60) for at in range(100)])
 
 
 def _repositories_of(path: str) -> str:

@@ -99,11 +99,13 @@ async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figu
             web=web,
             log={"access": False},
         )
-        keys = [place.new_key(balance=CREDITS)[1]["key"] for _ in range(2)]
+        key = place.new_key(balance=CREDITS)[1]["key"]
+        account, hostile_key = place.new_key(balance=CREDITS)
+        ledger_key = place.told("key", "create", "--account", account)["key"]  # the other one may be throttled
         node = stack.enter_context(place.serve())
         watch = Watch({"node": node.pid, **pids})
-        hostile = stack.enter_context(_program(place, "hostile", scenario.name, node.url, keys[1]))
-        async with _client(node, keys[0]) as client, _client(node, keys[1]) as other, trio.open_nursery() as nursery:
+        hostile = stack.enter_context(_program(place, "hostile", scenario.name, node.url, hostile_key["key"]))
+        async with _client(node, key) as client, _client(node, ledger_key) as other, trio.open_nursery() as nursery:
             neighbour = Neighbour(client, scenario.kinds)
             await neighbour.warm_up()
             nursery.start_soon(watch.run)

@@ -12,7 +12,8 @@ from tests.hostile.neighbours.neighbour import scrape
 LANES = 5
 HEAVY_LANES = 12
 HOSTILE_PAGES = ("attributes", "rows", "anchors", "links", "pdf")
-DENSE_FIRST = 40
+DENSE_FIRST = 8
+DENSE_BETWEEN = 2
 
 
 async def read(hostile: Hostile, page: str, host: str) -> None:
@@ -34,10 +35,17 @@ async def mixed_same(hostile: Hostile, lane: int) -> None:
     await read(hostile, page, f"same-{page}")
 
 
+async def mislead(hostile: Hostile) -> None:
+    """Read short pages that cost much a byte, so that a long one is expected to take minutes."""
+    for _ in range(DENSE_FIRST):
+        await hostile.read(scrape("dense", f"h{next(hostile.numbers)}"))
+
+
 async def one_expensive(hostile: Hostile, _lane: int) -> None:
-    """Read short pages that cost much a byte, then long ones, which are expected to take minutes by their length."""
-    number = next(hostile.numbers)
-    await read(hostile, "dense" if number < DENSE_FIRST else "huge", f"h{number}")
+    """Read a long page, and then short ones again that cost much a byte."""
+    await read(hostile, "huge", f"h{next(hostile.numbers)}")
+    for _ in range(DENSE_BETWEEN):
+        await read(hostile, "dense", f"h{next(hostile.numbers)}")
 
 
 def reading(page: str, lanes: int = LANES) -> Attack:
@@ -49,4 +57,4 @@ def reading(page: str, lanes: int = LANES) -> Attack:
 MIXED_FRESH = Attack(mixed_fresh, LANES)
 MIXED_SAME = Attack(mixed_same, LANES)
 HEAVY = reading("heavy", HEAVY_LANES)
-ONE_EXPENSIVE = Attack(one_expensive, 1)
+ONE_EXPENSIVE = Attack(one_expensive, 1, mislead)
