@@ -48,7 +48,9 @@ def main() -> int:
             if chosen.json:
                 chosen.json.write_bytes(orjson.dumps(results, option=orjson.OPT_INDENT_2))
     failed = [result["scenario"] for result in results if result["flaws"]]
-    print(f"\n{len(results) - len(failed)} of {len(results)} scenarios passed" + "".join(f"\n  {one}" for one in failed))
+    print(
+        f"\n{len(results) - len(failed)} of {len(results)} scenarios passed" + "".join(f"\n  {one}" for one in failed)
+    )
     return 1 if failed else 0
 
 
@@ -79,7 +81,9 @@ def _table(scenario: Scenario, figures: Figures) -> list[str]:
         f"  its ledger: {money.taken} credits taken, {money.refunded} refunded by {money.refunds} entries, "
         f"{money.kept} kept; CPU by refunded calls {figures.unpaid_s:.1f} s",
         f"  CPU {figures.beside.cpu_s:.1f} s; peak memory in MB: "
-        + ", ".join(f"{part} {mb:.0f} (alone {figures.alone.peaks_mb.get(part, 0.0):.0f})" for part, mb in peaks.items()),
+        + ", ".join(
+            f"{part} {mb:.0f} (alone {figures.alone.peaks_mb.get(part, 0.0):.0f})" for part, mb in peaks.items()
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The pages that both accounts read, by name: harmless, heavy, and hostile ones. Each body is built when first needed."""
+"""The pages that both accounts read, by name: harmless, heavy, and hostile ones."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def endless() -> bytes:
 
 def hog() -> bytes:
     """A page whose script takes 1.2 GB and keeps it; it ends there, so that no machine is lost to this test."""
-    script = "const kept = []; for (let at = 0; at < 24; at++) kept.push(new Uint8Array(5e7).fill(at)); window.kept = kept"
+    script = (
+        "const kept = []; for (let at = 0; at < 24; at++) kept.push(new Uint8Array(5e7).fill(at)); window.kept = kept"
+    )
     return html(f"<p>{WORDS}</p><script>{script}</script>")
 
 

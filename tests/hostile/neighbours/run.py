@@ -147,7 +147,7 @@ async def _phase(neighbour: Neighbour, watch: Watch, seconds: float, grace_s: fl
 async def _money(client: httpx.AsyncClient) -> Money:
     """The account's ledger, once nothing is held any more, or after `SETTLES_S`."""
     with trio.move_on_after(SETTLES_S):
-        while (await client.get("/v1/credits/balance")).json()["data"]["held"]:
+        while (await client.get("/v1/credits/balance")).json()["data"]["held"]:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.2)
     taken, refunds, refunded, cursor = 0, 0, 0, ""
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -19,14 +19,14 @@ class Scenario:
 
     name: str
     item: str
-    """The point of issue 34 that it belongs to."""
+    """The point of issue 34 that it belongs to; `control` is a second account that is not hostile."""
     attack: Attack
-    kinds: Sequence[Kind] = BESIDE
-    node_mb: float = 500.0
+    kinds: tuple[Kind, ...] = BESIDE
+    node_mb: float = 350.0
     workers_mb: float = 1_500.0
     browser_mb: float = 2_000.0
     unpaid_s: float | None = 12.0
-    """CPU seconds in a minute that the hostile account may take by calls that are refunded. None: its calls are free."""
+    """CPU seconds a minute that refunded calls of the hostile account may take. None: its calls are free."""
 
     @property
     def has_browser(self) -> bool:
@@ -35,6 +35,7 @@ class Scenario:
 
 
 _ALL = (
+    Scenario("control", "none", documents.reading("small", 2)),
     Scenario("selectors-siblings", "4", selectors.EXCLUDE_SIBLINGS),
     Scenario("selectors-last-of-type", "4", selectors.EXCLUDE_LAST_OF_TYPE),
     Scenario("selectors-include", "4", selectors.INCLUDE),

@@ -5,34 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.hostile.neighbours.measuring import percentile
 from tests.hostile.neighbours.neighbour import Kind, Record
 from tests.hostile.neighbours.run import Figures
 from tests.hostile.neighbours.scenarios import Scenario
 
+TIMES = 3.0
+"""Times as long as alone, or as the kind's floor, the neighbour's calls may take."""
 FREE_CPU_S = 5.0
 """CPU seconds by refunded calls that are allowed in any case: an attack's first calls, before the node reacts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strictness:
-    """How far the neighbour's p95 may rise."""
+    """Which of the neighbour's waits are judged, and how far they may rise."""
 
-    times: float
-    """Times its p95 alone, or times the kind's floor, whichever is more."""
-    at_least_s: float
-    """A p95 up to this is never too much."""
-    is_capped: bool
-    """Whether the kind's absolute bound holds too."""
+    share: float
+    """The percentile: 0.95, or the median for runs with a handful of calls."""
+    is_small: bool = False
+    """Only gross faults fail, so that a busy machine does not."""
+
+    def wait_s(self, record: Record) -> float:
+        """The wait that is judged."""
+        return percentile(record.waits_s, self.share)
 
     def most_s(self, kind: Kind, alone: Record) -> float:
-        """The most that the p95 of a kind may be, beside a p95 alone."""
-        most_s = self.times * max(alone.p95_s, kind.floor_s)
-        return min(most_s, kind.most_s) if self.is_capped else max(most_s, self.at_least_s)
+        """The most that it may be beside the hostile account."""
+        most_s = TIMES * max(self.wait_s(alone), kind.floor_s)
+        return max(most_s, kind.small_s) if self.is_small else min(most_s, kind.most_s)
 
 
-FULL = Strictness(3.0, 0.0, is_capped=True)
-SMALL = Strictness(5.0, 1.0, is_capped=False)
-"""For short runs on a busy machine: only gross faults fail."""
+FULL = Strictness(0.95)
+SMALL = Strictness(0.5, is_small=True)
 
 
 def flaws(scenario: Scenario, figures: Figures, strictness: Strictness) -> list[str]:
@@ -43,9 +47,10 @@ def flaws(scenario: Scenario, figures: Figures, strictness: Strictness) -> list[
 def _waits(scenario: Scenario, figures: Figures, strictness: Strictness) -> Iterator[str]:
     for kind in scenario.kinds:
         alone, beside = figures.alone.records[kind.name], figures.beside.records[kind.name]
-        most_s = strictness.most_s(kind, alone)
-        if beside.p95_s > most_s:
-            yield f"{kind.name}: p95 {beside.p95_s:.3f} s, at most {most_s:.3f} s is allowed"
+        wait_s, most_s = strictness.wait_s(beside), strictness.most_s(kind, alone)
+        if wait_s > most_s:
+            percent = f"p{strictness.share * 100:.0f}"
+            yield f"{kind.name}: {percent} {wait_s:.3f} s, at most {most_s:.3f} s is allowed"
         others = {status: number for status, number in beside.statuses.items() if status not in ("200", "unanswered")}
         if others:
             yield f"{kind.name}: answers other than 200: {others}"

@@ -33,7 +33,7 @@ async def crawl(hostile: Hostile, lane: int) -> None:
     if answer.status_code != 202:
         return
     job_id = answer.json()["data"]["job_id"]
-    while (job := await hostile.read(f"web/jobs/{job_id}")) is None or job["finished_at"] is None:
+    while (job := await hostile.read(f"web/jobs/{job_id}")) is None or job["finished_at"] is None:  # noqa: ASYNC110 - the node's
         await trio.sleep(POLL_S)
     hostile.tally.credits_used += job["credits"]["used"]
 
