@@ -72,7 +72,9 @@ def _table(scenario: Scenario, figures: Figures) -> list[str]:
         answers = ", ".join(f"{number} x {status}" for status, number in sorted(beside.statuses.items()))
         lines.append(f"  {kind.name:12}{_MS.format(_times(alone))}{_MS.format(_times(beside))}  {answers}")
     tally, money = figures.tally, figures.money
-    calls = ", ".join(f"{tally[f'{kind}_calls']} {kind}" for kind in ("charged", "refunded", "refused", "free", "cut"))
+    calls = ", ".join(
+        f"{tally[f'{kind}_calls']} {kind}" for kind in ("charged", "refunded", "refused", "free", "left", "cut")
+    )
     answers = ", ".join(f"{number} x {status}" for status, number in sorted(tally["statuses"].items()))
     peaks = figures.beside.peaks_mb
     return [

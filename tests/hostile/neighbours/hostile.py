@@ -24,7 +24,7 @@ PATIENCE_S = 90.0
 BACK_OFF_S = 0.05
 """After a refusal, so that this program does not measure its own speed."""
 _CREDITS = re.compile(rb'"credits_used":(\d+),"credits_remaining"')
-_READ = 4_096
+_READ = 65_536
 
 
 @dataclass(slots=True)
@@ -40,6 +40,8 @@ class Tally:
     """Calls that were refused for free before any work: other 4xx, and 503."""
     free_calls: int = 0
     """Calls that were answered for free, as cache hits and free reads are."""
+    left_calls: int = 0
+    """Calls that this account hung up on."""
     cut_calls: int = 0
     """Calls that were under way at the end."""
     in_flight_s: dict[str, float] = field(default_factory=dict)
@@ -49,14 +51,11 @@ class Tally:
         """Count a call that was answered."""
         self.statuses[str(status)] += 1
         kind = _kind_of(status, credits_used)
-        self._count(kind, took_s)
+        self.count(kind, took_s)
         self.credits_used += credits_used
 
-    def cut(self, took_s: float) -> None:
-        """Count a call that was not answered."""
-        self._count("cut", took_s)
-
-    def _count(self, kind: str, took_s: float) -> None:
+    def count(self, kind: str, took_s: float) -> None:
+        """Count a call of this kind."""
         name = f"{kind}_calls"
         setattr(self, name, getattr(self, name) + 1)
         self.in_flight_s[kind] = self.in_flight_s.get(kind, 0.0) + took_s
@@ -80,22 +79,38 @@ class Hostile:
     """Whatever `prepare` leaves for the attack, such as a job's id."""
     numbers: count[int] = field(default_factory=count)
 
-    async def call(self, target: str, method: str = "GET", body: Any = None) -> httpx.Response:
-        """Make one call and count it. Of a long body only the beginning and the end are kept."""
+    async def call(
+        self, target: str, method: str = "GET", body: Any = None, *, leaves_s: float = PATIENCE_S
+    ) -> httpx.Response | None:
+        """Make one call and count it; None if it has no answer after `leaves_s`.
+
+        Of a long body only the beginning and the end are kept.
+        """
         began = trio.current_time()
-        try:
-            async with self.client.stream(method, f"/v1/{target}", json=body) as answer:
-                head, tail = b"", b""
-                async for piece in answer.aiter_raw():
-                    head, tail = (head + piece[: _READ - len(head)]), (tail + piece)[-_READ:]
-        except BaseException:
-            self.tally.cut(trio.current_time() - began)
-            raise
-        found = _CREDITS.findall(head) or _CREDITS.findall(tail)
-        self.tally.add(answer.status_code, int(found[-1]) if found else 0, trio.current_time() - began)
-        if answer.status_code >= 400:
-            await trio.sleep(BACK_OFF_S)
-        answer._content = head if len(head) < _READ else b""
+        with trio.move_on_after(leaves_s):
+            try:
+                answer = await self._answer(target, method, body)
+            except BaseException:
+                took_s = trio.current_time() - began
+                self.tally.count("left" if took_s >= leaves_s else "cut", took_s)
+                raise
+            found = _CREDITS.findall(answer.content)
+            self.tally.add(answer.status_code, int(found[-1]) if found else 0, trio.current_time() - began)
+            if answer.status_code >= 400:
+                await trio.sleep(BACK_OFF_S)
+            return answer
+        return None
+
+    async def _answer(self, target: str, method: str, body: Any) -> httpx.Response:
+        """Receive a whole answer; a long body is kept without its middle."""
+        async with self.client.stream(method, f"/v1/{target}", json=body) as answer:
+            head, tail = b"", b""
+            async for piece in answer.aiter_raw():
+                if len(head) < _READ:
+                    head += piece
+                else:
+                    tail = (tail + piece)[-_READ:]
+        answer._content = head + tail
         return answer
 
     async def read(self, target: str, method: str = "GET", body: Any = None) -> Any:

@@ -8,6 +8,7 @@ has the hosts of real platforms. Anything else is a 404, such as a robots file.
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 
 import orjson
@@ -19,6 +20,7 @@ from tests.hostile.neighbours import pages
 NICE = 5
 """Real sites run on other machines: this one takes less of the node's."""
 SITE = ".example.com"
+_PAGE = re.compile(r"(?:^|&)page=(\d+)")
 NOT_FOUND = reply(status="404 Not Found")
 
 
@@ -32,14 +34,16 @@ def page_reply(name: str) -> bytes:
 def reply_to(target: str) -> bytes:
     """The reply to a request for `/HOST/PATH`."""
     host, _, path = target.removeprefix("/").partition("/")
-    name, _, rest = path.partition("?")[0].partition("/")
+    way, _, query = path.partition("?")
+    name, _, number = way.partition("/")
     if host in pages.HOSTS:
-        return page_reply(pages.HOSTS[host](path))
-    if not host.endswith(SITE) or name not in pages.PAGES:
+        name, number = pages.HOSTS[host](path), "".join(_PAGE.findall(query))
+    elif not host.endswith(SITE) or name not in pages.PAGES:
         return NOT_FOUND
     whole = page_reply(name)
     if name in pages.NUMBERED:
-        whole = whole.replace(pages.NUMBER, rest.encode()[: len(pages.NUMBER)].rjust(len(pages.NUMBER), b"0"))
+        width = len(pages.NUMBER)
+        whole = whole.replace(pages.NUMBER, number.encode()[:width].rjust(width, b"0"))
     return whole
 
 

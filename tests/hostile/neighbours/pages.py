@@ -132,6 +132,13 @@ def few_repositories() -> bytes:
     return orjson.dumps([_repository(at, 60) for at in range(100)])
 
 
+def stories() -> bytes:
+    """A page of a search with 50 long posts, 6 MB: each row of a discover run on it is 120 KB."""
+    text = WORDS * (120_000 // len(WORDS))
+    hits = [{"objectID": f"{NUMBER.decode()}{at:02}", "title": f"A story {at}", "story_text": text} for at in range(50)]
+    return orjson.dumps({"hits": hits, "nbPages": 20, "nbHits": 1_000})
+
+
 def _repositories_of(path: str) -> str:
     return "few-repositories" if "/calm" in path else "many-repositories"
 
@@ -147,8 +154,11 @@ PAGES: Mapping[str, tuple[str, Callable[[], bytes]]] = MappingProxyType(
         "short-text": ("text/plain", short_text),
         "many-repositories": ("application/json", many_repositories),
         "few-repositories": ("application/json", few_repositories),
+        "stories": ("application/json", stories),
     }
 )
-NUMBERED = frozenset(("hub",))
-HOSTS: Mapping[str, Callable[[str], str]] = MappingProxyType({"api.github.com": _repositories_of})
+NUMBERED = frozenset(("hub", "stories"))
+HOSTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"api.github.com": _repositories_of, "hn.algolia.com": lambda _path: "stories"}
+)
 """The page that a platform's host has at a path."""

@@ -76,12 +76,14 @@ class Figures:
         """CPU seconds that the hostile account took by calls that were refunded.
 
         The node, its workers and the browser took more CPU than beside the neighbour alone; this share of it belongs
-        to refunded calls, by the time that they were in flight.
+        to refunded calls, by the time that they were in flight. Calls that the account hung up on are refunded calls in
+        the proportion in which its ledger has refunds.
         """
         extra_s = max(0.0, self.beside.cpu_s - self.alone.cpu_s / self.alone.seconds * self.beside.seconds)
         in_flight_s: dict[str, float] = self.tally["in_flight_s"]
         answered_s = sum(in_flight_s.values())
-        return extra_s * in_flight_s.get("refunded", 0.0) / answered_s if answered_s else 0.0
+        left_s = in_flight_s.get("left", 0.0) * (self.money.refunded / self.money.taken if self.money.taken else 0.0)
+        return extra_s * (in_flight_s.get("refunded", 0.0) + left_s) / answered_s if answered_s else 0.0
 
 
 async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figures:

@@ -46,12 +46,14 @@ _ALL = (
     Scenario("turns-workers", "6", documents.HEAVY),
     Scenario("turns-aside", "6", answers.LONG_LISTS, kinds=(DATA, *BESIDE)),
     Scenario("turns-browser", "6", scripts.SLOW, kinds=(RENDERING, *FREE)),
+    Scenario("hang-ups", "6", documents.HANG_UPS),
     Scenario("one-expensive", "7", documents.ONE_EXPENSIVE),
     Scenario("scripts-endless", "8", scripts.ENDLESS, kinds=(RENDERING, *FREE)),
     Scenario("scripts-memory", "8", scripts.HOGS, kinds=(RENDERING, *FREE)),
     Scenario("crawls", "9", crawls.CRAWLS),
     Scenario("reads-results", "10", reads.RESULTS, unpaid_s=None),
     Scenario("reads-fewer", "10", reads.FEWER_RESULTS, unpaid_s=None),
+    Scenario("reads-changes", "10", reads.CHANGES, unpaid_s=None),
     Scenario("reads-jsonl", "10", reads.LINES, unpaid_s=None),
 )
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType({one.name: one for one in _ALL})

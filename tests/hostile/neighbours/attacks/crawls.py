@@ -30,7 +30,7 @@ async def crawl(hostile: Hostile, lane: int) -> None:
         "exclude_paths": patterns_of(STARS[number % len(STARS)]),
     }
     answer = await hostile.call("web/crawl", "POST", body)
-    if answer.status_code != 202:
+    if answer is None or answer.status_code != 202:
         return
     job_id = answer.json()["data"]["job_id"]
     while (job := await hostile.read(f"web/jobs/{job_id}")) is None or job["finished_at"] is None:  # noqa: ASYNC110 - the node's

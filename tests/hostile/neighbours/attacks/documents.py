@@ -11,6 +11,7 @@ from tests.hostile.neighbours.neighbour import scrape
 
 LANES = 5
 HEAVY_LANES = 12
+LEAVES_S = 1.0
 HOSTILE_PAGES = ("attributes", "rows", "anchors", "links", "pdf")
 DENSE_FIRST = 8
 DENSE_BETWEEN = 2
@@ -35,6 +36,11 @@ async def mixed_same(hostile: Hostile, lane: int) -> None:
     await read(hostile, page, f"same-{page}")
 
 
+async def leave_early(hostile: Hostile, _lane: int) -> None:
+    """Hang up while the node reads a long page."""
+    await hostile.call(scrape("heavy", f"h{next(hostile.numbers)}"), leaves_s=LEAVES_S)
+
+
 async def mislead(hostile: Hostile) -> None:
     """Read short pages that cost much a byte, so that a long one is expected to take minutes."""
     for _ in range(DENSE_FIRST):
@@ -57,4 +63,5 @@ def reading(page: str, lanes: int = LANES) -> Attack:
 MIXED_FRESH = Attack(mixed_fresh, LANES)
 MIXED_SAME = Attack(mixed_same, LANES)
 HEAVY = reading("heavy", HEAVY_LANES)
+HANG_UPS = Attack(leave_early, HEAVY_LANES)
 ONE_EXPENSIVE = Attack(one_expensive, 1, mislead)

@@ -25,6 +25,22 @@ async def store_results(page: str, pages: int, hostile: Hostile) -> str:
     return str(job["job_id"])
 
 
+async def store_rows(hostile: Hostile) -> str:
+    """Let a discover run find 200 rows of 120 KB, which pack well; its id once it has ended."""
+    body = {"keywords": ["words"], "platforms": ["hackernews"], "max_credits": 20, "max_rows": 200, "background": True}
+    run = await hostile.read("prism/discover/runs", "POST", body)
+    with trio.fail_after(PREPARED_S):
+        while run["finished_at"] is None:
+            await trio.sleep(0.2)
+            run = await hostile.read(f"prism/discover/runs/{run['run_id']}")
+    assert run["counts"]["rows_kept"] >= 200, run
+    return str(run["run_id"])
+
+
+async def _changes(hostile: Hostile, _lane: int) -> None:
+    await hostile.call(f"prism/discover/runs/{hostile.state}?changes_since=0")
+
+
 async def _results(rest: str, hostile: Hostile, _lane: int) -> None:
     await hostile.call(f"web/jobs/{hostile.state}/{rest}")
 
@@ -36,4 +52,5 @@ def _reading(rest: str, page: str, pages: int) -> Attack:
 
 RESULTS = _reading("results?limit=100", "text", 100)
 FEWER_RESULTS = _reading("results?limit=100", "text", 24)
+CHANGES = Attack(_changes, LANES, store_rows)
 LINES = _reading("results.jsonl", "text", 100)
