@@ -86,10 +86,16 @@ class Neighbour:
     _number: int = 0
 
     async def warm_up(self) -> None:
-        """Make each call twice, without counting them: workers start, and the repeated page is stored."""
-        for kind in self.kinds * 2:
+        """Make each call four times, without counting them: all workers start, and the repeated page is stored."""
+
+        async def one(kind: Kind) -> None:
             status = await self._call(kind)
             assert status == "200", (kind.name, status)
+
+        for kind in self.kinds:
+            async with trio.open_nursery() as nursery:
+                for _ in range(4):
+                    nursery.start_soon(one, kind)
 
     async def work(self, seconds: float, grace_s: float) -> dict[str, Record]:
         """Make calls for so long, wait for the last of them for up to `grace_s`, and return the records by kind.
