@@ -70,21 +70,7 @@ def account_routes(
     """All routes that are no data endpoints; those of the web only where pages are read."""
     feed, monitors, jobs, reads = parts.feed, parts.monitors, parts.jobs, parts.stores.reads
     changes = Changes(calls.claims, replies)
-    web: list[Route] = []
-    if (site := parts.catalog.sites.get(PLATFORM)) is not None:
-        web += JobRoutes(
-            jobs.service,
-            jobs.recipes,
-            jobs.hooks,
-            jobs.webhooks,
-            signer=signer,
-            replies=replies,
-            changes=changes,
-            reads=reads,
-        ).routes
-        web += SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes).routes
-        web.append(ParseRoute(calls, site, replies).route)
-        web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes, reads=reads).routes
+    web = _web_routes(calls, parts, signer=signer, replies=replies, changes=changes)
     discover = DiscoverRunRoutes(
         jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping, reads=reads
     )
@@ -119,6 +105,28 @@ def account_routes(
         ).routes,
         *((*discover.routes, *schedules.routes) if DISCOVER in parts.catalog.sites else ()),
     ]
+
+
+def _web_routes(
+    calls: BilledCalls, parts: RouteParts, *, signer: CursorSigner, replies: Replies, changes: Changes
+) -> list[Route]:
+    """The routes of the web beside its endpoints; none where no pages are read."""
+    site, jobs, reads = parts.catalog.sites.get(PLATFORM), parts.jobs, parts.stores.reads
+    if site is None:
+        return []
+    of_jobs = JobRoutes(
+        jobs.service,
+        jobs.recipes,
+        jobs.hooks,
+        jobs.webhooks,
+        signer=signer,
+        replies=replies,
+        changes=changes,
+        reads=reads,
+    )
+    monitors = WebMonitorRoutes(parts.monitors.service, signer=signer, replies=replies, changes=changes, reads=reads)
+    sessions = SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes)
+    return [*of_jobs.routes, *sessions.routes, ParseRoute(calls, site, replies).route, *monitors.routes]
 
 
 def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:

@@ -224,6 +224,6 @@ def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Nu
 
 
 def _judged(stored: Sequence[StoredNumbers], seen: deque[Seen], firings: Iterator[Firing]) -> list[Firing]:
-    """What rules make of these runs; nothing is left of `seen` after the last."""
+    """Return the firings of rules on these runs; nothing is left of `seen` after the last."""
     seen.extend(Seen(run.run_id, run.t, run.numbers, run.status != "failed") for run in unpacked_numbers(stored))
     return list(islice(firings, len(stored)))
