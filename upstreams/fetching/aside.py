@@ -37,4 +37,4 @@ class Aside:
         """
         with trio.move_on_at(deadline_at):
             return await run_in_thread(work, self._turn)
-        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
+        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True, blame="node")
