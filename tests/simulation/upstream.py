@@ -143,7 +143,8 @@ class Upstream:
             return said.what
         finally:
             self._trace.note(f"{sent.name} has asked {name}: {_shown(said)}, a {result}")
-            self._end(model, admitted, result, failed=in_time.cancelled_caught or result in ("failure", "no connection"))
+            failed = in_time.cancelled_caught or result in ("failure", "no connection")
+            self._end(model, admitted, result, failed=failed)
 
     @staticmethod
     def _end(model: BreakerModel, call: Admitted, result: Result, *, failed: bool) -> None:

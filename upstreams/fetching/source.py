@@ -220,7 +220,7 @@ class Source:
                     self._governor.hold(_WHOLE, spacing_s)
                 self._count(attempt, now, deadline_at)
                 permit = self.breaker.take_nowait(account_id)
-                answer = await self._attempt(call, accepts, permit, turn, now, deadline_at)
+                answer = await self._attempt(call, accepts, permit, turn, started=now, deadline_at=deadline_at)
             except UpstreamFailed as failure:
                 blame = blame if failure.blame == "node" else failure.blame
                 is_probe = permit is not None and permit.is_probe
@@ -291,7 +291,7 @@ class Source:
         return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
     async def _attempt(
-        self, call: HttpCall, accepts: Accepts, permit: Permit, turn: Turn | None, started: float, deadline_at: float
+        self, call: HttpCall, accepts: Accepts, permit: Permit, turn: Turn | None, *, started: float, deadline_at: float
     ) -> Answer:
         """Send it once. After an `UpstreamFailed` the permit is still to be reported."""
         self._in_flight += 1
@@ -313,19 +313,11 @@ class Source:
                 )
                 answer = await self._aside.run(read, ends_at, source=self.name)
         except httpx.RequestError as exc:
-            had_s = FAIR_S if ends_at == started + self._rules.timeout_s else ends_at - started
+            had_s = FAIR_S if ends_at < deadline_at else ends_at - started
             blame = blame_of(exc, had_s=had_s, is_first=is_first)
             raise failure_of(self.name, exc, self._now() - started, blame=blame) from exc
-        except UpstreamFailed:
-            raise
-        except UpstreamThrottled as throttled:
-            permit.abandon()
-            self._hold(call, permit.account, throttled.retry_after_s or THROTTLED_S)
-            raise
-        except UpstreamError:
-            permit.succeed()
-            if turn is not None:
-                turn.answered()
+        except UpstreamError as refusal:
+            self._refused(refusal, call, permit, turn)
             raise
         except BaseException:  # cancelled, or a bug: it tells nothing about the source
             permit.abandon()
@@ -339,6 +331,16 @@ class Source:
         if turn is not None:
             turn.answered()
         return answer
+
+    def _refused(self, refusal: UpstreamError, call: HttpCall, permit: Permit, turn: Turn | None) -> None:
+        """Do what an answer that is a refusal means to the circuit and the governor; a failure is reported by `ask`."""
+        if isinstance(refusal, UpstreamThrottled):
+            permit.abandon()
+            self._hold(call, permit.account, refusal.retry_after_s or THROTTLED_S)
+        elif not isinstance(refusal, UpstreamFailed):
+            permit.succeed()
+            if turn is not None:
+                turn.answered()
 
     def _hold(self, call: HttpCall, account_id: str, for_s: float, name: Hashable = _WHOLE) -> None:
         """Leave a source alone, as an answer to this account asked.

@@ -28,8 +28,8 @@ _NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 class NameUnknown(httpx.ConnectError):
     """No address was found for a host's name.
 
-    `is_certain`: the name servers say that there is none. `is_late`: the time for the lookup ran out, which also happens
-    if this node has too many lookups to make.
+    `is_certain`: the name servers say that there is none. `is_late`: the time for the lookup ran out, which may be the
+    fault of this node, if it has too many lookups to make.
     """
 
     def __init__(self, problem: str, *, is_certain: bool = False, is_late: bool = False) -> None:

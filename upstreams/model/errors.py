@@ -7,8 +7,9 @@ from typing import Literal
 from limits.errors import CircuitOpen, LimitError, Throttled
 
 Blame = Literal["source", "request", "node"]
-"""The part that a failure is about: the source cannot be reached at all; it failed on this request; or this node, or the
-caller, left too little time for it."""
+"""The cause of a failure: the source cannot be reached, it failed on this request, or this node or the caller left
+too little time for it.
+"""
 
 HELD_MAX_S = 86_400.0
 """Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""

@@ -65,7 +65,7 @@ async def buyer(counter: Counter, credits: int = 0) -> tuple[str, Purchase]:  # 
 
 
 def paid(purchase: Purchase) -> Paid:
-    return Paid(purchase.id, 900, PAYMENT)
+    return Paid(purchase.id, 900, "usd", PAYMENT)
 
 
 def refunded(cents: int) -> PaymentChange:
@@ -193,7 +193,7 @@ async def test_the_order_and_the_repetition_of_events_change_nothing(desk: Desk,
         account, purchase = await buyer(counter)
         payment = f"pi_{purchase.id}"
         events: Sequence[PaymentEvent] = (
-            Paid(purchase.id, 900, payment),
+            Paid(purchase.id, 900, "usd", payment),
             PaymentChange(payment, Payment(refunded_cents=300)),
             PaymentChange(payment, Payment(disputed_cents=600, dispute="open")),
             PaymentChange(payment, Payment(disputed_cents=600, dispute=last)),  # type: ignore[arg-type] # as the test says
@@ -226,7 +226,7 @@ async def test_an_abandoned_purchase_is_forgotten_and_a_paid_one_never(counter: 
     assert await counter.packs.list(account, limit=10) == []
     assert await counter.told(paid(purchase)) == ["unknown_purchase"]
     again = await counter.packs.begin(account, "starter")
-    await counter.told(Paid(again.id, 900, "pi_2"), Abandoned(again.id))
+    await counter.told(Paid(again.id, 900, "usd", "pi_2"), Abandoned(again.id))
     assert (await counter.only(account)).status == "paid"
 
 
