@@ -86,13 +86,14 @@ class Recipes(Protocol):
         credits_held: int,
         *,
         timeout_s: float,
+        account_id: str = "",
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
 
         With `as_sent` its result is its source's own body, but for a composite. With a `cursor` it is a later page of
-        a list.
+        a list. It waits for turns as the account does.
 
         Raises:
             GatheringFailed: nothing usable came.
@@ -114,8 +115,10 @@ class RecipePages(Protocol):
         """The credits that a page of a list costs, whoever it is of."""
         ...
 
-    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float) -> RecipePage:
+    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
         """One page of a recipe's list, the first one without a `state`, within `timeout_s` from when its turn has come.
+
+        It waits for turns as the account does.
 
         Raises:
             GatheringFailed: it did not come.

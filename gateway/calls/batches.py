@@ -164,7 +164,7 @@ class Batches:
         run.legs.append(began)
         site = leg.site
         try:
-            args = Args(leg.values, None, site.credentials, self._now())
+            args = Args(leg.values, None, site.credentials, self._now(), run.request.key.account_id)
             planned = plan(site, leg.endpoint, args)
             if leg.names:
                 async with run.parts.gate:

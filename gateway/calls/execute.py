@@ -215,7 +215,7 @@ class BilledCalls:
     ) -> CallResult:
         """Reserve, call, shape, store the answer, close the charge."""
         if request.listing.endpoint.by_workers:
-            request.listing.site.workers.check_room()
+            request.listing.site.workers.check_room(request.key.account_id)
         quoted = quote(planned.reach, request.cost_credits, request.credits_max)
         charge = await self.reservations.reserve(charge_request(request, quoted), request.claim)
         if isinstance(charge, StoredReply):
@@ -236,7 +236,9 @@ class BilledCalls:
                 shaped, used, fragment, stored = self._encode(request, charge, fetched)
             else:
                 encode, site = partial(self._encode, request, charge, fetched), request.listing.site
-                shaped, used, fragment, stored = await site.aside.run(encode, deadline_at, source=site.platform.slug)
+                shaped, used, fragment, stored = await site.aside.run(
+                    encode, deadline_at, source=site.platform.slug, account_id=request.key.account_id
+                )
         except Exception as exc:
             reply = self.reservations.refusal_to_store(request.claim, exc)
             closing = self.reservations.close(request.claim, charge, NOTHING_USED, reply)
@@ -291,7 +293,7 @@ class BilledCalls:
     def _args(self, request: CallRequest) -> Args:
         token = request.values.get("cursor")
         state = self._signer.open(binding(request), str(token)) if token is not None else None
-        return Args(request.values, state, request.listing.site.credentials, self.now())
+        return Args(request.values, state, request.listing.site.credentials, self.now(), request.key.account_id)
 
     def _seal(self, request: CallRequest, state: State) -> str:
         return self._signer.seal(binding(request), state)

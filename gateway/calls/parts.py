@@ -105,7 +105,7 @@ class KeyParts(NamedTuple):
             stored = encode()
         else:
             slug = planned.site.platform.slug
-            stored = await planned.site.aside.run(encode, deadline_at, source=slug)
+            stored = await planned.site.aside.run(encode, deadline_at, source=slug, account_id=args.account_id)
         if stored is None:
             return None
         self.shared.put(key, stored, planned.endpoint.cache_ttl_s)

@@ -88,13 +88,14 @@ class CatalogRecipes:
         credits_held: int,
         *,
         timeout_s: float,
+        account_id: str = "",
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
         """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
 
         With `as_sent` its result is its source's own body, but for a composite (spec 2.7). With a `cursor` it is a
-        later page of a list.
+        later page of a list. It waits for turns as the account does.
 
         Raises:
             GatheringFailed: nothing usable came.
@@ -103,11 +104,11 @@ class CatalogRecipes:
         assert listing is not None, "a recipe was read from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
-        planned = plan_call(listing, self._args(listing, recipe.values, cursor), keeps=as_sent)
+        planned = plan_call(listing, self._args(listing, recipe.values, cursor, account_id), keeps=as_sent)
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
-                return await self._gather(listing, planned, credits_held, began + timeout_s)
+                return await self._gather(listing, planned, credits_held, began + timeout_s, account_id)
             except (UpstreamError, LimitError) as exc:
                 raise self._failed(listing, exc, began) from exc
 
@@ -115,7 +116,7 @@ class CatalogRecipes:
         """The credits that a page of a list costs."""
         return _cost(self._listing(recipe))
 
-    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float) -> RecipePage:
+    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
         """As `scheduler.recipes.RecipePages`: a page of a list, also of one that its endpoint walks by itself.
 
         Raises:
@@ -124,7 +125,7 @@ class CatalogRecipes:
         listing = self._catalog.at(recipe.path)
         assert listing is not None, "a recipe was read from the catalog"
         endpoint, cost = replace(listing.endpoint, collect=None), _cost(listing)
-        args = Args(recipe.values, state, listing.site.credentials, self._now())
+        args = self._args(listing, recipe.values, state, account_id)
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
@@ -140,12 +141,15 @@ class CatalogRecipes:
         missing = Missing(str(failure), source, self._clock() - began, failure=failure)
         return GatheringFailed(str(failure), [leg_record(Leg(_name(listing), missing))])
 
-    async def _gather(self, listing: Listing, planned: Planned, credits_held: int, deadline_at: float) -> Gathered:
+    async def _gather(
+        self, listing: Listing, planned: Planned, credits_held: int, deadline_at: float, account_id: str
+    ) -> Gathered:
         fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)
         gather = partial(_gathered, listing, planned, fetched, credits_held)
         if fetched.body_bytes <= LONG_BYTES:
             return gather()
-        return await listing.site.aside.run(gather, deadline_at, source=listing.site.platform.slug)
+        slug = listing.site.platform.slug
+        return await listing.site.aside.run(gather, deadline_at, source=slug, account_id=account_id)
 
     def _listing(self, recipe: str) -> Listing:
         listing = self._catalog.by_id(recipe)
@@ -161,8 +165,10 @@ class CatalogRecipes:
             raise RecipeInvalid("recipe", "needs a credential that the operator has not configured", how)
         return listing
 
-    def _args(self, listing: Listing, values: Mapping[str, Value], cursor: State | None = None) -> Args:
-        return Args(values, cursor, listing.site.credentials, self._now())
+    def _args(
+        self, listing: Listing, values: Mapping[str, Value], cursor: State | None = None, account_id: str = ""
+    ) -> Args:
+        return Args(values, cursor, listing.site.credentials, self._now(), account_id)
 
 
 def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held: int) -> Gathered:

@@ -66,8 +66,8 @@ class SessionPages(Protocol):
         """A page that is open as long as the block. Raises `UpstreamError` and `LimitError`, also when it is lost."""
         ...
 
-    async def run(self, target_id: str, actions: Sequence[Action]) -> dict[str, Any]:
-        """The results of actions in a page, and where it is then. Raises `UpstreamError`: it is not there any more."""
+    async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
+        """The results of actions in an account's page, and where it is then. Raises `UpstreamError`: it is gone."""
         ...
 
 

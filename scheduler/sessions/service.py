@@ -211,7 +211,7 @@ class SessionService:
             if not is_open or session.target_id is None:
                 raise WebSessionOver(session_id, session.status)
             try:
-                return await pages.run(session.target_id, actions)
+                return await pages.run(session.target_id, actions, account_id=account_id)
             finally:
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
                     await self._store.write(partial(session_rows.touch, session_id=session_id, now=self._now()))

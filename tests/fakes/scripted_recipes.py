@@ -55,6 +55,7 @@ class ScriptedRecipes:
         credits_held: int,
         *,
         timeout_s: float,
+        account_id: str = "",
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:

@@ -1,6 +1,7 @@
 """Long answers are read and shaped in a thread, one at a time, so that all other requests go on meanwhile.
 
-What one such step may do at most is bounded before: the bytes of an answer, its values, the rows of a list.
+A thread cannot be ended, so each step is bounded before it begins: the bytes of an answer, its values, the rows of a
+list. Accounts have fair turns.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 import trio
 
+from limits.fair_turns import FairTurns, TurnStatistics
 from upstreams.model.errors import UpstreamFailed
 from upstreams.transport.threads import run_in_thread
 
@@ -27,14 +29,20 @@ class Aside:
     """The one thread at a time in which a node reads what is long."""
 
     def __init__(self) -> None:
-        self._turn = trio.CapacityLimiter(1)
+        self._turns = FairTurns(1)
+        self._thread = trio.CapacityLimiter(1)
 
-    async def run(self, work: Callable[[], T], deadline_at: float, *, source: str) -> T:
-        """Return the result of `work`, once its turn has come; it is pure, and not interrupted.
+    async def run(self, work: Callable[[], T], deadline_at: float, *, source: str, account_id: str) -> T:
+        """Return the result of `work`, once its account has a turn; it is pure, and not interrupted.
 
         Raises:
             UpstreamFailed: its turn has not come by `deadline_at` on Trio's clock.
         """
         with trio.move_on_at(deadline_at):
-            return await run_in_thread(work, self._turn)
+            async with self._turns.turn(account_id):
+                return await run_in_thread(work, self._thread)
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True, blame="node")
+
+    def statistics(self) -> TurnStatistics:
+        """Return the record of this moment."""
+        return self._turns.statistics()

@@ -32,7 +32,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.params import Args, State
 from upstreams.model.paths import climbs, detours, leads_straight
-from upstreams.model.steps import Call, Fetched, Page, Part, Round, Single, Task, Wanted
+from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _SHAPING_SHARE = 0.1
@@ -229,7 +229,8 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
             read = _advance(plan, answers)
         else:
             advance = partial(_advance, plan, answers)
-            read = await plan.site.aside.run(advance, deadline_at, source=plan.site.platform.slug)
+            slug, account_id = plan.site.platform.slug, plan.args.account_id
+            read = await plan.site.aside.run(advance, deadline_at, source=slug, account_id=account_id)
         if isinstance(read, _RESULTS):
             fetched = _fetched(plan, read, took_s, body_bytes)
             if plan.kept is not None:
@@ -282,14 +283,18 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
 
 
 def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+    site = planned.site
     if isinstance(wanted, Part):
         return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)
     if isinstance(wanted, Task):
-        return planned.site.workers.run(wanted, deadline_at, source=planned.site.platform.slug)
+        slug = site.platform.slug
+        return site.workers.run(wanted, deadline_at, source=slug, account_id=planned.args.account_id)
     if planned.rung_index:
         fallback = planned.endpoint.fallbacks[planned.rung_index - 1]
-        if fallback.read is None and planned.site.source_name(wanted.source) == planned.site.source_name(""):
+        if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
-    call = partial(planned.site.call_named, args=planned.args) if planned.site.has_hosts else planned.site.call
-    answering = call(wanted, deadline_at, waits=waits)
+    if site.has_hosts:
+        answering: Awaitable[Answer | Missing] = site.call_named(wanted, deadline_at, args=planned.args, waits=waits)
+    else:
+        answering = site.call(wanted, deadline_at, waits=waits, account_id=planned.args.account_id)
     return answering if planned.kept is None else planned.kept.keep(wanted.path, answering)

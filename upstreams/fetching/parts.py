@@ -92,7 +92,8 @@ async def answer_part(
 def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
     """The site, the endpoint and the arguments of a part. Raises InvalidArgument, PartUnavailable."""
     there, endpoint = site.offering(part)
-    return there, endpoint, Args(endpoint.canonical(part.values), part.cursor, there.credentials, args.now_at)
+    values = endpoint.canonical(part.values)
+    return there, endpoint, Args(values, part.cursor, there.credentials, args.now_at, args.account_id)
 
 
 def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:

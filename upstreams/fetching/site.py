@@ -112,7 +112,7 @@ class Site:
             return wanted
         host = wanted.host or source.host(args.text(source.param))
         try:
-            return replace(wanted, host=source.checked(host))
+            return replace(wanted, host=source.checked(host, args.account_id))
         except TargetRefused as exc:
             if is_first and wanted.optional and exc.reason == "software":
                 return wanted  # what it is answered with tells so
@@ -134,7 +134,7 @@ class Site:
                 raise
             return Missing(str(failure), self.source_name(call.source), failure=failure)
         try:
-            answer = await self.call(call, deadline_at, waits=waits)
+            answer = await self.call(call, deadline_at, waits=waits, account_id=args.account_id)
         except TargetRefused as exc:
             raise self._refusal_of(call, exc, args) from exc
         if isinstance(answer, Missing) and isinstance(answer.failure, TargetRefused):
@@ -146,27 +146,38 @@ class Site:
         assert isinstance(source, NamedSource), "only a host that a caller names is refused"
         return _refused(source, _culprit(source, call.host, args), refusal)
 
-    def call(self, call: Call, deadline_at: float, *, waits: bool = True) -> Awaitable[Answer | Missing]:
+    def call(
+        self, call: Call, deadline_at: float, *, waits: bool = True, account_id: str = ""
+    ) -> Awaitable[Answer | Missing]:
         """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
 
-        `waits` tells whether to wait for a source that asked to be left alone.
+        `waits` tells whether to wait for a source that asked to be left alone. A long answer is read in a turn of
+        the account.
         """
         if call.optional:
-            return self._or_missing(call, deadline_at, waits=waits)
+            return self._or_missing(call, deadline_at, waits=waits, account_id=account_id)
         if call.needs_session:
-            return self._answer_signed(call, deadline_at, waits=waits)
-        return self._ask(call, deadline_at, waits)
+            return self._answer_signed(call, deadline_at, waits=waits, account_id=account_id)
+        return self._ask(call, deadline_at, waits, account_id)
 
-    async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool) -> Answer | Missing:
+    async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
         source = self.source_name(call.source)
         started = trio.current_time()
         try:
-            return await self.call(replace(call, optional=False), deadline_at, waits=waits)
+            one = replace(call, optional=False)
+            return await self.call(one, deadline_at, waits=waits, account_id=account_id)
         except (UpstreamError, LimitError) as failure:
             took_s = trio.current_time() - started
             return Missing(str(failure), source, took_s, isinstance(failure, NotFound), failure)
 
-    def _ask(self, call: Call, deadline_at: float, waits: bool, signature: Headers = ()) -> Awaitable[Answer]:  # noqa: FBT001
+    def _ask(
+        self,
+        call: Call,
+        deadline_at: float,
+        waits: bool,  # noqa: FBT001 - by position it costs less
+        account_id: str = "",
+        signature: Headers = (),
+    ) -> Awaitable[Answer]:
         name = call.source or self._first_name
         found, headers, body = self.sources[name], self._headers[name], b""
         source = found.source_at(call.host) if isinstance(found, NamedSource) else found
@@ -181,20 +192,22 @@ class Site:
         request = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
         if found is not source:
             assert isinstance(found, NamedSource)
-            return found.ask(request, deadline_at, call, waits=waits)
-        return source.ask(request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads)
+            return found.ask(request, deadline_at, call, waits=waits, account_id=account_id)
+        return source.ask(
+            request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads, account_id=account_id
+        )
 
-    async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool) -> Answer:
+    async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer:
         """The answer to a call in the session; one that was refused is renewed once, within this call."""
         started = trio.current_time()
         signed = await self.sessions.signed_in(deadline_at)
         try:
-            answer = await self._ask(call, deadline_at, waits, signed.session.headers)
+            answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers)
         except UpstreamFailed as failure:
             if failure.passing or not self.sessions.refuse(signed):
                 raise
             signed = await self.sessions.signed_in(deadline_at)
-            answer = await self._ask(call, deadline_at, waits, signed.session.headers)
+            answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers)
         return answer._replace(took_s=trio.current_time() - started)
 
 

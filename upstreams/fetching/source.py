@@ -199,7 +199,8 @@ class Source:
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
         another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
-        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on.
+        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on. A long answer is
+        read in a turn of the account.
 
         Raises:
             CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
@@ -311,7 +312,7 @@ class Source:
                 read = partial(
                     read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden
                 )
-                answer = await self._aside.run(read, ends_at, source=self.name)
+                answer = await self._aside.run(read, ends_at, source=self.name, account_id=permit.account)
         except httpx.RequestError as exc:
             had_s = FAIR_S if ends_at < deadline_at else ends_at - started
             blame = blame_of(exc, had_s=had_s, is_first=is_first)

@@ -250,13 +250,15 @@ def collected(maximum: int, default: int) -> Param:
 class Args:
     """The arguments of a `read`: validated parameters, the cursor's state, this platform's credentials and the instant.
 
-    Nobody changes them. They are not frozen, because every request makes them.
+    Nothing changes them. They are not frozen, because every request makes them.
     """
 
     values: Mapping[str, Value]
     cursor: State | None = None
     credentials: Credentials = field(default_factory=dict)
     now_at: float = 0.0
+    account_id: str = ""
+    """The account that the work is for, used only for fair turns: no part of a key, a cursor or an answer."""
 
     def text(self, name: str) -> str:
         """A string parameter that is known to be there: required, or with a default."""

@@ -1,24 +1,25 @@
-"""The line of tasks before the worker processes: short ones first, nobody passed by for ever, and none begun in vain.
+"""The queue of tasks before the worker processes: fair turns by account, and no task begun that would end too late.
 
-A task is told at once that it would not be done in time, rather than when its time is up. Its expected cost is that
-of a byte, as the last tasks have had it, times its bytes. It comes on by its arrival and `PATIENCE` times that cost: a
-page of some kilobytes passes pages of megabytes, but only those that have not waited for long.
+A task that cannot end in time is refused at once. Its expected time is that of a byte, as learned from the last tasks
+of its account, times its bytes: so an account whose pages are slow waits longer itself, and no other one does.
+`limits.fair_turns` says who is next.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from itertools import count
 from typing import Final
 
 import trio
 
+from limits.fair_turns import FairTurns, Turn, TurnStatistics
 from upstreams.model.errors import WorkersBusy
 
-PATIENCE: Final = 5.0
+SPARE: Final = 1
+"""Tasks beyond `at_once` of accounts that have none under way: with this an account need not wait for long tasks of
+another one that was alone before."""
 BYTE_S: Final = 1e-6
 """The expected seconds of a byte, until some are known."""
 BYTE_S_LEAST: Final = 1e-7
@@ -28,97 +29,70 @@ TASK_S: Final = 0.02
 LEARNED: Final = 0.2
 """The share that the last task has in what is expected."""
 LEARNED_BYTES_MIN: Final = 32 * 1024
-"""The cost of shorter ones says little of a byte's."""
+"""The cost of shorter ones says little about that of a byte."""
+LEARNED_ACCOUNTS_MAX: Final = 1_000
+"""Accounts whose cost of a byte is known; the one that had no task for longest is forgotten."""
 FULL_S: Final = 20.0
-"""Seconds of work for each process from which on nothing more is taken."""
-
-
-@dataclass(slots=True, order=True)
-class _Place:
-    """A place in the line; `called` is set once it is that task's turn."""
-
-    comes_at: float
-    number: int
-    cost_s: float = field(compare=False)
-    called: trio.Event = field(compare=False, default_factory=trio.Event)
+"""The expected wait in seconds from which on work is refused."""
 
 
 class TaskLine:
-    """Gives turns to at most `at_once` tasks."""
+    """Gives turns to at most `at_once` tasks, and to `SPARE` more."""
 
     def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._working: dict[int, float] = {}
-        """The instant at which each task that has its turn is expected to be done."""
-        self._waiting: list[_Place] = []
-        self._numbers = count()
-        self._byte_s = BYTE_S
+        self._turns = FairTurns(at_once, spare=SPARE)
+        self._byte_s = OrderedDict[str, float]()
 
-    def check_room(self) -> None:
-        """Refuse work that would only join a line which is too long.
+    def check_room(self, account_id: str) -> None:
+        """Refuse work of an account that would wait for too long.
 
         Raises:
-            WorkersBusy: it is.
+            WorkersBusy: it would.
         """
-        ahead_s = self._ahead_s([place.cost_s for place in self._waiting])
-        if ahead_s > FULL_S:
-            raise WorkersBusy(ahead_s)
+        wait_s = self._turns.expected_wait_s(account_id)
+        if wait_s > FULL_S:
+            raise WorkersBusy(wait_s)
 
     @asynccontextmanager
-    async def turn(self, size_bytes: int, deadline_at: float) -> AsyncIterator[None]:
-        """A turn for a task of so many bytes, which is to be done by `deadline_at` on Trio's clock.
+    async def turn(self, account_id: str, size_bytes: int, deadline_at: float) -> AsyncIterator[Turn]:
+        """A turn for a task of so many bytes, which has to end by `deadline_at` on Trio's clock.
 
         Raises:
             WorkersBusy: its turn would not come in time, or did not.
         """
-        number, cost_s = next(self._numbers), TASK_S + size_bytes * self._byte_s
-        if len(self._working) < self._at_once:
-            self._begin(number, cost_s)
-        else:
-            await self._wait(_Place(trio.current_time() + PATIENCE * cost_s, number, cost_s), deadline_at)
-        began, is_done = trio.current_time(), False
+        cost_s = TASK_S + size_bytes * self._byte_s.get(account_id, BYTE_S)
+        turn = self._turns.take_nowait(account_id, cost_s, over_at=deadline_at)
+        if turn is None:
+            turn = await self._wait(account_id, cost_s, deadline_at)
+        is_done = False
         try:
-            yield
+            yield turn
             is_done = True
         finally:
-            took_s = trio.current_time() - began
+            took_s = trio.current_time() - turn.began_at
             if is_done or took_s > cost_s:  # one whose caller left early says nothing
-                self._learn(size_bytes, took_s)
-            del self._working[number]
-            self._call_next()
+                self._learn(account_id, size_bytes, took_s)
+            self._turns.end(turn)
 
-    async def _wait(self, place: _Place, deadline_at: float) -> None:
-        """Stand in line until the place has its turn, or could not be done in time any more."""
-        ahead_s = self._ahead_s([one.cost_s for one in self._waiting if one < place])
-        if trio.current_time() + ahead_s + place.cost_s > deadline_at:
-            raise WorkersBusy(ahead_s)
-        heapq.heappush(self._waiting, place)
-        with trio.move_on_at(deadline_at - place.cost_s):
-            try:
-                await place.called.wait()  # once called it returns, whatever comes beside it
-            finally:
-                if not place.called.is_set():
-                    self._waiting.remove(place)
-                    heapq.heapify(self._waiting)
-        if not place.called.is_set():
-            raise WorkersBusy(self._ahead_s([one.cost_s for one in self._waiting]))
+    def statistics(self) -> TurnStatistics:
+        """Return the record of this moment."""
+        return self._turns.statistics()
 
-    def _ahead_s(self, costs_s: list[float]) -> float:
-        """The expected seconds until these and all that are under way are done."""
-        now = trio.current_time()
-        left_s = sum(max(0.0, ends_at - now) for ends_at in self._working.values())
-        return (sum(costs_s) + left_s) / self._at_once
+    async def _wait(self, account_id: str, cost_s: float, deadline_at: float) -> Turn:
+        """Wait for a turn while the task could still end in time."""
+        wait_s = self._turns.expected_wait_s(account_id, cost_s)
+        if trio.current_time() + wait_s + cost_s > deadline_at:
+            raise WorkersBusy(wait_s)
+        with trio.move_on_at(deadline_at - cost_s):
+            return await self._turns.take(account_id, cost_s, over_at=deadline_at)
+        raise WorkersBusy(self._turns.expected_wait_s(account_id, cost_s))
 
-    def _begin(self, number: int, cost_s: float) -> None:
-        self._working[number] = trio.current_time() + cost_s
-
-    def _call_next(self) -> None:
-        if self._waiting and len(self._working) < self._at_once:
-            place = heapq.heappop(self._waiting)
-            self._begin(place.number, place.cost_s)  # here, so that nobody comes in between
-            place.called.set()
-
-    def _learn(self, size_bytes: int, took_s: float) -> None:
-        if size_bytes >= LEARNED_BYTES_MIN:
-            found_s = min(max(took_s / size_bytes, BYTE_S_LEAST), BYTE_S_MOST)
-            self._byte_s += LEARNED * (found_s - self._byte_s)
+    def _learn(self, account_id: str, size_bytes: int, took_s: float) -> None:
+        if size_bytes < LEARNED_BYTES_MIN:
+            return
+        found_s = min(max(took_s / size_bytes, BYTE_S_LEAST), BYTE_S_MOST)
+        known_s = self._byte_s.get(account_id, BYTE_S)
+        self._byte_s[account_id] = known_s + LEARNED * (found_s - known_s)
+        self._byte_s.move_to_end(account_id)
+        if len(self._byte_s) > LEARNED_ACCOUNTS_MAX:
+            self._byte_s.popitem(last=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import mmap
@@ -26,10 +27,14 @@ from upstreams.workers.process import LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from limits.fair_turns import Turn
+
 PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+_CPU_CLOCK: Final = 2
+"""With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
 
@@ -43,6 +48,13 @@ class _Worker:
     out_of: trio.lowlevel.FdStream
     tasks: int = 0
 
+    def cpu_s(self) -> float | None:
+        """Return the CPU time that the process has used; None where the system does not say."""
+        try:
+            return time.clock_gettime((~self.process.pid << 3) | _CPU_CLOCK)
+        except OSError:
+            return None
+
     def kill(self) -> None:
         """Send it no more, and end it."""
         self.process.kill()
@@ -51,16 +63,20 @@ class _Worker:
 
 
 class ProcessPool:
-    """The worker processes of a node, at most so many at a time; other tasks wait in line."""
+    """The worker processes of a node: `processes_max`, and one more for accounts that have no task under way.
+
+    Other tasks wait; accounts have fair turns by the CPU time that their tasks use.
+    """
 
     def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
         self._line = TaskLine(max(1, min(processes_max, os.cpu_count() or 1)))
         self.check_room = self._line.check_room
+        self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
         self.started_total = 0
 
-    async def run(self, task: Task, deadline_at: float, *, source: str) -> Answer:
-        """The result of a task, as an answer's body, by `deadline_at` on Trio's clock; what takes longer is ended.
+    async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
+        """The result of an account's task, as an answer's body, by `deadline_at` on Trio's clock; then it is ended.
 
         Raises:
             NotFound: the task found nothing.
@@ -69,8 +85,8 @@ class ProcessPool:
         """
         size_bytes = sum(len(one) for one in task.args if isinstance(one, bytes))
         with trio.move_on_at(deadline_at):
-            async with self._line.turn(size_bytes, deadline_at):
-                return Answer(200, {}, await self._run(task, source), source)
+            async with self._line.turn(account_id, size_bytes, deadline_at) as turn:
+                return Answer(200, {}, await self._run(task, source, turn), source)
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 
     def close(self) -> None:
@@ -80,9 +96,9 @@ class ProcessPool:
             worker.kill()
             worker.process.wait()
 
-    async def _run(self, task: Task, source: str) -> Any:
+    async def _run(self, task: Task, source: str, turn: Turn) -> Any:
         worker = self._idle.pop() if self._idle else await self._start()
-        with self._ended_unless_answered(worker):
+        with self._ended_unless_answered(worker), _counted(worker, turn):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
@@ -118,6 +134,17 @@ class ProcessPool:
         process.stdin.close()
         process.stdout.close()
         return _Worker(process, into, out_of)
+
+
+@contextmanager
+def _counted(worker: _Worker, turn: Turn) -> Iterator[None]:
+    """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts."""
+    began_s = worker.cpu_s()
+    try:
+        yield
+    finally:
+        ended_s = worker.cpu_s()
+        turn.used_s = None if began_s is None or ended_s is None else ended_s - began_s
 
 
 def _started() -> subprocess.Popen[bytes]:

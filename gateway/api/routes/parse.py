@@ -101,16 +101,18 @@ class ParseRoute:
             if values.get("dry_run"):
                 data = {"estimated_credits": CREDITS, "would_hit_cache": False}
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))
-            self._site.workers.check_room()
+            self._site.workers.check_room(caller.key.account_id)
             wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, CREDITS, "web", PARSE)
-            result = await run_charged(self._calls, wanted, claim, partial(self._read, task, fields))
+            result = await run_charged(
+                self._calls, wanted, claim, partial(self._read, caller.key.account_id, task, fields)
+            )
             return self._replies.data(request, result)
 
-    async def _read(self, task: Task, fields: dict[str, str], _charge: Charge) -> tuple[int, bytes]:
+    async def _read(self, account_id: str, task: Task, fields: dict[str, str], _charge: Charge) -> tuple[int, bytes]:
         """The price and the encoded answer."""
         deadline_at = self._calls.clock() + self._calls.timeout_s
         try:
-            answer = await self._site.workers.run(task, deadline_at, source="file")
+            answer = await self._site.workers.run(task, deadline_at, source="file", account_id=account_id)
         except UpstreamError as exc:
             raise refused_file(exc) from exc
         record: dict[str, Any] = WEB_PAGE.wrap(parsed_page(fields, answer.body, self._calls.now()), [])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 import trio
 
@@ -14,7 +14,7 @@ from events.instants import iso, unix
 from limits.errors import CircuitOpen
 from scheduler.jobs.cohorts.matching import Keywords
 from scheduler.jobs.holds import HELD_BACK, patiently
-from scheduler.recipes import GatheringFailed, Recipe, RecipePage, RecipePages
+from scheduler.recipes import GatheringFailed, RecipePage
 from upstreams.model.archetypes import Record
 from upstreams.model.params import State
 
@@ -59,14 +59,22 @@ class MemberPosts:
     matches: list[MatchedPost] = field(default_factory=list)
 
 
+class PagesOfMember(Protocol):
+    """Reads the pages of a member's posts."""
+
+    def __call__(self, state: State | None, *, timeout_s: float) -> Awaitable[RecipePage]:
+        """As `RecipePages.page`, of the member's recipe."""
+        ...
+
+
 async def read_member(
-    pages: RecipePages, recipe: Recipe, keywords: Keywords, window: QueryWindow, *, now: Callable[[], float]
+    pages: PagesOfMember, keywords: Keywords, window: QueryWindow, *, now: Callable[[], float]
 ) -> MemberPosts:
     """The matching posts of a member; never raises for what its source does."""
     found, seen, state = MemberPosts(), set[str](), None
     while found.pages < window.pages_max and not found.window_complete and len(found.matches) < window.items_max:
         try:
-            page = await _page(pages, recipe, state)
+            page = await _page(pages, state)
         except GatheringFailed as exc:
             found.error = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
             break
@@ -81,9 +89,9 @@ async def read_member(
     return found
 
 
-async def _page(pages: RecipePages, recipe: Recipe, state: State | None) -> RecipePage:
+async def _page(pages: PagesOfMember, state: State | None) -> RecipePage:
     """A page; where its source asks to hold back, or is down for a moment, after a while."""
-    return await patiently(partial(pages.page, recipe, state, timeout_s=PAGE_S), on=(*HELD_BACK, CircuitOpen))
+    return await patiently(partial(pages, state, timeout_s=PAGE_S), on=(*HELD_BACK, CircuitOpen))
 
 
 async def _take(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -37,6 +38,7 @@ class ShardFindings(NamedTuple):
 
 
 class _Shard(NamedTuple):
+    account_id: str
     key: CohortKey
     keywords: Keywords
     members: Sequence[MemberRecord]
@@ -58,7 +60,7 @@ class CohortShards(JobKind):
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
         """Read the members of a shard."""
         spec = spec_of(job.spec)
-        shard = await self._open(spec, step)
+        shard = await self._open(job.account_id, spec, step)
         if shard is None:
             return Outcome("failed", error=KEY_GONE)
         rows, counts, used, failed = [], NOTHING, 0, 0
@@ -82,7 +84,7 @@ class CohortShards(JobKind):
         if outcome.brought is not None:
             query_rows.add_results(tx, job.id, step.number, *outcome.brought)
 
-    async def _open(self, spec: QuerySpec, step: JobStep) -> _Shard | None:
+    async def _open(self, account_id: str, spec: QuerySpec, step: JobStep) -> _Shard | None:
         first, last = map(int, step.name.split("-"))
 
         def read(tx: Tx) -> tuple[bytes | None, list[MemberRecord]]:
@@ -98,17 +100,17 @@ class CohortShards(JobKind):
         except SealBroken:
             return None
         chosen = [one for one in members if not spec.platforms or one.platform in spec.platforms]
-        return _Shard(key, keywords, chosen)
+        return _Shard(account_id, key, keywords, chosen)
 
     async def _read(self, spec: QuerySpec, shard: _Shard, member: MemberRecord) -> tuple[dict[str, Any], MemberPosts]:
         sealed_for = sealed_member_of(spec.cohort_id, bytes(member.identity))
         told = orjson.loads(shard.key.unseal(bytes(member.sealed), sealed_for))
-        found = await self._posts(spec, shard.keywords, member.platform, told["handle"])
+        found = await self._posts(spec, shard, member.platform, told["handle"])
         route = self._routes.get(member.platform)
         endpoint = member.platform if route is None else route.endpoint
         return _row(member, told["external_id"], endpoint, found), found
 
-    async def _posts(self, spec: QuerySpec, keywords: Keywords, platform: str, handle: str) -> MemberPosts:
+    async def _posts(self, spec: QuerySpec, shard: _Shard, platform: str, handle: str) -> MemberPosts:
         route = self._routes.get(platform)
         if route is None or not route.is_available or platform not in spec.prices:
             return MemberPosts("unsupported")
@@ -117,7 +119,8 @@ class CohortShards(JobKind):
         except RecipeInvalid:
             return MemberPosts("not_found", error="INVALID_REQUEST")
         window = QueryWindow(spec.date_from, spec.date_to, spec.max_items, spec.max_pages)
-        return await read_member(self._recipes, recipe, keywords, window, now=self._now)
+        page = partial(self._recipes.page, recipe, account_id=shard.account_id)
+        return await read_member(page, shard.keywords, window, now=self._now)
 
 
 def results_of(query_id: str, number: int) -> str:

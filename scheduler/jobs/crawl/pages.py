@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -48,7 +49,7 @@ class PageSteps(JobKind):
         async with self._hosts.of(urlsplit(step.name).netloc):
             try:
                 recipe = self._recipes.read(RECIPE, spec.params(step.name))
-                gathered = await self._gather(recipe)
+                gathered = await self._gather(recipe, job.account_id)
             except RecipeInvalid as exc:
                 return Outcome("empty", error=exc.problem)
             except GatheringFailed as exc:
@@ -56,21 +57,22 @@ class PageSteps(JobKind):
         found = _links(gathered.data) if spec.bounds is not None else ()
         return Outcome("done", gathered.body, gathered.used_credits, found=found)
 
-    async def _gather(self, recipe: Recipe) -> Gathered:
+    async def _gather(self, recipe: Recipe, account_id: str) -> Gathered:
         """Read a page, once its host lets us: a crawl waits for as long as a robots file wants, which no request would.
 
         Raises:
             GatheringFailed: nothing usable came.
         """
+        gather = partial(self._recipes.gather, recipe, recipe.credits_most, timeout_s=PAGE_S, account_id=account_id)
         for _ in range(WAITS_MAX):
             try:
-                return await self._recipes.gather(recipe, recipe.credits_most, timeout_s=PAGE_S)
+                return await gather()
             except GatheringFailed as exc:
                 if not isinstance(cause := exc.__cause__, Throttled | UpstreamThrottled):
                     raise
                 wait_s = min(cause.retry_after_s or WAIT_S_MAX, WAIT_S_MAX)
             await trio.sleep(wait_s)
-        return await self._recipes.gather(recipe, recipe.credits_most, timeout_s=PAGE_S)
+        return await gather()
 
     def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:
         """The pages that the last wave's links lead to, as far as credits and the depth allow."""

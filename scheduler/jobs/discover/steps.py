@@ -71,16 +71,16 @@ class DiscoverSteps(JobKind):
         spec, planned = spec_of(job.spec), read_step(step.name)
         if isinstance(planned, AccountRead):
             row = await self._store.read(partial(run_rows.read_row, run_id=job.id, row_id=planned.row_id))
-            return await self._read_account(spec.profiles[planned.platform], row)
+            return await self._read_account(job.account_id, spec.profiles[planned.platform], row)
         run, leg = await self._store.read(partial(_run_and_leg, run_id=job.id, number=planned.leg))
         if run.is_full or leg.status != "pending":
             return Outcome("empty")
-        return await self._read_page(spec, planned, leg)
+        return await self._read_page(job.account_id, spec, planned, leg)
 
-    async def _read_page(self, spec: DiscoverSpec, planned: LegPage, leg: DiscoverLeg) -> Outcome:
+    async def _read_page(self, account_id: str, spec: DiscoverSpec, planned: LegPage, leg: DiscoverLeg) -> Outcome:
         keyword, search = spec.leg(planned.leg)
         state = None if leg.state is None else orjson.loads(leg.state)
-        gathered = await self._gather(search.id, spec.values(keyword, search), cursor=state)
+        gathered = await self._gather(account_id, search.id, spec.values(keyword, search), cursor=state)
         if isinstance(gathered, Outcome):
             return gathered
         items = gathered.data["items"]
@@ -93,11 +93,11 @@ class DiscoverSteps(JobKind):
         brought = _Page(drafts, len(items), following)
         return Outcome("done", None, gathered.used_credits, found=tuple(found), brought=brought)
 
-    async def _read_account(self, read: PlannedRead, row: DiscoverRow | None) -> Outcome:
+    async def _read_account(self, account_id: str, read: PlannedRead, row: DiscoverRow | None) -> Outcome:
         if row is None or row.is_gone:
             return Outcome("empty")
         handle = run_rows.record_of(row)["author"]["username"]
-        gathered = await self._gather(read.id, {read.param: handle})
+        gathered = await self._gather(account_id, read.id, {read.param: handle})
         if isinstance(gathered, Outcome):
             return replace(gathered, brought=_Account(row.row_id)) if gathered.status == "empty" else gathered
         record = {name: gathered.data.get(name) for name in ("author", "computed")}
@@ -105,14 +105,13 @@ class DiscoverSteps(JobKind):
         return Outcome("done", None, gathered.used_credits, brought=brought)
 
     async def _gather(
-        self, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
+        self, account_id: str, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
     ) -> Gathered | Outcome:
         """Call an endpoint for the price of one page, later where it asks to; the outcome where nothing came."""
         try:
             recipe = self._recipes.read(id_, dict(values))
-            return await patiently(
-                partial(self._recipes.gather, recipe, recipe.credits_least, timeout_s=CALL_S, cursor=cursor)
-            )
+            gather = partial(self._recipes.gather, recipe, recipe.credits_least, timeout_s=CALL_S)
+            return await patiently(partial(gather, account_id=account_id, cursor=cursor))
         except RecipeInvalid as exc:
             return Outcome("failed", error=exc.problem[:200])
         except GatheringFailed as exc:

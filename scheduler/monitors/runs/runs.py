@@ -142,7 +142,9 @@ class Runs:
         run, monitor = lease
         try:
             held, as_sent = charge.credits - SCHEDULING_CREDITS, monitor.track is None and monitor.web is None
-            gathered = await self._recipes.gather(recipe, held, timeout_s=RUN_S, as_sent=as_sent)
+            gathered = await self._recipes.gather(
+                recipe, held, timeout_s=RUN_S, account_id=run.account_id, as_sent=as_sent
+            )
         except GatheringFailed as exc:
             return failed(str(exc), exc.legs)
         previous = None

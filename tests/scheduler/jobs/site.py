@@ -52,6 +52,7 @@ class Site:
         credits_held: int,
         *,
         timeout_s: float,
+        account_id: str = "",
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:

@@ -39,7 +39,7 @@ class ScriptedPages:
         finally:
             self.open_now -= 1
 
-    async def run(self, target_id: str, actions: Sequence[Action]) -> dict[str, Any]:
+    async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         return {"url": "https://example.com/", "results": []}
 

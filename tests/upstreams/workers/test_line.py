@@ -17,7 +17,7 @@ LONG_S = 1_000.0
 
 async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S) -> float:
     """The instant at which a task of so many bytes was begun."""
-    async with line.turn(size, trio.current_time() + within_s):
+    async with line.turn("a", size, trio.current_time() + within_s):
         began = trio.current_time()
         await trio.sleep(takes_s)
     return began
@@ -27,7 +27,7 @@ async def test_a_short_task_passes_long_ones_and_no_long_one_is_passed_for_ever(
     line, begun = TaskLine(1), list[str]()
 
     async def run(name: str, size: int, takes_s: float) -> None:
-        async with line.turn(size, trio.current_time() + LONG_S):
+        async with line.turn("a", size, trio.current_time() + LONG_S):
             begun.append(name)
             await trio.sleep(takes_s)
 
@@ -79,7 +79,7 @@ async def test_a_task_that_waited_too_long_is_not_begun_and_a_lone_one_always_is
 
 async def test_the_line_learns_what_a_byte_costs_and_closes_while_it_is_full(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
-    line.check_room()
+    line.check_room("a")
     for _ in range(20):
         await work(line, MB, 10.0)
     async with trio.open_nursery() as nursery:
@@ -87,10 +87,10 @@ async def test_the_line_learns_what_a_byte_costs_and_closes_while_it_is_full(aut
             nursery.start_soon(work, line, MB, 10.0)
         await trio.sleep(1)
         with pytest.raises(WorkersBusy) as busy:
-            line.check_room()
+            line.check_room("a")
         assert busy.value.retry_after_s == pytest.approx(39, rel=0.05)
         await trio.sleep(29)
-        line.check_room()
+        line.check_room("a")
 
 
 async def test_no_turn_is_lost_or_given_twice_whoever_leaves_when(autojump_clock: MockClock) -> None:
@@ -101,7 +101,7 @@ async def test_no_turn_is_lost_or_given_twice_whoever_leaves_when(autojump_clock
         nonlocal most, under_way
         await trio.sleep(wait_s)
         with trio.move_on_after(leaves_s):
-            async with line.turn(rng.randrange(200_000), trio.current_time() + LONG_S):
+            async with line.turn("a", rng.randrange(200_000), trio.current_time() + LONG_S):
                 under_way += 1
                 most = max(most, under_way)
                 try:

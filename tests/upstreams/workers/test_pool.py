@@ -58,7 +58,7 @@ def open_workers(count: int = 2) -> Iterator[ProcessPool]:
 
 
 async def run(workers: ProcessPool, name: str, *args: object, within_s: float = LONG_S) -> object:
-    done = await workers.run(task(name, *args), trio.current_time() + within_s, source="web")
+    done = await workers.run(task(name, *args), trio.current_time() + within_s, source="web", account_id="a")
     return done.body
 
 

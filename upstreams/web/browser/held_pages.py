@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import httpx
@@ -61,8 +62,8 @@ class HeldPages:
         if not is_open:
             raise UpstreamFailed(SOURCE, "the page does not open in time", passing=True)
 
-    async def run(self, target_id: str, actions: Sequence[Action]) -> dict[str, Any]:
-        """The results of actions, up to the first that fails, and where the page is then.
+    async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
+        """The results of an account's actions, up to the first that fails, and where the page is then.
 
         Raises:
             UpstreamError: the page or the browser has gone, or does not answer.
@@ -70,7 +71,7 @@ class HeldPages:
         with trio.move_on_after(RUN_S):
             try:
                 async with self._rendering.browser.attached(target_id) as page:
-                    results = await self._results(page, actions)
+                    results = await self._results(page, actions, account_id)
                     return {"url": await page.url(), "results": results}
             except httpx.RequestError as exc:
                 raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
@@ -78,16 +79,16 @@ class HeldPages:
                 raise UpstreamFailed(SOURCE, f"the session's page is gone: {exc}") from exc
         raise UpstreamFailed(SOURCE, f"the actions take longer than {RUN_S:g} s")
 
-    async def _results(self, page: BrowserPage, actions: Sequence[Action]) -> list[dict[str, Any]]:
+    async def _results(self, page: BrowserPage, actions: Sequence[Action], account_id: str) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
-        letters, is_going_on = 0, True
+        letters, is_going_on, scrape = 0, True, partial(self._scrape, account_id)
         for action in actions:
             row: dict[str, Any] = {"type": action.type, "status": "skipped", "error": None}
             results.append(row)
             if not is_going_on:
                 continue
             try:
-                found = await perform(page, action, self._scrape)
+                found = await perform(page, action, scrape)
             except (UpstreamError, LimitError) as exc:
                 reason = exc.reason if isinstance(exc, NotFound) else None
                 row |= {"status": "failed", "error": {"message": str(exc), "reason": reason}}
@@ -98,11 +99,12 @@ class HeldPages:
             is_going_on = letters <= RESULT_LETTERS_MAX
         return results
 
-    async def _scrape(self, html: str, url: str, action: Action) -> dict[str, Any]:
+    async def _scrape(self, account_id: str, html: str, url: str, action: Action) -> dict[str, Any]:
         wanted = {"formats": formats_of(action), "only_main_content": action.only_main_content}
         arguments = (html.encode("utf-8", "replace"), "text/html; charset=utf-8", url, url, wanted)
         task = Task("upstreams.web.reading.document:read_document", arguments, {})
-        answer = await self._site.workers.run(task, trio.current_time() + _READ_S, source="page")
+        deadline_at = trio.current_time() + _READ_S
+        answer = await self._site.workers.run(task, deadline_at, source="page", account_id=account_id)
         read: dict[str, Any] = answer.body
         content = {name: read[name] for name in ("markdown", "html", "raw_html", "text")}
         return {"url": url, "content": content, "links": read["links"], "metadata": read["metadata"]}

@@ -63,7 +63,7 @@ class Accounts:
     def page_price(self, recipe: str) -> int:
         return 2
 
-    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float) -> RecipePage:
+    async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
         handle, page = str(recipe.values["handle"]), 0 if state is None else int(state["page"])
         await trio.sleep(self.takes_s)
         self.reads[handle, page] += 1

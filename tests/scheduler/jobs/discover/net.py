@@ -88,6 +88,7 @@ class Net:
         credits_held: int,
         *,
         timeout_s: float,
+        account_id: str = "",
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:

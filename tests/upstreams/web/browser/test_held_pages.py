@@ -39,13 +39,15 @@ async def test_any_node_works_in_a_page_whose_requests_the_one_that_holds_it_mak
         scrape = Action("scrape", formats="text", only_main_content=False)
         async with holds.open(f"{HOST}/", mobile=False) as page:
             goes = Action("goto", url=f"{HOST}/b")
-            done = await works.run(page.target_id, [scrape, goes, scrape])
+            done = await works.run(page.target_id, [scrape, goes, scrape], account_id="a")
             texts = [row["page"]["content"]["text"] for row in done["results"] if row["type"] == "scrape"]
             assert ["First" in texts[0], "Second" in texts[1], done["url"]] == [True, True, f"{HOST}/b"]
-            inward = await works.run(page.target_id, [Action("wait", ms=1), Action("click", selector="#p")])
+            inward = await works.run(
+                page.target_id, [Action("wait", ms=1), Action("click", selector="#p")], account_id="a"
+            )
             assert [row["status"] for row in inward["results"]] == ["ok", "ok"]
         with pytest.raises(UpstreamFailed):
-            await works.run(page.target_id, [scrape])
+            await works.run(page.target_id, [scrape], account_id="a")
     assert [call.target for call in here.calls if call.target in ("/", "/b")] == ["/", "/b"]
     assert there.calls == []
 
@@ -87,6 +89,7 @@ async def test_a_page_that_sends_or_receives_too_much_harms_no_other(chromium: C
                         Action("wait", selector="#said:not(:empty)"),
                         Action("scrape", formats="text", only_main_content=False),
                     ],
+                    account_id="a",
                 )
         assert "9000000" in done["results"][1]["page"]["content"]["text"]
         assert not [call for call in net.calls if call.target == "/post"]
@@ -107,7 +110,9 @@ async def test_a_browser_that_a_page_keeps_busy_for_seconds_is_waited_for(chromi
                     os.killpg(chromium.pid, signal.SIGCONT)
 
             nursery.start_soon(wake)
-            done = await pages.run(page.target_id, [Action("scrape", formats="text", only_main_content=False)])
+            done = await pages.run(
+                page.target_id, [Action("scrape", formats="text", only_main_content=False)], account_id="a"
+            )
         assert "Text" in done["results"][0]["page"]["content"]["text"]
 
 

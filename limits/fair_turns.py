@@ -1,0 +1,228 @@
+"""Fair turns: accounts share the few places of a resource by what each has used, so none can keep it from the others.
+
+The account that has used the least gets the next free place. An account that had no turns begins level with the
+others: time without work is not saved up. The shares are those of deficit round robin with a very small quantum, except
+that a turn is paid when it ends, because only then is its cost known. Three more rules:
+
+- While others wait, an account gets no place beyond half of them (at least one). Alone it may have all.
+- An account that has nothing running may take one of the `spare` places when all others are taken. So an account that
+  filled the resource while it was alone does not make a newcomer wait for a long turn to end.
+- Within an account a turn comes by its arrival plus `PATIENCE` times its expected cost: short turns pass long ones, but
+  only those that have not waited for long.
+
+Example with two places and one spare: A runs two turns and has ten waiting. B arrives and begins at once, in the spare
+place. When a turn of A ends, no other begins, because two are running. From then on A and B have one place each.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from math import inf
+from typing import Final, NamedTuple
+
+import trio
+
+PATIENCE: Final = 5.0
+
+
+class TurnStatistics(NamedTuple):
+    """A moment's record of a resource."""
+
+    in_use: int
+    waiting: int
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A place that is held. Its holder may set `used_s` before the turn ends."""
+
+    account_id: str
+    expected_s: float
+    over_at: float
+    """The instant by which it has ended for certain."""
+    began_at: float = 0.0
+    used_s: float | None = None
+    """Seconds of the resource that were used, such as CPU time; None: the time for which the place was held."""
+
+    def left_s(self, now: float) -> float:
+        """Return the seconds that it is expected to take from now on."""
+        return max(0.0, min(self.began_at + self.expected_s, self.over_at) - now)
+
+
+@dataclass(slots=True, order=True)
+class _Waiter:
+    """A turn that waits; `called` is set when it begins."""
+
+    comes_at: float
+    number: int
+    turn: Turn = field(compare=False)
+    called: trio.Event = field(compare=False, default_factory=trio.Event)
+
+
+@dataclass(slots=True)
+class _Account:
+    """The turns of an account; `paid_s` has those that ended, and the expected cost of those that run."""
+
+    paid_s: float
+    running: list[Turn] = field(default_factory=list)
+    waiting: list[_Waiter] = field(default_factory=list)
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.running or self.waiting)
+
+    def used_s(self, now: float) -> float:
+        """Return what it has used until now."""
+        overdue_s = sum(max(0.0, now - turn.began_at - turn.expected_s) for turn in self.running)
+        return self.paid_s + overdue_s
+
+
+class FairTurns:
+    """Gives accounts turns at a resource with `capacity` places, and `spare` more for accounts that run nothing."""
+
+    def __init__(self, capacity: int, *, spare: int = 0, now: Callable[[], float] = trio.current_time) -> None:
+        self._capacity = capacity
+        self._spare = spare
+        self._now = now
+        self._half = max(1, capacity // 2)
+        self._in_use = 0
+        self._accounts: dict[str, _Account] = {}
+        """Those with turns, and those that have used more than their share lately."""
+        self._level_s = 0.0
+        """What an account that always had work would have used by now; an account that joins begins here."""
+        self._numbers = count()
+
+    @asynccontextmanager
+    async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[Turn]:
+        """Hold a place while the block runs; the caller sets the deadline. Arguments are as for `take`."""
+        turn = await self.take(account_id, expected_s, over_at=over_at)
+        try:
+            yield turn
+        finally:
+            self.end(turn)
+
+    def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> Turn | None:
+        """Take a place if one is free for this account, else return None. The caller gives it back with `end`.
+
+        `expected_s` orders the turns of one account. The turn has ended by `over_at` for certain, on the same clock.
+        """
+        account = self._accounts.get(account_id)
+        if not self._has_place(account):
+            return None
+        turn = Turn(account_id, expected_s, over_at)
+        self._begin(account or self._joined(account_id), turn)
+        return turn
+
+    async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> Turn:
+        """Like `take_nowait`, but wait for a place; cancelled, none is taken."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        turn = self.take_nowait(account_id, expected_s, over_at=over_at)
+        if turn is not None:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return turn
+        turn, account = Turn(account_id, expected_s, over_at), self._joined(account_id)
+        waiter = _Waiter(self._now() + PATIENCE * expected_s, next(self._numbers), turn)
+        heapq.heappush(account.waiting, waiter)
+        try:
+            await waiter.called.wait()
+        except BaseException:
+            if waiter.called.is_set():  # after it was cancelled, and before it was told so
+                turn.used_s = 0.0
+                self.end(turn)
+            else:
+                account.waiting.remove(waiter)
+                heapq.heapify(account.waiting)
+                self._forget()
+            raise
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """Give the place back, and count what was used."""
+        used_s = self._now() - turn.began_at if turn.used_s is None else turn.used_s
+        account = self._accounts[turn.account_id]
+        active = sum(one.is_active for one in self._accounts.values())
+        self._in_use -= 1
+        account.running.remove(turn)
+        account.paid_s += used_s - turn.expected_s
+        self._level_s += used_s / active
+        while (following := self._next()) is not None:
+            waiter = heapq.heappop(following.waiting)
+            self._begin(following, waiter.turn)  # here, so that no other turn takes the place meanwhile
+            waiter.called.set()
+        self._forget()
+
+    def expected_wait_s(self, account_id: str, expected_s: float | None = None) -> float:
+        """Return the expected seconds until a turn that joins now would begin; 0 if it begins at once.
+
+        Without its `expected_s` it comes after all other turns of its account.
+        """
+        now, account = self._now(), self._accounts.get(account_id)
+        if self._has_place(account):
+            return 0.0
+        account = account or _Account(self._level_s)
+        comes_at = inf if expected_s is None else now + PATIENCE * expected_s
+        own_s = sum(one.turn.expected_s for one in account.waiting if one.comes_at <= comes_at)
+        # Until this turn begins, another account may use as much as this one will have used by then.
+        reach_s = max(account.used_s(now), self._level_s) + own_s + (expected_s or 0.0)
+        others_s = sum(
+            min(max(0.0, reach_s - one.used_s(now)), sum(waiter.turn.expected_s for waiter in one.waiting))
+            for one in self._accounts.values()
+            if one is not account and one.waiting
+        )
+        places = self._capacity + (0 if account.running else self._spare)
+        left_s = sorted(turn.left_s(now) for one in self._accounts.values() for turn in one.running)
+        return _free_after(left_s[self._in_use - places :], own_s + others_s)
+
+    def statistics(self) -> TurnStatistics:
+        """Return the record of this moment."""
+        return TurnStatistics(self._in_use, sum(len(one.waiting) for one in self._accounts.values()))
+
+    def _joined(self, account_id: str) -> _Account:
+        account = self._accounts.get(account_id)
+        if account is None:
+            account = self._accounts[account_id] = _Account(self._level_s)
+        return account
+
+    def _has_place(self, account: _Account | None) -> bool:
+        """Whether a turn of the account may begin now; no other waits for a place that it could have."""
+        has_spare = account is None or not account.running
+        return self._in_use < self._capacity + (self._spare if has_spare else 0)
+
+    def _begin(self, account: _Account, turn: Turn) -> None:
+        self._in_use += 1
+        turn.began_at = self._now()
+        account.running.append(turn)
+        account.paid_s += turn.expected_s
+
+    def _next(self) -> _Account | None:
+        """Return the account whose turn is next; None if no place is free for an account that waits."""
+        waiting = [one for one in self._accounts.values() if one.waiting and self._has_place(one)]
+        fair = [one for one in waiting if len(one.running) < self._half] or waiting
+        now = self._now()
+        return min(fair, key=lambda one: one.used_s(now), default=None)
+
+    def _forget(self) -> None:
+        """Raise the level to the active account that has used the least, and forget whom it has reached."""
+        now = self._now()
+        active = [one.used_s(now) for one in self._accounts.values() if one.is_active]
+        if not active:
+            self._accounts.clear()
+            return
+        self._level_s = max(self._level_s, min(active))
+        gone = [id_ for id_, one in self._accounts.items() if not one.is_active and one.paid_s <= self._level_s]
+        for id_ in gone:
+            del self._accounts[id_]
+
+
+def _free_after(left_s: list[float], work_s: float) -> float:
+    """Return the seconds until places that become free after `left_s` (sorted) have done `work_s` more."""
+    for places, (free_s, next_free_s) in enumerate(zip(left_s, [*left_s[1:], inf], strict=True), 1):
+        room_s = (next_free_s - free_s) * places
+        if work_s <= room_s:
+            return free_s + work_s / places
+        work_s -= room_s
+    return work_s
