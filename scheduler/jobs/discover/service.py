@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final, Literal
 
 import msgspec
-import trio
 
 from billing.charges.batch_rows import ChargeRequest, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
@@ -32,8 +31,6 @@ FOLLOWED_AT_ONCE: Final = 500
 _ENDED: Final = ("done", "empty", "failed")
 WAIT_S: Final = 55.0
 """For how long the beginning of a run waits for its end."""
-_LOOKS_S: Final = (0.05, 1.0)
-"""The pause between the first two looks at a run that is waited for, and the longest one."""
 
 
 class RunPatch(msgspec.Struct, frozen=True):
@@ -93,15 +90,9 @@ class DiscoverService:
         jobs = await self._jobs.page(account_id, before=before, limit=limit)
         return await self._store.read(partial(run_rows.runs_of, jobs=jobs))
 
-    async def wait_settled(
-        self, account_id: str, run_id: str, *, within_s: float, stopping: Callable[[], bool]
-    ) -> None:
+    async def wait_settled(self, run_id: str, *, within_s: float, stopping: Callable[[], bool]) -> None:
         """Return when a run has ended or is paused, when the node stops, or after so many seconds."""
-        pause_s, longest_s = _LOOKS_S
-        with trio.move_on_after(within_s):
-            while not stopping() and not is_settled((await self.get(account_id, run_id)).job):
-                await trio.sleep(pause_s)
-                pause_s = min(longest_s, pause_s * 1.3)
+        await self._steps.waits.wait(run_id, within_s=within_s, stopping=stopping)
 
     async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> tuple[DiscoverView, RowChanges]:
         """The rows of a run that differ from those of an earlier version of it.

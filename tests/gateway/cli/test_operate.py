@@ -46,7 +46,7 @@ def test_the_mark_of_an_account_is_removed_and_told(shared: Place) -> None:
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE accounts SET mark = 'dispute' WHERE id = ?", account)
     assert shared.told("account", "show", account)["mark"] == "dispute"
-    assert shared.told("account", "unmark", account) == {"account": account, "removed": "dispute"}
+    assert shared.told("account", "unmark", account) == {"account": account, "removed": "dispute", "mismatch": None}
     assert shared.told("account", "unmark", account) == {"account": account, "removed": None}
     assert shared.told("account", "show", account)["mark"] is None
 

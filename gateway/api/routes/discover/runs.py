@@ -193,7 +193,7 @@ class DiscoverRunRoutes:
         began, account_id = trio.current_time(), caller.key.account_id
         try:
             if request.stream is None:
-                await self._runs.wait_settled(account_id, run_id, within_s=within_s, stopping=self._stopping)
+                await self._runs.wait_settled(run_id, within_s=within_s, stopping=self._stopping)
                 return False
             with trio.move_on_after(within_s):
                 await self._follow(request.stream, account_id, run_id)
