@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
@@ -81,9 +81,10 @@ class DiscoverService:
         """
         return await self._store.read(partial(run_rows.owned, account_id=account_id, run_id=run_id))
 
-    async def failed_legs(self, run_id: str) -> list[FailedLeg]:
-        """The first legs of a run that failed."""
-        return await self._store.read(partial(run_rows.failed_legs, run_id=run_id))
+    async def failed_legs(self, views: Iterable[DiscoverView]) -> dict[str, list[FailedLeg]]:
+        """Return the first legs that failed of those of these runs that have any."""
+        run_ids = [view.run.run_id for view in views if view.run.legs_failed]
+        return await self._store.read(partial(run_rows.failed_legs, run_ids=run_ids)) if run_ids else {}
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverView]:
         """A page, newest first."""
