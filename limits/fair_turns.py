@@ -37,7 +37,7 @@ class TurnStatistics(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class FairTurn:
     """A place that is held. Its holder may set `used_s` before the turn ends."""
 
     account_id: str
@@ -59,7 +59,7 @@ class _Waiter:
 
     comes_at: float
     number: int
-    turn: Turn = field(compare=False)
+    turn: FairTurn = field(compare=False)
     called: trio.Event = field(compare=False, default_factory=trio.Event)
 
 
@@ -68,7 +68,7 @@ class _Account:
     """The turns of an account; `paid_s` has those that ended, and the expected cost of those that run."""
 
     paid_s: float
-    running: list[Turn] = field(default_factory=list)
+    running: list[FairTurn] = field(default_factory=list)
     waiting: list[_Waiter] = field(default_factory=list)
 
     @property
@@ -93,11 +93,11 @@ class FairTurns:
         self._accounts: dict[str, _Account] = {}
         """Those with turns, and those that have used more than their share lately."""
         self._level_s = 0.0
-        """What an account that always had work would have used by now; an account that joins begins here."""
+        """The use of an account that always had work; an account that joins begins here."""
         self._numbers = count()
 
     @asynccontextmanager
-    async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[Turn]:
+    async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
         """Hold a place while the block runs; the caller sets the deadline. Arguments are as for `take`."""
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
@@ -105,7 +105,7 @@ class FairTurns:
         finally:
             self.end(turn)
 
-    def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> Turn | None:
+    def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn | None:
         """Take a place if one is free for this account, else return None. The caller gives it back with `end`.
 
         `expected_s` orders the turns of one account. The turn has ended by `over_at` for certain, on the same clock.
@@ -113,18 +113,18 @@ class FairTurns:
         account = self._accounts.get(account_id)
         if not self._has_place(account):
             return None
-        turn = Turn(account_id, expected_s, over_at)
+        turn = FairTurn(account_id, expected_s, over_at)
         self._begin(account or self._joined(account_id), turn)
         return turn
 
-    async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> Turn:
+    async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn:
         """Like `take_nowait`, but wait for a place; cancelled, none is taken."""
         await trio.lowlevel.checkpoint_if_cancelled()
         turn = self.take_nowait(account_id, expected_s, over_at=over_at)
         if turn is not None:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return turn
-        turn, account = Turn(account_id, expected_s, over_at), self._joined(account_id)
+        turn, account = FairTurn(account_id, expected_s, over_at), self._joined(account_id)
         waiter = _Waiter(self._now() + PATIENCE * expected_s, next(self._numbers), turn)
         heapq.heappush(account.waiting, waiter)
         try:
@@ -140,7 +140,7 @@ class FairTurns:
             raise
         return turn
 
-    def end(self, turn: Turn) -> None:
+    def end(self, turn: FairTurn) -> None:
         """Give the place back, and count what was used."""
         used_s = self._now() - turn.began_at if turn.used_s is None else turn.used_s
         account = self._accounts[turn.account_id]
@@ -192,7 +192,7 @@ class FairTurns:
         has_spare = account is None or not account.running
         return self._in_use < self._capacity + (self._spare if has_spare else 0)
 
-    def _begin(self, account: _Account, turn: Turn) -> None:
+    def _begin(self, account: _Account, turn: FairTurn) -> None:
         self._in_use += 1
         turn.began_at = self._now()
         account.running.append(turn)

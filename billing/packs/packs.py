@@ -33,7 +33,7 @@ ORDER BY created_at DESC, id DESC LIMIT ?
 UNMARK: Final = "UPDATE accounts SET mark = NULL, mismatch = NULL WHERE id = ?"
 _PLANS: Final = get_args(Plan)
 RESUMED_S: Final = 72_000.0
-"""For how long a purchase that was begun can be resumed. Stripe keeps what it made under an idempotency key for a day."""
+"""For how long a purchase that was begun can be resumed: Stripe keeps what an idempotency key made for a day."""
 
 
 class PackGranted(NamedTuple):

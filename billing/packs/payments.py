@@ -62,7 +62,7 @@ Outcome: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account
 """The outcome of an event; `unknown_purchase` is one that was begun elsewhere, or forgotten."""
 
 
-class Counted(NamedTuple):
+class CountedPayment(NamedTuple):
     """The outcome of an event, and what the operator must know of a payment that was not credited."""
 
     outcome: Outcome
@@ -91,49 +91,49 @@ class Payments:
         self.counts: dict[str, int] = dict.fromkeys(get_args(Outcome), 0)
         """The events since the start, by their outcome."""
 
-    async def count(self, event_id: str, type_: str, event: PaymentEvent) -> Counted:
+    async def count(self, event_id: str, type_: str, event: PaymentEvent) -> CountedPayment:
         """Do what an event says, once: its id and all that comes of it are one transaction."""
         counted = await self._store.write(partial(self._count, event_id, type_, event))
         self.counts[counted.outcome] += 1
         return counted
 
-    def _count(self, event_id: str, type_: str, event: PaymentEvent, tx: Tx) -> Counted:
+    def _count(self, event_id: str, type_: str, event: PaymentEvent, tx: Tx) -> CountedPayment:
         payment = None if isinstance(event, Abandoned) else event.payment
         tx.lock(sorted({f"payment event {event_id}", f"payment {payment}"}))
         if tx.one(FIND_EVENT, (event_id,)) is not None:
-            return Counted("repeated")
+            return CountedPayment("repeated")
         tx.run(ADD_EVENT, (event_id, type_, self._now()))
         if isinstance(event, Paid):
             return self._pay(tx, event)
         if isinstance(event, Abandoned):
             drop_open(tx, event.purchase_id)
-            return Counted("counted")
+            return CountedPayment("counted")
         state = _payment(tx, event.payment).joined(event.state)
         tx.run(SAVE_PAYMENT, (event.payment, *state))
         purchase = read_paid_by(tx, event.payment)
         if purchase is None:
-            return Counted("unknown_purchase")
-        return Counted(self._settle(tx, purchase.account_id, event.payment))
+            return CountedPayment("unknown_purchase")
+        return CountedPayment(self._settle(tx, purchase.account_id, event.payment))
 
-    def _pay(self, tx: Tx, event: Paid) -> Counted:
+    def _pay(self, tx: Tx, event: Paid) -> CountedPayment:
         purchase = read_purchase(tx, event.purchase_id)
         if purchase is None:
-            return Counted("unknown_purchase")
+            return CountedPayment("unknown_purchase")
         if purchase.paid_at is not None:  # another event of the same Checkout was before this
-            return Counted("repeated")
+            return CountedPayment("repeated")
         if (event.paid_cents, event.currency.lower()) != (purchase.price_cents, purchase.currency.lower()):
             problem = (
                 f"{purchase.id}: paid {event.paid_cents} {event.currency}, "
                 f"expected {purchase.price_cents} {purchase.currency}; payment {event.payment}"
             )
             tx.run(MARK_MISMATCH, (problem[:_PROBLEM_MAX], purchase.account_id))
-            return Counted("mismatch", problem)
+            return CountedPayment("mismatch", problem)
         try:
             self._packs.pay(tx, purchase, paid_cents=event.paid_cents, payment=event.payment)
         except AccountDeleted:  # raised before anything is written
-            return Counted("account_deleted")
+            return CountedPayment("account_deleted")
         settled = None if event.payment is None else self._settle(tx, purchase.account_id, event.payment)
-        return Counted(settled or "counted")
+        return CountedPayment(settled or "counted")
 
     def _settle(self, tx: Tx, account_id: str, payment: str) -> Outcome:
         """Bring the credits that were taken back to those that are due; a deleted account has none to spend."""

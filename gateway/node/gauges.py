@@ -52,6 +52,7 @@ def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
     yield from _unsent(node.unsent)
     if node.state is not None:
         yield from _state(node.state)
+    yield from _turns(node.catalog)
     yield from _sources(node.catalog)
 
 
@@ -197,6 +198,20 @@ def _state(state: State) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_state_round_trips", "Round trips, which calls share.", now.round_trips)
     yield CounterMetricFamily("sluice_state_lost", "Calls that ended with their connection.", now.lost)
     yield CounterMetricFamily("sluice_state_connects", "Connections that were made.", now.connects)
+
+
+def _turns(catalog: Catalog) -> Iterator[Metric]:
+    """The resources that accounts share by fair turns; all sites of a node have the same ones."""
+    site = next(iter(catalog.sites.values()), None)
+    shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
+    in_use = GaugeMetricFamily(
+        "sluice_turns_in_use", "Places of a shared resource that are in use.", labels=["resource"]
+    )
+    waiting = GaugeMetricFamily("sluice_turns_waiting", "Tasks that wait for a place.", labels=["resource"])
+    for resource, now in shared.items():
+        in_use.add_metric([resource], now.in_use)
+        waiting.add_metric([resource], now.waiting)
+    yield from (in_use, waiting)
 
 
 def _sources(catalog: Catalog) -> Iterator[Metric]:

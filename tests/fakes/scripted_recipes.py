@@ -59,6 +59,7 @@ class ScriptedRecipes:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
+        assert account_id, "each call is for an account"
         assert self.credits_least <= credits_held <= self.credits_most
         assert timeout_s > 0
         self.asked.append(str(recipe.values.get("who", "")))

@@ -13,6 +13,7 @@ import trio
 
 from limits.fair_turns import FairTurns, TurnStatistics
 from upstreams.model.errors import UpstreamFailed
+from upstreams.model.steps import Accepts, Form
 from upstreams.transport.threads import run_in_thread
 
 T = TypeVar("T")
@@ -23,6 +24,15 @@ LONG_BYTES = 128 * 1024
 
 LONG_FORM_BYTES = 8 * 1024
 """The same for a body that is not JSON: reading its values takes up to thirty times as long."""
+BODY_BYTES_END = 2**40
+"""No body is so long."""
+
+
+def long_bytes(accepts: Accepts) -> int:
+    """Return the most bytes of a body that the loop itself reads; any number if the read takes it as it came."""
+    if accepts.__class__ is not Form:
+        return LONG_BYTES
+    return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END
 
 
 class Aside:

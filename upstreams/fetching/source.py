@@ -17,7 +17,7 @@ from limits.breaker import Breaker, Permit
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import FAIR_S, blame_of, failure_of, read_answer
-from upstreams.fetching.aside import LONG_BYTES, LONG_FORM_BYTES, Aside
+from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
 from upstreams.model.errors import THROTTLED_S, Blame, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
@@ -26,8 +26,6 @@ from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
-BODY_BYTES_END = 2**40
-"""No body is so long."""
 WHOLE_HOST_S: Final = 60.0
 """The longest that a host which callers name is left alone by all accounts before one call tries it again."""
 _ASKINGS_KEPT: Final = 20
@@ -306,7 +304,7 @@ class Source:
                     raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
                 )
             took_s = self._now() - started
-            if len(raw.body) <= _long_bytes(accepts):
+            if len(raw.body) <= long_bytes(accepts):
                 answer = read_answer(raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden)
             else:
                 read = partial(
@@ -361,10 +359,3 @@ class Source:
             self._governor.hold(_Account(account_id), for_s)
         if any(one.account_id != account_id for one in others):
             self._governor.hold(name, min(for_s, WHOLE_HOST_S))
-
-
-def _long_bytes(accepts: Accepts) -> int:
-    """The most bytes of a body that is read at once; of one that its read takes as it came, any."""
-    if accepts.__class__ is not Form:
-        return LONG_BYTES
-    return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from limits.fair_turns import FairTurns, Turn, TurnStatistics
+from limits.fair_turns import FairTurn, FairTurns, TurnStatistics
 from upstreams.model.errors import WorkersBusy
 
 SPARE: Final = 1
@@ -54,7 +54,7 @@ class TaskLine:
             raise WorkersBusy(wait_s)
 
     @asynccontextmanager
-    async def turn(self, account_id: str, size_bytes: int, deadline_at: float) -> AsyncIterator[Turn]:
+    async def turn(self, account_id: str, size_bytes: int, deadline_at: float) -> AsyncIterator[FairTurn]:
         """A turn for a task of so many bytes, which has to end by `deadline_at` on Trio's clock.
 
         Raises:
@@ -78,7 +78,7 @@ class TaskLine:
         """Return the record of this moment."""
         return self._turns.statistics()
 
-    async def _wait(self, account_id: str, cost_s: float, deadline_at: float) -> Turn:
+    async def _wait(self, account_id: str, cost_s: float, deadline_at: float) -> FairTurn:
         """Wait for a turn while the task could still end in time."""
         wait_s = self._turns.expected_wait_s(account_id, cost_s)
         if trio.current_time() + wait_s + cost_s > deadline_at:

@@ -27,7 +27,7 @@ from upstreams.workers.process import LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from limits.fair_turns import Turn
+    from limits.fair_turns import FairTurn
 
 PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
@@ -49,7 +49,9 @@ class _Worker:
     tasks: int = 0
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time that the process has used; None where the system does not say."""
+        """Return the CPU time that the process has used; None where it ended or the system does not say."""
+        if self.process.returncode is not None:
+            return None
         try:
             return time.clock_gettime((~self.process.pid << 3) | _CPU_CLOCK)
         except OSError:
@@ -96,7 +98,7 @@ class ProcessPool:
             worker.kill()
             worker.process.wait()
 
-    async def _run(self, task: Task, source: str, turn: Turn) -> Any:
+    async def _run(self, task: Task, source: str, turn: FairTurn) -> Any:
         worker = self._idle.pop() if self._idle else await self._start()
         with self._ended_unless_answered(worker), _counted(worker, turn):
             try:
@@ -137,7 +139,7 @@ class ProcessPool:
 
 
 @contextmanager
-def _counted(worker: _Worker, turn: Turn) -> Iterator[None]:
+def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
     """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts."""
     began_s = worker.cpu_s()
     try:

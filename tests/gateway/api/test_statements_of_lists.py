@@ -75,7 +75,7 @@ class Everything:
     async def post(self, target: str, body: object = None) -> Any:
         status, answer = await ask(self.node, "POST", target, body)
         assert status in (200, 201, 202), (target, answer)
-        return answer["data"] if "data" in answer else answer
+        return answer.get("data", answer)
 
     async def grow(self, count: int) -> None:
         """Make objects until there are so many of each kind."""
@@ -108,8 +108,7 @@ class Everything:
         """Wait until the runs and jobs that were begun have ended."""
         live = "SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL"
         with trio.fail_after(60):
-            while (await self.node.node.stores.store.read(lambda tx: tx.one(live)))[0]:  # type: ignore[index]
-                await trio.sleep(0.1)
+            await until_none(partial(self.node.node.stores.store.read, lambda tx: tx.one(live)))
 
     async def counts(self) -> dict[str, int]:
         """The statements of each list and page."""
@@ -157,6 +156,14 @@ def counting(store: SqliteStore) -> Iterator[list[str]]:
     finally:
         for connection in readers:
             connection.set_trace_callback(None)
+
+
+async def until_none(count: Callable[[], Awaitable[Any]]) -> None:
+    """Wait until a count is 0."""
+    found = await count()
+    while found[0]:
+        await trio.sleep(0.1)
+        found = await count()
 
 
 def _session(node: OpenNode, number: int) -> SessionRecord:

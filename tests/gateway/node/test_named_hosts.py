@@ -123,7 +123,8 @@ async def test_one_account_closes_no_named_host_to_another(tmp_path: Path) -> No
     tables = {**QUIET, "breaker": {"failures": 5}, "upstreams": {"hosted": {"retries": 2}}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), **tables) as node:
         other, _ = await node.new_key(await node.new_account())
-        node.upstream.script = lambda asked: bad[asked.partition("/")[0]] if "/profile" in asked else Told(200, b"hello")
+        good = Told(200, b"hello")
+        node.upstream.script = lambda asked: bad[asked.partition("/")[0]] if "/profile" in asked else good
         for host, status in (("down.example.com", 502), ("slow.example.com", 503)):
             for _ in range(10):
                 assert (await node.get(f"/v1/hosted/profile?instance={host}")).status == status
@@ -145,7 +146,7 @@ async def test_requests_that_a_platform_fails_on_hold_back_only_their_account(tm
         assert statuses == [502] * 5 + [503] * 2
         assert (await node.get("/v1/github/profile?handle=octocat")).status == 503
         assert (await node.get("/v1/github/profile?handle=octocat", key=other)).status == 200
-        assert (await node.get("/v1/github/profile?handle=torvalds")).status == 200, "the platform works, so it is closed"
+        assert (await node.get("/v1/github/profile?handle=torvalds")).status == 200, "the circuit is closed"
         await node.assert_sound()
 
 

@@ -56,6 +56,7 @@ class Site:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
+        assert account_id, "each call is for an account"
         url = str(recipe.values["url"])
         host = url.split("/")[2]
         self.under_way[host] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from random import Random
 
 import pytest
@@ -119,3 +120,100 @@ async def test_no_turn_is_lost_or_given_twice_whoever_leaves_when(autojump_clock
         for _ in range(2):
             nursery.start_soon(work, line, 1, 1.0)
     assert trio.current_time() - began == pytest.approx(1.0)
+
+
+# Two accounts
+
+EXPENSIVE_S = 30.0
+
+
+async def attack(line: TaskLine, until_s: float) -> None:
+    """Keep eight tasks of an account in the queue that use up the whole of their time, at the end pages of 10 MB."""
+
+    async def again() -> None:
+        with trio.move_on_at(until_s):
+            for size in chain(repeat(MB, 6), repeat(10 * MB)):
+                try:
+                    line.check_room("hostile")
+                    with trio.move_on_after(EXPENSIVE_S):
+                        async with line.turn("hostile", size, trio.current_time() + EXPENSIVE_S):
+                            await trio.sleep_forever()
+                except WorkersBusy as busy:
+                    await trio.sleep(busy.retry_after_s or 1.0)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(again)
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize("at_once", [1, 2])
+async def test_expensive_tasks_of_one_account_neither_refuse_nor_delay_those_of_another(
+    autojump_clock: MockClock, at_once: int
+) -> None:
+    """Regression: one expensive task turned 56 of 58 scrapes of another account into 503s."""
+    line, waits = TaskLine(at_once), list[float]()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(attack, line, 600.0)
+        await trio.sleep(0.5)
+        for _ in range(500):
+            line.check_room("victim")
+            joined_at = trio.current_time()
+            waits.append(await work(line, 50_000, 0.07, within_s=20) - joined_at)
+            await trio.sleep(1)
+    assert set(waits) == {0.0}
+
+
+async def test_several_accounts_share_what_a_hostile_one_leaves(autojump_clock: MockClock) -> None:
+    line, waits = TaskLine(2), list[float]()
+
+    async def scrape(account: str) -> None:
+        for _ in range(100):
+            line.check_room(account)
+            joined_at = trio.current_time()
+            waits.append(await work(line, 50_000, 0.07, within_s=20) - joined_at)
+            await trio.sleep(0.5)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(attack, line, 60.0)
+        await trio.sleep(0.5)
+        for number in range(5):
+            nursery.start_soon(scrape, f"victim {number}")
+    assert max(waits) < 5 * 0.07, "at most the tasks of the other victims"
+
+
+async def test_a_running_task_is_expected_to_end_by_its_deadline(autojump_clock: MockClock) -> None:
+    line = TaskLine(1)
+    with trio.move_on_after(300):
+        async with line.turn("a", 10 * MB, 300.0):  # now a byte is expected to take 20 us at most
+            await trio.sleep_forever()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: work(line, 50_000_000, 25.0, within_s=30))
+        await trio.sleep(1)
+        with pytest.raises(WorkersBusy) as busy:
+            line.check_room("a")
+        assert busy.value.retry_after_s == pytest.approx(29)
+        await trio.sleep(10)
+        line.check_room("a")
+
+
+async def test_each_account_learns_its_own_cost_of_a_byte(autojump_clock: MockClock) -> None:
+    line = TaskLine(1)
+    for _ in range(20):
+        async with line.turn("slow", MB, trio.current_time() + LONG_S):
+            await trio.sleep(10)
+    for account, is_refused in (("slow", True), ("quick", False)):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hold, line, account)
+            await trio.sleep(0.1)
+            if is_refused:
+                with pytest.raises(WorkersBusy):
+                    await hold(line, account)
+            else:
+                await hold(line, account)
+
+
+async def hold(line: TaskLine, account: str) -> None:
+    """Run a task of a megabyte that has to be done in 9 s, and takes one."""
+    async with line.turn(account, MB, trio.current_time() + 9):
+        await trio.sleep(1)

@@ -64,6 +64,7 @@ class Accounts:
         return 2
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
+        assert account_id, "each call is for an account"
         handle, page = str(recipe.values["handle"]), 0 if state is None else int(state["page"])
         await trio.sleep(self.takes_s)
         self.reads[handle, page] += 1

@@ -92,6 +92,7 @@ class Net:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
+        assert account_id, "each call is for an account"
         assert credits_held == self.price_credits
         await trio.sleep(self.takes_s)
         id_ = recipe.path.removeprefix("/v1/")

@@ -1,0 +1,65 @@
+"""The thread that reads long answers: one step at a time, accounts by turns, and nothing after the deadline."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+import trio
+
+from limits.fair_turns import TurnStatistics
+from tests.fakes.cancelling import cancel_everywhere
+from upstreams.fetching.aside import Aside
+from upstreams.model.errors import UpstreamFailed
+
+LONG_S = 60.0
+
+
+async def run(aside: Aside, account: str, done: list[str], *, within_s: float = LONG_S) -> None:
+    step = partial(done.append, account)
+    await aside.run(step, trio.current_time() + within_s, source="api", account_id=account)
+
+
+@pytest.mark.critical
+async def test_the_queue_of_one_account_is_not_before_the_step_of_another() -> None:
+    aside, done, may_end = Aside(), list[str](), threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            lambda: aside.run(may_end.wait, trio.current_time() + LONG_S, source="api", account_id="hostile")
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(40):
+            nursery.start_soon(run, aside, "hostile", done)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(run, aside, "victim", done)
+        await trio.testing.wait_all_tasks_blocked()
+        assert aside.statistics() == TurnStatistics(in_use=1, waiting=41)
+        may_end.set()
+    assert done.index("victim") <= 1
+    assert len(done) == 41
+    assert aside.statistics() == TurnStatistics(0, 0)
+
+
+async def test_a_step_whose_turn_does_not_come_in_time_is_not_begun() -> None:
+    aside, done, may_end = Aside(), list[str](), threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: aside.run(may_end.wait, trio.current_time() + LONG_S, source="api", account_id="a"))
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(UpstreamFailed, match="no time left"):
+            await run(aside, "b", done, within_s=0.05)
+        may_end.set()
+    assert done == []
+    await run(aside, "b", done)
+    assert done == ["b"]
+
+
+async def test_a_step_that_fails_or_is_cancelled_leaves_its_turn() -> None:
+    aside = Aside()
+    with pytest.raises(ZeroDivisionError):
+        await aside.run(lambda: 1 // 0, trio.current_time() + LONG_S, source="api", account_id="a")
+
+    async def check(_through: bool) -> None:
+        assert aside.statistics() == TurnStatistics(0, 0)
+
+    assert await cancel_everywhere(partial(run, aside, "a", []), check) >= 2

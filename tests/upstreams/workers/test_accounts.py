@@ -1,0 +1,94 @@
+"""Two accounts at real worker processes: the one that keeps them busy makes the other neither wait nor be refused."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import trio
+
+from limits.fair_turns import FairTurn, TurnStatistics
+from upstreams.model.errors import UpstreamFailed, WorkersBusy
+from upstreams.model.steps import Task
+from upstreams.workers.line import SPARE
+from upstreams.workers.pool import PROCESSES_MAX, ProcessPool, _counted
+
+HERE = __name__
+HOSTILE_S = 15.0
+"""The time that each hostile task takes; far more than the other account may wait on the busiest machine."""
+WAIT_S_MAX = 7.0
+
+
+def spin(cpu_s: float) -> float:
+    end_at = time.process_time() + cpu_s
+    while time.process_time() < end_at:
+        pass
+    return cpu_s
+
+
+def nap(for_s: float) -> float:
+    time.sleep(for_s)
+    return for_s
+
+
+@contextmanager
+def open_workers(count: int = PROCESSES_MAX) -> Iterator[ProcessPool]:
+    workers = ProcessPool(count)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+async def run(workers: ProcessPool, account: str, name: str, value: float, within_s: float) -> None:
+    task = Task(f"{HERE}:{name}", (value,), None)
+    await workers.run(task, trio.current_time() + within_s, source="web", account_id=account)
+
+
+@pytest.mark.critical
+@pytest.mark.trio(run=trio.run)
+async def test_an_account_that_keeps_all_processes_busy_delays_no_other_one() -> None:
+    with open_workers() as workers:
+        refused = 0
+
+        async def attack() -> None:
+            nonlocal refused
+            try:
+                await run(workers, "hostile", "spin", 1_000.0, HOSTILE_S)
+            except (UpstreamFailed, WorkersBusy):
+                refused += 1
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(6):
+                nursery.start_soon(attack)
+            await trio.sleep(1)
+            busy = workers.statistics()
+            assert busy.in_use <= PROCESSES_MAX
+            assert busy.in_use + busy.waiting + refused == 6
+            for _ in range(10):
+                workers.check_room("victim")
+                began_at = trio.current_time()
+                await run(workers, "victim", "spin", 0.02, HOSTILE_S)
+                assert trio.current_time() - began_at < WAIT_S_MAX
+            assert workers.started_total <= PROCESSES_MAX + SPARE
+            nursery.cancel_scope.cancel()
+        assert workers.statistics() == TurnStatistics(0, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no clock tells the CPU time of another process")
+async def test_a_turn_costs_the_cpu_time_of_its_task() -> None:
+    with open_workers(1) as workers:
+        await run(workers, "a", "nap", 0.0, 60.0)  # the process has started
+        worker = workers._idle[0]
+        used_s = []
+        for name, value in (("spin", 0.3), ("nap", 0.3)):
+            turn = FairTurn("a", 0.0, 0.0)
+            with _counted(worker, turn):
+                await run(workers, "a", name, value, 60.0)
+            assert turn.used_s is not None
+            used_s.append(turn.used_s)
+    assert 0.3 <= used_s[0] < 0.6
+    assert used_s[1] < 0.1
