@@ -40,6 +40,7 @@ QUEUED = """
 SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' AND kind IN ({kinds})
 ORDER BY created_at, id LIMIT ?
 """
+UNSETTLED = "SELECT id FROM jobs WHERE id IN {in} AND status IN ('queued', 'running')"
 EXPIRED = """
 SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND kind IN ({kinds}) AND lease_until < ?
 ORDER BY lease_until LIMIT ?
@@ -118,6 +119,11 @@ def add_job(tx: Tx, job: JobRecord, names: Sequence[str]) -> None:
 def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str]) -> None:
     """Plan steps with these names, numbered from `first` on; those that an attempt before has planned stay."""
     tx.run_many(ADD_STEPS, [(job_id, number, wave, name) for number, name in enumerate(names, first)])
+
+
+def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
+    """Return those of these jobs that have neither ended nor are paused."""
+    return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
 
 
 def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:

@@ -155,7 +155,7 @@ class RunPages:
             rows, has_more = await self._runs.rows(run_id, after, limit=ROWS, only_new=only_new)
             views = await self._reads.run(account_id(), partial(_views_of, rows))
         has_more = has_more or len(views) < len(rows)
-        failed = await self._runs.failed_legs(run_id) if view.run.legs_failed else []
+        failed = (await self._runs.failed_legs([view])).get(run_id, [])
         response = await self._frame.shown(
             "run.html",
             "Discover run",
