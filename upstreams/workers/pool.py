@@ -22,7 +22,7 @@ import trio
 
 from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody, UpstreamFailed, unreadable
 from upstreams.model.steps import Answer, Task
-from upstreams.workers.line import TaskLine
+from upstreams.workers.line import SPARE, TaskLine
 from upstreams.workers.process import LENGTH
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+_ENDED_BY_MAX: Final = 1_000
 _CPU_CLOCK: Final = 2
 """With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
@@ -78,10 +79,14 @@ class ProcessPool:
     """
 
     def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
-        self._line = TaskLine(max(1, min(processes_max, os.cpu_count() or 1)))
+        at_once = max(1, min(processes_max, os.cpu_count() or 1))
+        self._line = TaskLine(at_once)
+        self._processes_max = at_once + SPARE
         self.check_room = self._line.check_room
         self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
+        self._ended_by: dict[str, int] = {}
+        """The processes that an account's tasks ended, and that it has not started again."""
         self.started_total = 0
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
@@ -107,8 +112,8 @@ class ProcessPool:
             worker.process.wait()
 
     async def _run(self, task: Task, source: str, turn: FairTurn) -> Any:
-        worker = self._idle.pop() if self._idle else await self._start()
-        with self._ended_unless_answered(worker), _counted(worker, turn):
+        worker = await self._worker(turn.account_id)
+        with self._ended_unless_answered(worker, turn.account_id), _counted(worker, turn):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
             except ResultTooLong as exc:
@@ -127,13 +132,30 @@ class ProcessPool:
             raise NotFound(told[0], reason=told[1])
         raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
 
+    async def _worker(self, account_id: str) -> _Worker:
+        """Return an idle process, or a new one.
+
+        An account that ended processes starts as many itself: starting takes ten times as long as reading a short
+        page, and otherwise an account whose tasks end processes would leave only cold ones to the others.
+        """
+        ended = self._ended_by.pop(account_id, 0)
+        if ended > 1:
+            self._ended_by[account_id] = ended - 1
+        has_room = self.statistics().in_use + len(self._idle) <= self._processes_max
+        if self._idle and not (ended and has_room):
+            return self._idle.pop()
+        return await self._start()
+
     @contextmanager
-    def _ended_unless_answered(self, worker: _Worker) -> Iterator[None]:
+    def _ended_unless_answered(self, worker: _Worker, account_id: str) -> Iterator[None]:
         """Take the process back when the block ends well and it is not worn out; else end it."""
         try:
             yield
         except BaseException:
             _end(worker)
+            self._ended_by[account_id] = min(self._ended_by.get(account_id, 0) + 1, self._processes_max)
+            if len(self._ended_by) > _ENDED_BY_MAX:
+                del self._ended_by[next(iter(self._ended_by))]
             raise
         worker.tasks += 1
         if worker.tasks < TASKS_EACH:
@@ -154,8 +176,11 @@ class ProcessPool:
 
 @contextmanager
 def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
-    """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts."""
-    began_s = worker.cpu_s()
+    """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts.
+
+    The first task pays for the start.
+    """
+    began_s = worker.cpu_s() if worker.tasks else 0.0
     try:
         yield
     finally:
