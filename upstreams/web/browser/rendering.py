@@ -22,7 +22,7 @@ from upstreams.web.browser.devtools import CommandRefused
 from upstreams.web.browser.looks import look_of
 from upstreams.web.browser.page import BrowserPage
 from upstreams.web.browser.resources import FetchedPage
-from upstreams.web.browser.wanted import SOURCE, RenderedPage, RenderWanted
+from upstreams.web.browser.wanted import RenderedPage, RenderWanted
 from upstreams.web.robots import RobotsMemory
 
 _ROBOTS_S: Final = 10.0
