@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,8 @@ def site(node: OpenNode) -> None:
     )
 
 
-def open_node(folder: Path, browser: Chromium, **more: Any) -> Any:
-    return open_test_node(folder, web={"browser_url": browser.url}, patience_s=240, **more)
+def open_node(folder: Path, browser: Chromium, web: Mapping[str, Any] | None = None, **more: Any) -> Any:
+    return open_test_node(folder, web={"browser_url": browser.url, **(web or {})}, patience_s=240, **more)
 
 
 async def send(
@@ -257,7 +258,7 @@ async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_s
 
 
 async def test_one_account_opens_at_most_half_of_the_sessions_of_a_node(tmp_path: Path, chromium: Chromium) -> None:
-    async with open_node(tmp_path, chromium, browser_sessions=3) as node:
+    async with open_node(tmp_path, chromium, web={"browser_sessions": 3}) as node:
         site(node)
         await open_session(node)
         status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form", "ttl_seconds": 60})
