@@ -41,6 +41,8 @@ def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
     yield from _cache(node.calls)
     yield from _store(node.stores)
     yield from _size(node.stores)
+    told = "Events of payments by outcome; mismatch: not credited, since the amount differs from the pack's."
+    yield _by("sluice_payment_events", told, "outcome", node.stores.payments.counts)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
