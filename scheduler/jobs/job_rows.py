@@ -36,6 +36,7 @@ WHERE account_id = ? AND kind IN ({{kinds}}) AND (created_at < ? OR (created_at 
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 LIVE = "SELECT COUNT(*) FROM jobs WHERE account_id = ? AND finished_at IS NULL"
+UNSETTLED = "SELECT id FROM jobs WHERE id IN {in} AND status IN ('queued', 'running')"
 QUEUED = "SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' ORDER BY created_at, id LIMIT ?"
 EXPIRED = """
 SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND lease_until < ? ORDER BY lease_until LIMIT ?
@@ -106,6 +107,11 @@ def add_job(tx: Tx, job: JobRecord, names: Sequence[str]) -> None:
 def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str]) -> None:
     """Plan steps with these names, numbered from `first` on; those that an attempt before has planned stay."""
     tx.run_many(ADD_STEPS, [(job_id, number, wave, name) for number, name in enumerate(names, first)])
+
+
+def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
+    """Return those of these jobs that have neither ended nor are paused."""
+    return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
 
 
 def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:

@@ -49,9 +49,12 @@ SAVE_LEG = """
 UPDATE discover_legs SET status = ?, pages = ?, rows_found = ?, credits_used = ?, state = ?, error = ?
 WHERE run_id = ? AND number = ?
 """
-FAILED_LEGS = """
-SELECT number, error FROM discover_legs WHERE run_id = ? AND status = 'failed' ORDER BY number LIMIT ?
-"""
+FAILED_LEGS = f"""
+SELECT run_id, number, error FROM (
+    SELECT run_id, number, error, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY number) AS place
+    FROM discover_legs WHERE run_id IN {{in}} AND status = 'failed'
+) AS failed WHERE place <= {LEGS_TOLD} ORDER BY run_id, number
+"""  # noqa: S608 - a number
 # Each half by an index of its own: with OR both engines read all rows of the run.
 FIND = f"""
 SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND is_gone = 0 AND key IN ({{keys}})
@@ -136,9 +139,12 @@ def save_leg(tx: Tx, leg: DiscoverLeg) -> None:
     tx.run(SAVE_LEG, (*values, leg.run_id, leg.number))
 
 
-def failed_legs(tx: Tx, run_id: str) -> list[FailedLeg]:
-    """The first legs that failed."""
-    return [FailedLeg(*row) for row in tx.all(FAILED_LEGS, (run_id, LEGS_TOLD))]
+def failed_legs(tx: Tx, run_ids: Sequence[str]) -> dict[str, list[FailedLeg]]:
+    """Return the first legs of each of these runs that failed."""
+    found: dict[str, list[FailedLeg]] = {}
+    for run_id, *leg in tx.all_in(FAILED_LEGS, run_ids):
+        found.setdefault(run_id, []).append(FailedLeg(*leg))
+    return found
 
 
 def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) -> list[DiscoverRow]:

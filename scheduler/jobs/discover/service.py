@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
 import msgspec
-import trio
 
 from billing.charges.batch_rows import ChargeRequest, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
@@ -32,8 +31,6 @@ FOLLOWED_AT_ONCE: Final = 500
 _ENDED: Final = ("done", "empty", "failed")
 WAIT_S: Final = 55.0
 """For how long the beginning of a run waits for its end."""
-_LOOKS_S: Final = (0.05, 1.0)
-"""The pause between the first two looks at a run that is waited for, and the longest one."""
 
 
 class RunPatch(msgspec.Struct, frozen=True):
@@ -84,24 +81,19 @@ class DiscoverService:
         """
         return await self._store.read(partial(run_rows.owned, account_id=account_id, run_id=run_id))
 
-    async def failed_legs(self, run_id: str) -> list[FailedLeg]:
-        """The first legs of a run that failed."""
-        return await self._store.read(partial(run_rows.failed_legs, run_id=run_id))
+    async def failed_legs(self, views: Iterable[DiscoverView]) -> dict[str, list[FailedLeg]]:
+        """Return the first legs that failed of those of these runs that have any."""
+        run_ids = [view.run.run_id for view in views if view.run.legs_failed]
+        return await self._store.read(partial(run_rows.failed_legs, run_ids=run_ids)) if run_ids else {}
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverView]:
         """A page, newest first."""
         jobs = await self._jobs.page(account_id, before=before, limit=limit)
         return await self._store.read(partial(run_rows.runs_of, jobs=jobs))
 
-    async def wait_settled(
-        self, account_id: str, run_id: str, *, within_s: float, stopping: Callable[[], bool]
-    ) -> None:
+    async def wait_settled(self, run_id: str, *, within_s: float, stopping: Callable[[], bool]) -> None:
         """Return when a run has ended or is paused, when the node stops, or after so many seconds."""
-        pause_s, longest_s = _LOOKS_S
-        with trio.move_on_after(within_s):
-            while not stopping() and not is_settled((await self.get(account_id, run_id)).job):
-                await trio.sleep(pause_s)
-                pause_s = min(longest_s, pause_s * 1.3)
+        await self._steps.waits.wait(run_id, within_s=within_s, stopping=stopping)
 
     async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> tuple[DiscoverView, RowChanges]:
         """The rows of a run that differ from those of an earlier version of it.

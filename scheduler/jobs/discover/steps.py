@@ -19,6 +19,7 @@ from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, ne
 from scheduler.jobs.discover.records import DiscoverLeg, DiscoverRecord, DiscoverRow, Sighting
 from scheduler.jobs.discover.run_events import progressed, settled
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedRead, PlannedSearch, spec_of
+from scheduler.jobs.discover.waiting import RunWaits
 from scheduler.jobs.holds import patiently
 from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, Stop
 from scheduler.recipes import Gathered, GatheringFailed, RecipeInvalid, Recipes
@@ -57,6 +58,8 @@ class DiscoverSteps(JobKind):
         self._store = store
         self._recipes = recipes
         self._feed = feed
+        self.waits = RunWaits(store)
+        """The requests that wait for runs to settle."""
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:
         """The price of a page, or of reading an account."""
@@ -150,6 +153,7 @@ class DiscoverSteps(JobKind):
         told, facts = settled(job, replace(run, version=run.version + 1))
         run_rows.save_run(tx, told)
         self._feed.append(tx, facts)
+        tx.on_commit(partial(self.waits.publish, job.id))
 
 
 async def _drafts_of(

@@ -175,8 +175,8 @@ class Office:
         return found
 
     async def attempts(self, delivery_id: str) -> list[AttemptRow]:
-        found: list[AttemptRow] = await self.store.read(lambda tx: rows.attempts_of(tx, delivery_id))
-        return found
+        found = await self.store.read(lambda tx: rows.attempts_of(tx, [delivery_id]))
+        return found.get(delivery_id, [])
 
     async def webhook(self, monitor: Monitor) -> Webhook:
         found = await self.store.read(lambda tx: hook_rows.read_webhooks(tx, [monitor.id]))

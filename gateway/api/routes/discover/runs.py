@@ -134,7 +134,8 @@ class DiscoverRunRoutes:
         found = await self._runs.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1].job if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
-        items = [await self._data(request, view) for view in found[:size]]
+        failed, base_url = await self._runs.failed_legs(found[:size]), self._replies.base_url_for(request)
+        items = [run_data(view, failed.get(view.run.run_id, []), base_url) for view in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
@@ -193,7 +194,7 @@ class DiscoverRunRoutes:
         began, account_id = trio.current_time(), caller.key.account_id
         try:
             if request.stream is None:
-                await self._runs.wait_settled(account_id, run_id, within_s=within_s, stopping=self._stopping)
+                await self._runs.wait_settled(run_id, within_s=within_s, stopping=self._stopping)
                 return False
             with trio.move_on_after(within_s):
                 await self._follow(request.stream, account_id, run_id)
@@ -224,8 +225,8 @@ class DiscoverRunRoutes:
         return envelope.fragment(PLATFORM, request.path, await self._data(request, view))
 
     async def _data(self, request: Request, view: DiscoverView) -> dict[str, Any]:
-        failed = await self._runs.failed_legs(view.run.run_id) if view.run.legs_failed else []
-        return run_data(view, failed, self._replies.base_url_for(request))
+        failed = await self._runs.failed_legs([view])
+        return run_data(view, failed.get(view.run.run_id, []), self._replies.base_url_for(request))
 
 
 def _owner(request: Request, caller: Caller) -> JobOwner:

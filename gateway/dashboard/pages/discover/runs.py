@@ -143,7 +143,7 @@ class RunPages:
         view = await self._found(run_id)
         only_new, after = request.args.get("new") == "1", await self._after(run_id)
         rows = await self._runs.rows(run_id, after, limit=ROWS + 1, only_new=only_new)
-        failed = await self._runs.failed_legs(run_id) if view.run.legs_failed else []
+        failed = (await self._runs.failed_legs([view])).get(run_id, [])
         response = await self._frame.shown(
             "run.html",
             "Discover run",
