@@ -156,26 +156,27 @@ class _Way:
         platform = self.platform
         params = (one for endpoint in platform.endpoints for one in endpoint.params if one.name == param)
         choice = next(params, None)
+        are_ours = choice is not None and not choice.is_host
         return NamedSource(
             name,
             platform.sources[name],
             param,
             title=platform.title,
             default=None if choice is None or choice.default is None else str(choice.default),
-            are_ours=choice is not None and not choice.is_host,
-            make=partial(self._source, name, goes_anywhere=True),
+            are_ours=are_ours,
+            make=partial(self._source, name, goes_anywhere=True, by_page=not are_ours),
             secrets=credentials.values(),
             rules=_target_rules(platform),
             now=trio.lowlevel.current_clock().current_time,
         )
 
-    def _source(self, name: str, address: str, *, goes_anywhere: bool = False) -> Source:
+    def _source(self, name: str, address: str, *, goes_anywhere: bool = False, by_page: bool = False) -> Source:
         platform, clock = self.platform, trio.lowlevel.current_clock().current_time
         return Source(
             name,
             address,
             exchange=self._exchange(name, goes_anywhere=goes_anywhere),
-            breaker=Breaker(breaker_rules(self.config), clock),
+            breaker=Breaker(breaker_rules(self.config), clock, needs_several=by_page),
             judge=platform.judge,
             backoff=platform.rest,
             method_of=platform.method_of,
@@ -186,6 +187,7 @@ class _Way:
             pace=platform.pace and platform.pace.of(name),
             hidden=platform.hidden_error,
             goes_anywhere=goes_anywhere,
+            by_page=by_page,
         )
 
     def _exchange(self, name: str, *, goes_anywhere: bool) -> Exchange:

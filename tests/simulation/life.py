@@ -36,6 +36,7 @@ from tests.simulation.requests import Sent
 from tests.simulation.store import SimStore
 from tests.simulation.trace import Trace
 from tests.simulation.upstream import Upstream
+from upstreams.fetching.source import Source
 from upstreams.transport.http import Exchange
 
 EPOCH = 1_790_000_000.0
@@ -100,6 +101,9 @@ class Life:
         gate = Gate(trace, per_minute=limits.requests_per_minute, at_once=limits.concurrent_requests)
         async with open_node(setting) as node:
             watch(node.admission, gate)
+            for source in node.catalog.sites["sim"].sources.values():
+                assert isinstance(source, Source)
+                upstream.watch(source)
             yield Life(node, store, gate, models)
 
     async def answer(self, sent: Sent) -> None:

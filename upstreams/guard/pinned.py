@@ -26,11 +26,16 @@ _NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 
 
 class NameUnknown(httpx.ConnectError):
-    """A host's name has no address that could be had in time. `is_certain`: the name servers say that there is none."""
+    """No address was found for a host's name.
 
-    def __init__(self, problem: str, *, is_certain: bool = False) -> None:
+    `is_certain`: the name servers say that there is none. `is_late`: the time for the lookup ran out, which may be the
+    fault of this node, if it has too many lookups to make.
+    """
+
+    def __init__(self, problem: str, *, is_certain: bool = False, is_late: bool = False) -> None:
         super().__init__(problem)
         self.is_certain = is_certain
+        self.is_late = is_late
 
 
 class PinnedExchange:
@@ -106,4 +111,4 @@ class PinnedExchange:
                 self._known.clear()
             self._known[name] = self._now() + self._remembered_s, addresses
             return addresses
-        raise NameUnknown(f"the addresses of {target.host} could not be had in time")
+        raise NameUnknown(f"the addresses of {target.host} could not be had in time", is_late=True)
