@@ -75,7 +75,7 @@ def flatten_lists(tree: Element) -> None:
                 kind, depth = (one.get("rend") or f"{inner.tag}-0").split("-")
                 one.set("rend", f"{kind}-{int(depth) + 1}")
                 before.addnext(one)
-            drop([inner])
+        drop(nested)
 
 
 def _mark_code(tree: Element) -> None:

@@ -17,7 +17,7 @@ from lxml import etree, html
 
 from upstreams.content.markup import Element
 from upstreams.web.reading.boxes import drop_boxes, hide_names
-from upstreams.web.reading.cleaning import as_text, drop, letters_in
+from upstreams.web.reading.cleaning import as_text, drop, letters_in, outermost
 from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
@@ -53,7 +53,11 @@ _SHORT_SHARE_MAX: Final = 1.5
 """The letters of a part of a short page, as shares of those that were found."""
 _BOOK_LETTERS_MIN: Final = 500_000
 """The letters from which on a page is as long as a book."""
+_BOOK_ELEMENTS_MIN: Final = 20_000
+"""The elements from which on it is: Trafilatura takes about 0.1 ms for each."""
+_COUNT: Final = etree.XPath("count(descendant::*)")
 _WORD = re.compile(r"\w+")
+_TITLES_MAX: Final = 10
 _HEAD_LINES: Final = 6
 """Lines of a text among which its title, its author and its date may stand."""
 _HEAD_WORDS_MAX: Final = 12
@@ -128,14 +132,16 @@ def without_boxes(root: Element) -> Element:
 
 
 def _is_book(root: Element) -> bool:
-    return letters_in(_body(root)) >= _BOOK_LETTERS_MIN
+    body = _body(root)
+    return letters_in(body) >= _BOOK_LETTERS_MIN or _COUNT(body) >= _BOOK_ELEMENTS_MIN
 
 
 def _titles(root: Element) -> set[tuple[str, ...]]:
     """The words of each title that a page has: its first heading, and what it says of itself."""
-    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content|//title/text()")
+    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
+    named = root.xpath("//title/text()")[:_TITLES_MAX]
     headings = ["".join(one.itertext()) for one in root.xpath("//h1")[:3]]
-    return {words for text in (*said, *headings) if (words := _words(str(text)))}
+    return {words for text in (*said, *named, *headings) if (words := _words(str(text)))}
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -178,19 +184,14 @@ def _is_of_head(line: str) -> bool:
 
 def _parts(root: Element) -> list[Element]:
     """The elements that hold the main content, where their markup says so: a thread's posts, a product's words."""
-    posts = _outermost(_POSTS(root))
+    posts = outermost(_POSTS(root))
     if len(posts) > 1 and sum(map(letters_in, posts)) >= _POSTS_SHARE_MIN * letters_in(_body(root)):
         return posts
     if _IS_PRODUCT(root):
-        words = [one for one in _outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
+        words = [one for one in outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
         facts = [one for one in _PRODUCT_FACTS(root) if letters_in(one) >= _PRODUCT_LETTERS_MIN]
-        return words and _outermost([*words, *facts])
+        return words and outermost([*words, *facts])
     return []
-
-
-def _outermost(elements: Iterable[Element]) -> list[Element]:
-    chosen = dict.fromkeys(elements)
-    return [one for one in chosen if not any(above in chosen for above in one.iterancestors())]
 
 
 def _given(root: Element, linked_data: Iterable[Element]) -> Element:
