@@ -14,6 +14,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import mmap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -31,10 +32,20 @@ PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+CHARGED_CPU_S: Final = 2.0
+"""Seconds of CPU time from which on a task whose time was over is charged: few honest pages take as much."""
+_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
 """Signals by which a page ends the process that reads it: its CPU time is up, or a library gives up or crashes."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
+
+
+@dataclass(slots=True)
+class _Effort:
+    """The CPU time of a task that was ended."""
+
+    cpu_s: float = 0.0
 
 
 class ResultTooLong(Exception):
@@ -49,6 +60,14 @@ class _Worker:
     into: trio.lowlevel.FdStream
     out_of: trio.lowlevel.FdStream
     tasks: int = 0
+
+    def cpu_s(self) -> float:
+        """Return the seconds of CPU time that it has used; 0.0 where the system does not tell."""
+        try:
+            words = Path(f"/proc/{self.process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(words[11]) + int(words[12])) / _TICKS_A_SECOND
 
     def kill(self) -> None:
         """Send it no more, and end it."""
@@ -75,10 +94,17 @@ class ProcessPool:
             WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
-        size_bytes = sum(len(one) for one in task.args if isinstance(one, bytes))
-        with trio.move_on_at(deadline_at):
-            async with self._line.turn(size_bytes, deadline_at):
-                return Answer(200, {}, await self._run(task, source), source)
+        size_bytes, effort = sum(len(one) for one in task.args if isinstance(one, bytes)), _Effort()
+        try:
+            with trio.move_on_at(deadline_at):
+                async with self._line.turn(size_bytes, deadline_at):
+                    return Answer(200, {}, await self._run(task, source, effort), source)
+        except PageTooCostly:
+            if task.on_costly is not None:
+                task.on_costly()
+            raise
+        if effort.cpu_s >= CHARGED_CPU_S:  # not remembered: the caller may have set the time
+            raise PageTooCostly("The request's time was over before the page was read; reading it used much CPU time.")
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 
     def close(self) -> None:
@@ -88,9 +114,9 @@ class ProcessPool:
             worker.kill()
             worker.process.wait()
 
-    async def _run(self, task: Task, source: str) -> Any:
+    async def _run(self, task: Task, source: str, effort: _Effort) -> Any:
         worker = self._idle.pop() if self._idle else await self._start()
-        with self._ended_unless_answered(worker):
+        with self._ended_unless_answered(worker, effort):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
             except ResultTooLong as exc:
@@ -110,11 +136,13 @@ class ProcessPool:
         raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
 
     @contextmanager
-    def _ended_unless_answered(self, worker: _Worker) -> Iterator[None]:
-        """Take the process back when the block ends well and it is not worn out; else end it."""
+    def _ended_unless_answered(self, worker: _Worker, effort: _Effort) -> Iterator[None]:
+        """Take the process back when the block ends well and it is not worn out; else note its effort and end it."""
+        before_s = worker.cpu_s()
         try:
             yield
         except BaseException:
+            effort.cpu_s = worker.cpu_s() - before_s
             _end(worker)
             raise
         worker.tasks += 1

@@ -1,8 +1,8 @@
 """The worker process: reads tasks from its input, and answers each on its output, until its input ends.
 
 A message is its length in four bytes and MessagePack behind it: `(function, args)` comes; `("done", value)`,
-`("not_found", message, reason)`, `("costly", message)`, `("unexpected", message)` or `("failed", message)` goes. Nothing
-of a page is pickled: a process that reads hostile pages is not believed either.
+`("not_found", message, reason)`, `("costly", message)`, `("unexpected", message)` or `("failed", message)` goes.
+Nothing of a page is pickled: a process that reads hostile pages is not believed either.
 
 A task has `CPU_S` seconds of the processor. A timer of the kernel ends the process after that, whatever code it runs.
 """
