@@ -70,9 +70,9 @@ _ITEM_WORDS_MAX: Final = 2
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
 """The letters from which on something behind a heading is a text."""
-_HEADER_LINKS: Final = etree.XPath(
-    "descendant::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]"
-    "//a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
+_HEADER_LINKS: Final = etree.XPath(  # one step: libxml2 compares what each of several contexts finds with all before
+    "descendant::a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
+    "[ancestor::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]]"
 )
 _WORD = re.compile(r"\w+")
 

@@ -14,8 +14,8 @@ from upstreams.content.nesting import html_tree
 from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody
 from upstreams.web.reading.selectors import Matching
 
-TAGS_MAX: Final = 400_000
-"""Angle brackets that open something; the longest honest pages have a fifth of it."""
+TAGS_MAX: Final = 300_000
+"""Beginnings and ends of elements; the longest honest pages have a third of it."""
 ATTRIBUTES_MAX: Final = 2_000
 """Attributes of one element: a parser compares each with all others."""
 _ATTRIBUTES_LETTERS_MIN: Final = 2 * ATTRIBUTES_MAX

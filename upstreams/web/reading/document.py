@@ -12,7 +12,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 import msgspec
 
-from upstreams.content.charset import text_of
+from upstreams.content.charset import is_binary, text_of
 from upstreams.content.feeds import read_feed
 from upstreams.content.markup import Element
 from upstreams.model import fields
@@ -82,6 +82,8 @@ def _read(raw: bytes, content_type: str, url: str, sent_to: str, wanted: Wanted)
         return _pdf(raw, wanted)
     if not _may_be_text(media_type, raw):
         raise NotFound(f"The address leads to {media_type[:60]}, which has no text.", reason="unsupported_content")
+    if is_binary(raw, content_type):
+        raise NotFound("The address leads to something that is no text.", reason="unsupported_content")
     text = text_of(raw, content_type)
     if _FEED_START.match(text[:_SNIFFED]) or media_type == "application/feed+json":
         return _feed(raw, content_type, text, wanted)

@@ -21,14 +21,18 @@ from upstreams.web.reading.cleaning import as_text, drop, letters_in, outermost
 from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
-    "//*[@itemprop='text' or @itemprop='articleBody'][ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
+    "//*[@itemprop or @class]"  # one path: libxml2 compares what each of several finds with all of the others
+    "[((@itemprop='text' or @itemprop='articleBody') and ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
     " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]"
-    "[not(ancestor-or-self::*[contains(@itemtype, 'FAQPage')])]]"
-    "|//*[contains(concat(' ', @class, ' '), ' js-post-body ')]"
-    "|//article[contains(concat(' ', @class, ' '), ' message ')]"
-    "//*[contains(concat(' ', @class, ' '), ' message-body ')]//*[contains(concat(' ', @class, ' '), ' bbWrapper ')]"
-    "|//*[contains(concat(' ', @class, ' '), ' postbody ')]//*[contains(concat(' ', @class, ' '), ' content ')]"
+    " and not(ancestor::*[contains(@itemtype, 'FAQPage')]))"
+    " or contains(concat(' ', @class, ' '), ' js-post-body ')"
+    " or (contains(concat(' ', @class, ' '), ' bbWrapper ')"
+    " and ancestor::*[contains(concat(' ', @class, ' '), ' message-body ')]"
+    "/ancestor::article[contains(concat(' ', @class, ' '), ' message ')])"
+    " or (contains(concat(' ', @class, ' '), ' content ')"
+    " and ancestor::*[contains(concat(' ', @class, ' '), ' postbody ')])]"
 )
+_BESIDE: Final = etree.XPath("//*[self::nav or self::aside or ((self::header or self::footer) and parent::body)]")
 _POSTS_SHARE_MIN: Final = 0.3
 """The share of a page's letters that a thread has; questions below an article have less."""
 _IS_PRODUCT: Final = etree.XPath(
@@ -38,8 +42,8 @@ _IS_PRODUCT: Final = etree.XPath(
 )
 """An article about a product may have its box in it."""
 _PRODUCT: Final = etree.XPath(
-    "//*[@itemprop='description'][not(self::meta)]"
-    "|//*[@class or @id][contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'description')]"
+    "//*[(@itemprop='description' and not(self::meta))"
+    " or (contains(concat(@class, ' ', @id), 'product') and contains(concat(@class, ' ', @id), 'description'))]"
 )
 _PRODUCT_FACTS: Final = etree.XPath(
     "descendant-or-self::*[contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'propert')"
@@ -126,7 +130,7 @@ def _as_written(root: Element, found: Element) -> Element:
 def without_boxes(root: Element) -> Element:
     """A page as it is written, without what stands around its text; the page itself stays as it is."""
     tree = deepcopy(root)
-    drop(tree.xpath("//nav|//aside|//body/header|//body/footer"))
+    drop(_BESIDE(tree))
     drop_boxes(tree)
     return tree
 
