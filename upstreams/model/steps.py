@@ -148,6 +148,8 @@ class Task:
     function: str
     args: tuple[Any, ...]
     sample: Any  # such a result, for examples
+    on_costly: Callable[[], None] | None = None
+    """Called when the task used up what a page may take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from upstreams.model.errors import NotFound
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
 from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
+from upstreams.web.costly import CostlyPages, RequestedPage
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.visiting import visit
 
@@ -73,8 +74,9 @@ PARAMS: Final = (
 )
 
 
-def map_site(robots: RobotsMemory, args: Args) -> Steps:
+def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """The pages of a site."""
+    asked = costly.page_of("map", args)
     url, limit, sitemap = args.text("url"), args.number("limit"), args.text("sitemap")
     found: dict[str, str] = {}
     warnings: list[str] = []
@@ -86,9 +88,9 @@ def map_site(robots: RobotsMemory, args: Args) -> Steps:
         "limit": limit,
     }
     if sitemap != "skip":
-        yield from _by_sitemaps(url, args, robots, scope=scope, found=found, warnings=warnings)
+        yield from _by_sitemaps(url, args, robots, asked, scope=scope, found=found, warnings=warnings)
     if sitemap != "only" and (len(found) < limit or scope["search"]):
-        yield from _by_links(url, args, robots, scope=scope, found=found, needed=not found)
+        yield from _by_links(url, args, robots, asked, scope=scope, found=found, needed=not found)
     if scope["search"]:
         yield from _keep_best(found, scope)
     records = [page(url=one, title=found[one] or None) for one in list(found)[:limit]]
@@ -96,7 +98,14 @@ def map_site(robots: RobotsMemory, args: Args) -> Steps:
 
 
 def _by_sitemaps(
-    url: str, args: Args, robots: RobotsMemory, *, scope: dict[str, Any], found: dict[str, str], warnings: list[str]
+    url: str,
+    args: Args,
+    robots: RobotsMemory,
+    asked: RequestedPage,
+    *,
+    scope: dict[str, Any],
+    found: dict[str, str],
+    warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
     """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
     file = yield from robots.file_of(url, args)
@@ -115,7 +124,8 @@ def _by_sitemaps(
                     warnings.append(f"The sitemap {place} could not be read: {answer.problem}")
                 continue
             arguments = (answer.body, answer.headers.get("content-type", ""), place, scope)
-            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND)
+            asked.check()
+            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND, asked.remember)
             _add(found, done.body["pages"])
             for one in done.body["sitemaps"]:
                 further = led_to(place, one)
@@ -129,7 +139,14 @@ def _by_sitemaps(
 
 
 def _by_links(
-    url: str, args: Args, robots: RobotsMemory, *, scope: dict[str, Any], found: dict[str, str], needed: bool
+    url: str,
+    args: Args,
+    robots: RobotsMemory,
+    asked: RequestedPage,
+    *,
+    scope: dict[str, Any],
+    found: dict[str, str],
+    needed: bool,
 ) -> Generator[Wanted, Any, None]:
     """Add the pages that a page links to; it may be absent where others were found."""
     try:
@@ -139,7 +156,8 @@ def _by_links(
             raise
         return
     arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
-    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND)
+    asked.check()
+    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND, asked.remember)
     _add(found, done.body["pages"])
 
 

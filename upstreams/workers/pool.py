@@ -35,6 +35,8 @@ TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _ENDED_BY_MAX: Final = 1_000
+CHARGED_CPU_S: Final = 2.0
+"""Seconds of CPU time from which on a task is charged that its deadline ended: few honest pages take as much."""
 _CPU_CLOCK: Final = 2
 """With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
@@ -94,14 +96,23 @@ class ProcessPool:
 
         Raises:
             NotFound: the task found nothing.
-        PageTooCostly: it used more CPU time or memory than a task may.
+            PageTooCostly: it used more CPU time or memory than a task may.
             WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
         size_bytes = sum(len(one) for one in task.args if isinstance(one, bytes))
-        with trio.move_on_at(deadline_at):
-            async with self._line.turn(account_id, size_bytes, deadline_at) as turn:
-                return Answer(200, {}, await self._run(task, source, turn), source)
+        turn: FairTurn | None = None
+        try:
+            with trio.move_on_at(deadline_at):
+                async with self._line.turn(account_id, size_bytes, deadline_at) as turn:
+                    return Answer(200, {}, await self._run(task, source, turn), source)
+        except PageTooCostly:
+            if task.on_costly is not None:
+                task.on_costly()
+            raise
+        if turn is not None and (turn.used_s or 0.0) >= CHARGED_CPU_S:
+            # The verdict is not remembered, because the caller may have set a short time.
+            raise PageTooCostly("The request's time was over before the page was read; reading it used much CPU time.")
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import trio
 
 from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody, UpstreamFailed
 from upstreams.model.steps import Task
-from upstreams.workers.pool import RESULT_BYTES_MAX, TASKS_EACH, ProcessPool
+from upstreams.workers.pool import CHARGED_CPU_S, RESULT_BYTES_MAX, TASKS_EACH, ProcessPool
 from upstreams.workers.process import CPU_S
 
 HERE = __name__
@@ -39,6 +39,11 @@ def work(cpu_s: float) -> bool:
     while time.process_time() < ends_at:
         pass
     return True
+
+
+def work_and_sleep(cpu_s: float) -> None:
+    work(cpu_s)
+    time.sleep(600.0)
 
 
 def crash() -> None:
@@ -146,6 +151,33 @@ async def test_a_task_that_takes_too_long_is_ended_in_time_and_leaves_no_process
         with trio.fail_after(LONG_S):
             while _runs(before[0]):  # noqa: ASYNC110 - another process ends, which tells nobody
                 await trio.sleep(0.01)
+
+
+@pytest.mark.critical
+async def test_a_task_that_works_until_its_time_is_over_is_charged_and_not_remembered() -> None:
+    """A caller's own short `timeout` would else make the work of seconds free, again and again."""
+    remembered: list[bool] = []
+    worked = Task(f"{HERE}:work_and_sleep", (CHARGED_CPU_S + 0.5,), None, lambda: remembered.append(True))
+    with open_workers(1) as workers:
+        failures = [await _failure(workers, worked, within_s) for within_s in (0.05, 6.0, 30.0)]
+    assert not isinstance(failures[0], PageTooCostly)
+    assert any(isinstance(one, PageTooCostly) for one in failures), "on a busy machine the work takes long"
+    assert not remembered
+
+
+async def _failure(workers: ProcessPool, worked: Task, within_s: float) -> Exception:
+    with pytest.raises((PageTooCostly, UpstreamFailed)) as failed:
+        await workers.run(worked, trio.current_time() + within_s, source="web")
+    return failed.value
+
+
+@pytest.mark.critical
+async def test_a_page_that_is_too_costly_is_remembered() -> None:
+    remembered: list[bool] = []
+    with open_workers(1) as workers:
+        failed = await _failure(workers, Task(f"{HERE}:crash", (), None, lambda: remembered.append(True)), LONG_S)
+    assert isinstance(failed, PageTooCostly)
+    assert remembered == [True]
 
 
 async def test_a_caller_who_leaves_ends_the_task_and_the_next_one_has_its_turn() -> None:
