@@ -37,8 +37,8 @@ NOT_YET: Mapping[str, str] = MappingProxyType(
     }
 )
 """Scenarios that fail until this item is fixed. Remove the name with the fix."""
-SHORT = Length(alone_s=2.0, beside_s=4.0, grace_s=1.5)
-RENDERINGS = Length(alone_s=4.0, beside_s=8.0, grace_s=3.0)
+SHORT = Length(alone_s=1.0, beside_s=4.5, grace_s=2.0)
+RENDERINGS = Length(alone_s=3.0, beside_s=10.0, grace_s=3.0)
 
 
 @pytest.mark.parametrize("name", [name for name in GATE if name not in NOT_YET])

@@ -77,5 +77,5 @@ def test_cpu_of_refunded_calls_is_bounded() -> None:
 
 
 def test_a_small_run_fails_for_gross_faults_only() -> None:
-    assert flaws(SCENARIO, figures(phase(web_s=1.9, balance_s=0.9)), SMALL) == []
+    assert flaws(SCENARIO, figures(phase(web_s=2.9, balance_s=0.9)), SMALL) == []
     assert len(flaws(SCENARIO, figures(phase(web_s=4.0, balance_s=1.1)), SMALL)) == 2
