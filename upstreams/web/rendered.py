@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -62,8 +62,12 @@ def is_rendered(values: Mapping[str, Value]) -> bool:
     )
 
 
-def render(visited: Visited, args: Args) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
-    """The document as it is once its scripts have run, and the address with its screenshot, where one is wanted.
+def render(
+    visited: Visited, args: Args, on_costly: Callable[[], None] = lambda: None
+) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
+    """Return the document as its scripts leave it, and the address with its screenshot if the caller wants one.
+
+    `on_costly` is called when the page used all that any page may use.
 
     Raises:
         InvalidArgument: the browser cannot read the selector that is waited for.
@@ -76,6 +80,8 @@ def render(visited: Visited, args: Args) -> Generator[Wanted, Any, tuple[Visited
     if rendered.refused_selector:
         problem = f"must be milliseconds or a CSS selector; the browser cannot read {rendered.refused_selector[:60]}"
         raise InvalidArgument("wait_for", problem)
+    if rendered.is_over_bounds:
+        on_costly()
     if rendered.is_costly:
         raise PageTooCostly(rendered.problem)
     if rendered.is_absent:

@@ -260,7 +260,8 @@ async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_s
 async def test_one_account_opens_at_most_half_of_the_sessions_of_a_node(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium, web={"browser_sessions": 3}) as node:
         site(node)
-        await open_session(node)
+        opened = await open_session(node)
         status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form", "ttl_seconds": 60})
         assert (status, told["error"]["details"]["reason"]) == (400, "session_limit_reached")
+        assert (await send(node, "DELETE", f"{PATH}/{opened['session_id']}"))[0] == 200
         await node.assert_sound()

@@ -22,8 +22,8 @@ _PARENTS_MAX: Final = 4
 """A renderer is a child of the browser's zygote, or of one below that."""
 
 
-class Usage(NamedTuple):
-    """What a process has used: CPU seconds since it started, and its memory now where it is known."""
+class ProcessUsage(NamedTuple):
+    """The CPU seconds of a process since it started, and its memory now if it is known."""
 
     cpu_s: float
     memory_bytes: int | None = None
@@ -36,14 +36,14 @@ class LocalBrowser:
     pid: int
     zygotes: tuple[int, ...]
 
-    def renderers(self) -> dict[int, Usage]:
+    def renderers(self) -> dict[int, ProcessUsage]:
         """Return the renderers with what each has used."""
         found = {}
         for zygote in self.zygotes:
             for pid in _children(zygote):
                 with suppress(OSError, ValueError):
                     if _kind(pid) == "renderer":
-                        found[pid] = Usage(_cpu_s(pid), _memory_bytes(pid))
+                        found[pid] = ProcessUsage(_cpu_s(pid), _memory_bytes(pid))
         return found
 
     def hold_back(self, pid: int, niceness: int) -> None:

@@ -1,4 +1,4 @@
-"""What the processes of a browser's pages use, and the bounds that keep one page from taking it from the others.
+"""The use of the processes of a browser's pages, and the bounds that keep one page from taking all of it.
 
 On this machine (see `processes`) each look bounds the memory of every renderer, and lowers the priority of a renderer
 by the CPU time that it has used, so that endless scripts take only the time that nothing else wants. Of a browser
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import trio
 
 from upstreams.web.browser.devtools import CommandRefused, DevTools
-from upstreams.web.browser.processes import LocalBrowser, Usage, local_browser
+from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
 LOOK_S: Final = 0.25
 """The seconds between two looks: a script writes about a gigabyte a second."""
@@ -28,7 +28,7 @@ _CLAIM_S: Final = 5.0
 
 
 class PageBounds(NamedTuple):
-    """What a page may use."""
+    """The most that a page may use."""
 
     cpu_s: float = 10.0
     """CPU seconds of all its threads. Usual pages take 0.5 to 2, the heaviest about 5."""
@@ -47,8 +47,8 @@ class Renderers:
         self._looked_at = -inf
         self._ended_at: dict[int, float] = {}
         self.local: LocalBrowser | None = None
-        self.usage: Mapping[int, Usage] = {}
-        """What each has used as of the last look, by its process id."""
+        self.usage: Mapping[int, ProcessUsage] = {}
+        """The use of each as of the last look, by its process id."""
         self.ended_total = 0
         """Renderers that were ended for their memory."""
 
@@ -66,7 +66,7 @@ class Renderers:
         self._looked_at = now
         if self.local is None:
             told = await _processes(devtools)
-            self.usage = {one["id"]: Usage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
+            self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
             return
         self.usage = self.local.renderers()
         for pid, usage in self.usage.items():

@@ -103,7 +103,11 @@ class Rendering:
             except NotFound as absence:
                 is_costly = isinstance(absence, PageTooCostly)
                 return RenderedPage(
-                    problem=str(absence), reason=absence.reason or "", is_absent=True, is_costly=is_costly
+                    problem=str(absence),
+                    reason=absence.reason or "",
+                    is_absent=True,
+                    is_costly=is_costly,
+                    is_over_bounds=is_costly,
                 )
             except (UpstreamError, LimitError) as failure:
                 return RenderedPage(problem=str(failure))

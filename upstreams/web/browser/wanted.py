@@ -39,5 +39,7 @@ class RenderedPage(msgspec.Struct, frozen=True):
     is_absent: bool = False
     is_costly: bool = False
     """Whether the page itself used up the time or the memory of a page."""
+    is_over_bounds: bool = False
+    """Whether it used all that any page may use, however little time its caller gave it."""
     refused_selector: str = ""
     """The selector that the browser cannot read."""

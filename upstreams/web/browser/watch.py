@@ -8,20 +8,18 @@ certain, because it does not need the main thread.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 
 from upstreams.model.errors import PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.web.browser.address import BrowserLost
-from upstreams.web.browser.devtools import CommandRefused
+from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.renderers import LOOK_S, Renderers
 from upstreams.web.browser.wanted import SOURCE
-
-if TYPE_CHECKING:
-    from upstreams.web.browser.page import BrowserPage
 
 BUSY_S: Final = 2.0
 """The CPU seconds of a page that is to blame when it has not come to an end in time, or half of its time if less."""
@@ -35,10 +33,22 @@ _ALL_EVENTS_A_S: Final = 100
 _CRASH_S: Final = 2.0
 
 
+class WatchedPage(Protocol):
+    """The page, as its watch sees it."""
+
+    devtools: DevTools
+    events: Counter[str]
+    is_crashed: bool
+
+    async def call(self, method: str, **params: Any) -> Mapping[str, Any]:
+        """Like `DevTools.call`, in the page."""
+        ...
+
+
 class PageWatch:
     """Watches a page in `nursery`, which lasts as long as the page."""
 
-    def __init__(self, page: BrowserPage, renderers: Renderers, nursery: trio.Nursery) -> None:
+    def __init__(self, page: WatchedPage, renderers: Renderers, nursery: trio.Nursery) -> None:
         self._page = page
         self._renderers = renderers
         self._bounds = renderers.bounds
@@ -51,7 +61,7 @@ class PageWatch:
         self._heap_bytes = self._buffer_bytes = 0
         self._memory_bytes = 0
         """The most memory that its renderer was seen with."""
-        self._asked: set[str] = set()
+        self._pending: set[str] = set()
         self.verdict: UpstreamError | None = None
         """Why the page was ended."""
 
@@ -117,16 +127,16 @@ class PageWatch:
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do something beside the watch; not twice at a time, since a busy page answers late or never."""
-        if name in self._asked:
+        if name in self._pending:
             return
-        self._asked.add(name)
+        self._pending.add(name)
 
         async def do() -> None:
             try:
                 with suppress(CommandRefused, BrowserLost):
                     await work()
             finally:
-                self._asked.discard(name)
+                self._pending.discard(name)
 
         self._nursery.start_soon(do)
 
@@ -150,7 +160,7 @@ class PageWatch:
         self._heap_bytes = int(metrics.get("JSHeapTotalSize", 0))
 
     async def _read_buffers(self) -> None:
-        """What typed arrays hold is not in the heap; this is answered only once the script returns."""
+        """Typed arrays are not in the heap. This is answered only once the script returns."""
         usage = await self._page.call("Runtime.getHeapUsage")
         self._buffer_bytes = int(usage.get("backingStorageSize", 0))
 
