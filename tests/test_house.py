@@ -72,7 +72,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.fetching.redirects": "a walk of its own, beside the source that begins it",
         "upstreams.web.reading.pdf": "one module a form of body",
-        "upstreams.workers.process": "the program of another process",
         "upstreams.transport.revalidating": "an exchange of its own, around another",
         "upstreams.sandbox.drift": "pure: what an answer lacks, beside the command that makes the call",
         "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",
@@ -190,12 +189,12 @@ ENDING_TASKS = frozenset(
         gateway.node.workers.supervisor:kill_hung
         gateway.server.hypercorn.engine:_serve gateway.server.lifespan:lifespan.run
         gateway.server.serve:connection.run
-        scheduler.jobs.job_runs:work scheduler.jobs.workers:self._supervise
-        scheduler.monitors.runs.clockwork:self._supervise scheduler.sessions.holder:self._hold
+        scheduler.jobs.job_runs:work scheduler.leased_workers:self._supervise
         scheduler.webhooks.deliveries.service:self._deliver
         storage.redis.link:self._look_after storage.redis.link:self._send storage.redis.routes:self._run_within
         upstreams.fetching.concurrent:work upstreams.transport.pooled:transport.keep_deadlines
-        upstreams.web.browser.devtools:read upstreams.web.browser.resources:do upstreams.workers.pool:_reap
+        upstreams.web.browser.browser:_watch upstreams.web.browser.devtools:read
+        upstreams.web.browser.resources:do upstreams.web.browser.watch:do upstreams.workers.pool:_reap
         """,
     )
 )
