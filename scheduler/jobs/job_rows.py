@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -21,6 +21,11 @@ LEASE_S: Final = 8.0
 
 DROPPED_AT_ONCE: Final = 50
 """Steps that one transaction removes: freeing their pages is what takes time."""
+
+NAMES_AT_ONCE: Final = 100
+FINDINGS_AT_ONCE: Final = 50
+FINDINGS_BYTES: Final = 250_000
+"""Names of steps, and findings as they are stored, that a plan reads at a time."""
 
 COLUMNS: Final = """
 id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
@@ -70,9 +75,13 @@ ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON
 PLANNED = """
 SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? ORDER BY number LIMIT ?
 """
-FINDINGS = """
-SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ?
+FINDING_SIZES = """
+SELECT number, length(found) FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ?
 ORDER BY number LIMIT ?
+"""
+FINDINGS = """
+SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ? AND number <= ?
+ORDER BY number
 """
 NAMES = "SELECT number, name FROM job_steps WHERE job_id = ? AND wave <= ? AND number > ? ORDER BY number LIMIT ?"
 SET_WAVE = "UPDATE jobs SET waves = ?, planned = ? WHERE id = ?"
@@ -247,14 +256,30 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
     return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, limit))]
 
 
-def last_findings(tx: Tx, job: JobRecord, *, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return the numbers of some steps of the last wave with what they found, as it is stored, after number `after`."""
-    return [(number, bytes(found)) for number, found in tx.all(FINDINGS, (job.id, job.waves, after, limit))]
+class PlanPart(NamedTuple):
+    """A part of what a job's next wave is planned from, each with the number of its step, in order."""
+
+    names: list[tuple[int, str]]
+    """The names of steps, of waves that are planned whole."""
+    findings: list[tuple[int, bytes]]
+    """The findings of steps of the last wave, as they are stored."""
+    is_last: bool
 
 
-def step_names(tx: Tx, job: JobRecord, *, after: int, limit: int) -> list[tuple[int, str]]:
-    """Return the numbers and names of some steps after number `after`, of waves that are planned whole."""
-    return [(number, name) for number, name in tx.all(NAMES, (job.id, job.waves, after, limit))]
+def plan_part(tx: Tx, job: JobRecord, *, named: int, found: int) -> PlanPart:
+    """Return the next part, after the names up to the step `named` and the findings of steps up to `found`.
+
+    All names come before the first findings.
+    """
+    names = [(number, name) for number, name in tx.all(NAMES, (job.id, job.waves, named, NAMES_AT_ONCE))]
+    if len(names) == NAMES_AT_ONCE:
+        return PlanPart(names, [], is_last=False)
+    sizes = tx.all(FINDING_SIZES, (job.id, job.waves, found, FINDINGS_AT_ONCE + 1))
+    count = min(FINDINGS_AT_ONCE, rows_within((size for _, size in sizes), FINDINGS_BYTES))
+    if not count:
+        return PlanPart(names, [], is_last=True)
+    rows = tx.all(FINDINGS, (job.id, job.waves, found, sizes[count - 1][0]))
+    return PlanPart(names, [(number, bytes(one)) for number, one in rows], is_last=count == len(sizes))
 
 
 def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:

@@ -30,9 +30,6 @@ STEPS_AT_ONCE: Final = 200
 """Steps that are read at a time."""
 PLANNED_AT_ONCE: Final = 500
 """Steps that one transaction plans."""
-NAMES_AT_ONCE: Final = 100
-FINDINGS_AT_ONCE: Final = 4
-"""Steps that a plan takes note of at a time, and those whose findings it adds: each may have found a megabyte."""
 SETTLE_S: Final = 5.0
 _LONG_BYTES: Final = 64 * 1024
 """A longer result is compressed in a thread."""
@@ -174,11 +171,15 @@ class JobRuns:
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
         """Plan the next wave, some steps a transaction; the job as it was where there is none, None: it is not ours."""
 
-        found = await self._store.read(partial(job_rows.read_job, job_id=job.id))
-        if found is None:
+        def look(tx: Tx) -> tuple[JobRecord, job_rows.PlanPart] | None:
+            now = job_rows.read_job(tx, job.id)
+            return None if now is None else (now, job_rows.plan_part(tx, now, named=0, found=0))
+
+        if (seen := await self._store.read(look)) is None:
             return None
+        found, part = seen
         wave = kind.next_wave(found)
-        names = [] if wave is None else await self._fill(wave, found)
+        names = [] if wave is None else await self._fill(wave, found, part)
         if not names:
             return job
         first, planned = found.planned + 1, found.planned + len(names)
@@ -190,22 +191,20 @@ class JobRuns:
                 return None
         return replace(found, waves=found.waves + 1, planned=planned)
 
-    async def _fill(self, wave: Wave, job: JobRecord) -> list[str]:
-        """Return the names of the next wave of a job, which are read and found a few at a time."""
-        after = 0
-        while steps := await self._store.read(partial(job_rows.step_names, job=job, after=after, limit=NAMES_AT_ONCE)):
-            after = steps[-1][0]
-            for _, name in steps:
+    async def _fill(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
+        """Return the names of the next wave of a job, which are found in one part of its steps after the other."""
+        named = found = 0
+        while True:
+            for _, name in part.names:
                 wave.note(name)
-        after = 0
-        while not wave.is_full and (
-            findings := await self._store.read(
-                partial(job_rows.last_findings, job=job, after=after, limit=FINDINGS_AT_ONCE)
-            )
-        ):
-            after = findings[-1][0]
-            await wave.add([found for _, found in findings])
-        return wave.names
+            if part.names:
+                named = part.names[-1][0]
+            if part.findings:
+                found = part.findings[-1][0]
+                await wave.add([one for _, one in part.findings])
+            if part.is_last or wave.is_full:
+                return wave.names
+            part = await self._store.read(partial(job_rows.plan_part, job=job, named=named, found=found))
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
         """Add steps; `planned` is how many there are with the last of them, which lets the wave begin."""

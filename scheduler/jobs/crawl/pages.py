@@ -31,6 +31,8 @@ WAIT_S_MAX: Final = 60.0
 LINKS_MAX: Final = 2_000
 LINK_CHARS_MAX: Final = 1_000_000
 """Links of one page that are looked at, and their characters together."""
+LED_AT_ONCE: Final = 4
+"""Pages whose links one task of a worker process looks at: those of a hostile page take 0.2 s."""
 TAKEN_AT_ONCE: Final = 50
 """Pages of a plan that one step of the loop takes: they take about 0.2 ms."""
 BUSY_MAX: Final = 60
@@ -176,10 +178,13 @@ class PageWave(Wave):
 
     async def add(self, found: Sequence[bytes]) -> None:
         """Add the pages that the links of some steps lead to; the loop goes on after every few of them."""
-        pages = [page for some in await self._lead(found) for page in some]
-        for begin in range(0, len(pages), TAKEN_AT_ONCE):
-            async with self._turn():
-                self._take(pages[begin : begin + TAKEN_AT_ONCE])
+        for first in range(0, len(found), LED_AT_ONCE):
+            pages = [page for some in await self._lead(found[first : first + LED_AT_ONCE]) for page in some]
+            for begin in range(0, len(pages), TAKEN_AT_ONCE):
+                async with self._turn():
+                    self._take(pages[begin : begin + TAKEN_AT_ONCE])
+            if self.is_full:
+                return
 
     def _take(self, pages: Sequence[str]) -> None:
         for page in pages:
