@@ -22,6 +22,7 @@ from storage.state import State
 from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
 from upstreams.fetching.source import SourceStatistics
+from upstreams.web.browser.rendering import Rendering
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
@@ -32,8 +33,8 @@ def calls_charged(node: Node) -> int:
     return node.metrics.charged_total() + ended["ok"] + ended["partial"]
 
 
-def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
-    """The metrics of every part of the node, and of the sessions that it holds."""
+def gather(node: Node, sessions: SessionService, rendering: Rendering | None) -> Iterator[Metric]:
+    """The metrics of every part of the node, of the sessions that it holds, and of its browser if it has one."""
     yield from _limits(node.admission)
     yield from _overload(node.overload)
     counts = node.calls.claims.counts
@@ -54,7 +55,7 @@ def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
     yield from _unsent(node.unsent)
     if node.state is not None:
         yield from _state(node.state)
-    yield from _turns(node.catalog)
+    yield from _turns(node.catalog, rendering)
     yield from _sources(node.catalog)
 
 
@@ -204,10 +205,12 @@ def _state(state: State) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_state_connects", "Connections that were made.", now.connects)
 
 
-def _turns(catalog: Catalog) -> Iterator[Metric]:
+def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
     """The resources that accounts share by fair turns; all sites of a node have the same ones."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
+    if rendering is not None:
+        shared["browser"] = rendering.statistics()
     in_use = GaugeMetricFamily(
         "sluice_turns_in_use", "Places of a shared resource that are in use.", labels=["resource"]
     )

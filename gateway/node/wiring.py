@@ -119,6 +119,7 @@ class _Parts:
     stores: Stores
     membership: Membership
     sites: list[Site]
+    rendering: Rendering | None
     catalog: Catalog
     cache: Cache
     shared_cache: SharedCache | None
@@ -170,6 +171,7 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             stores=stores,
             membership=membership,
             sites=sites,
+            rendering=rendering,
             catalog=catalog,
             cache=cache,
             shared_cache=shared_cache,
@@ -230,11 +232,11 @@ def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtim
     admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
     calls = _calls(setting, parts, signer, runtime=runtime)
     stores.disk.on_change = calls.refuse_new
-    server, proxies = setting.config.server, TrustedProxies(read_networks(setting.config.server.trusted_proxies))
+    server, routed = setting.config.server, _routed(parts, runtime)
+    proxies = TrustedProxies(read_networks(server.trusted_proxies))
     named = None if server.base_url or not server.trusted_proxies else proxies
     replies = Replies(stores.balances, setting.base_url, named)
     description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
-    routed = _routed(parts, runtime)
     own = account_routes(calls, routed, admission=admission, signer=signer, replies=replies)
     entry = Parts(
         admission=admission,
@@ -249,8 +251,7 @@ def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtim
         compression=Compression(),
         cors=Cors(server.cors_origins) if server.cors_origins else None,
     )
-    reload = _reload(setting, parts, calls, runtime)
-    _add_operations(operations, parts, reload, metrics)
+    _add_operations(operations, parts, reload := _reload(setting, parts, calls, runtime), metrics)
     node = Node(
         runtime=runtime,
         api=api_of(entry, routed, operations, has_dashboard=setting.config.dashboard.enabled),
@@ -272,7 +273,8 @@ def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtim
         description=description,
         supervision=supervision,
     )
-    metrics.gather, parts.jobs.turns.answered = partial(gather, node, parts.sessions), metrics.answered_total
+    metrics.gather = partial(gather, node, parts.sessions, parts.rendering)
+    parts.jobs.turns.answered = metrics.answered_total
     return node
 
 

@@ -43,6 +43,9 @@ async def test_limits_claims_ledger_and_phases_are_counted_as_they_happened(tmp_
     assert told['sluice_admissions_total{result="rate_limited"}'] == 1
     assert told['sluice_admissions_total{result="concurrency_limited"}'] == 0
     assert told["sluice_leases"] == 0
+    for resource in ("reading", "workers"):
+        assert told[f'sluice_turns_in_use{{resource="{resource}"}}'] == 0
+        assert told[f'sluice_turns_waiting{{resource="{resource}"}}'] == 0
     assert told['sluice_idempotency_total{result="claimed"}'] == 1
     assert told['sluice_idempotency_total{result="replayed"}'] == 1
     assert told['sluice_idempotency_total{result="mismatch"}'] == 1

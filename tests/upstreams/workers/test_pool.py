@@ -167,7 +167,7 @@ async def test_a_task_that_works_until_its_time_is_over_is_charged_and_not_remem
 
 async def _failure(workers: ProcessPool, worked: Task, within_s: float) -> Exception:
     with pytest.raises((PageTooCostly, UpstreamFailed)) as failed:
-        await workers.run(worked, trio.current_time() + within_s, source="web")
+        await workers.run(worked, trio.current_time() + within_s, source="web", account_id="a")
     return failed.value
 
 

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from limits.errors import LimitError
-from limits.fair_turns import FairTurns
+from limits.fair_turns import FairTurns, TurnStatistics
 from upstreams.fetching.site import Site
 from upstreams.model.errors import NotFound, PageTooCostly, SourceUnusable, UpstreamError, WorkersBusy
 from upstreams.model.params import Args
@@ -51,6 +51,10 @@ class Rendering:
         """Make visits at this site, and all other requests through this guard; once, when a node's sites are made."""
         self.browser.exchange = guarded
         self._site = site
+
+    def statistics(self) -> TurnStatistics:
+        """Return the record of this moment."""
+        return self._turns.statistics()
 
     async def may_visit(self, url: str) -> None:
         """Return where robots may visit a page.
