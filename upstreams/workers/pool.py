@@ -34,6 +34,8 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 CHARGED_CPU_S: Final = 2.0
 """Seconds of CPU time from which on a task whose time was over is charged: few honest pages take as much."""
+REMEMBERED_CPU_S: Final = 4.0
+"""Seconds from which on its page is remembered too: on a busy node the time may be over after less."""
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
 """Signals by which a page ends the process that reads it: its CPU time is up, or a library gives up or crashes."""
@@ -90,21 +92,22 @@ class ProcessPool:
 
         Raises:
             NotFound: the task found nothing.
-        PageTooCostly: it used more CPU time or memory than a task may.
+            PageTooCostly: it used more CPU time or memory than a task may, or much of it until its time was over.
             WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
         size_bytes, effort = sum(len(one) for one in task.args if isinstance(one, bytes)), _Effort()
-        try:
-            with trio.move_on_at(deadline_at):
-                async with self._line.turn(size_bytes, deadline_at):
+        with trio.move_on_at(deadline_at):
+            async with self._line.turn(size_bytes, deadline_at):
+                try:
                     return Answer(200, {}, await self._run(task, source, effort), source)
-        except PageTooCostly:
-            if task.on_costly is not None:
-                task.on_costly()
-            raise
-        if effort.cpu_s >= CHARGED_CPU_S:  # not remembered: the caller may have set the time
-            raise PageTooCostly("The request's time was over before the page was read; reading it used much CPU time.")
+                except PageTooCostly:
+                    task.remember()
+                    raise
+        if effort.cpu_s >= REMEMBERED_CPU_S:
+            task.remember()
+        if effort.cpu_s >= CHARGED_CPU_S:
+            raise PageTooCostly("The time of the request was over before the page was read.")
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 
     def close(self) -> None:
@@ -122,7 +125,7 @@ class ProcessPool:
             except ResultTooLong as exc:
                 raise PageTooCostly from exc
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
-                if await _exit_signal(worker) in _BY_PAGE:
+                if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - who is cancelled needs no reason
                     raise PageTooCostly from exc
                 raise UpstreamFailed(source, "the process that read its answer has ended") from exc
         with reply:
