@@ -18,6 +18,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.patient_clock import run_patiently
 from tests.fakes.stores import Stores, engine, open_stores
+from tests.gate.critical import is_critical
+from tests.gate.failures import FAILURES_FILE, FailureRecorder
 from tests.processes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
@@ -49,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
         share_out_no_waits()
+        if FAILURES_FILE in os.environ:
+            config.pluginmanager.register(FailureRecorder(Path(os.environ[FAILURES_FILE])))
 
 
 def share_out_no_waits() -> None:
@@ -88,13 +92,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed.
 
-    Without SQLite there is nothing to ask the tests that speak of it. All are run on the patient clock that do not
-    measure, nor ask for another one.
+    Tests of SQLite itself are deselected on another engine. A test runs on the patient clock unless it measures time or
+    names another clock. Tests in the folders and modules of `tests/gate/critical.py` are marked as critical.
     """
     for item in items:
         is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
         if is_async and not item.nodeid.startswith(MEASURING) and item.get_closest_marker("trio") is None:
             item.add_marker(pytest.mark.trio(run=run_patiently))
+        if is_critical(item.nodeid):
+            item.add_marker(pytest.mark.critical)
     if engine() != "sqlite":
         about_sqlite = {item for item in items if item.get_closest_marker("sqlite")}
         items[:] = [item for item in items if item not in about_sqlite]

@@ -100,7 +100,7 @@ def test_a_folder_holds_at_most_fourteen_modules() -> None:
     assert {folder: count for folder, count in held.items() if count > MODULES_MAX} == {}
 
 
-def test_a_module_has_at_most_450_lines() -> None:
+def test_module_length_is_at_most_450_lines() -> None:
     assert {module.path: module.lines for module in modules().values() if module.lines > LINES_MAX} == {}
 
 
