@@ -151,6 +151,11 @@ class Task:
     on_costly: Callable[[], None] | None = None
     """Called when the task used up what a page may take."""
 
+    def remember(self) -> None:
+        """Note that the task was too costly, where that is noted."""
+        if self.on_costly is not None:
+            self.on_costly()
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

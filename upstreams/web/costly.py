@@ -15,7 +15,7 @@ from upstreams.model.params import Args, Value
 
 REMEMBERED_S: Final = 600.0
 PAGES_MAX: Final = 1_000
-_NOT_READ_BY: Final = frozenset(("timeout", "max_age", "fresh", "proxy"))
+_NOT_READ_BY: Final = frozenset(("max_age", "fresh", "proxy"))
 """Parameters that do not change how a page is read."""
 _Key = tuple[str, frozenset[tuple[str, Value]]]
 

@@ -37,6 +37,8 @@ _READ_BYTES: Final = 256 * 1024
 _ENDED_BY_MAX: Final = 1_000
 CHARGED_CPU_S: Final = 2.0
 """Seconds of CPU time from which on a task is charged that its deadline ended: few honest pages take as much."""
+REMEMBERED_CPU_S: Final = 4.0
+"""Seconds of CPU time from which on its page is remembered too; on a busy node the deadline may come earlier."""
 _CPU_CLOCK: Final = 2
 """With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
@@ -96,7 +98,7 @@ class ProcessPool:
 
         Raises:
             NotFound: the task found nothing.
-            PageTooCostly: it used more CPU time or memory than a task may.
+            PageTooCostly: it used more CPU time or memory than a task may, or much of it before its deadline.
             WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
@@ -107,12 +109,13 @@ class ProcessPool:
                 async with self._line.turn(account_id, size_bytes, deadline_at) as turn:
                     return Answer(200, {}, await self._run(task, source, turn), source)
         except PageTooCostly:
-            if task.on_costly is not None:
-                task.on_costly()
+            task.remember()
             raise
-        if turn is not None and (turn.used_s or 0.0) >= CHARGED_CPU_S:
-            # The verdict is not remembered, because the caller may have set a short time.
-            raise PageTooCostly("The request's time was over before the page was read; reading it used much CPU time.")
+        used_s = 0.0 if turn is None else turn.used_s or 0.0
+        if used_s >= REMEMBERED_CPU_S:
+            task.remember()
+        if used_s >= CHARGED_CPU_S:
+            raise PageTooCostly("The time of the request was over before the page was read.")
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 
     def close(self) -> None:
@@ -130,7 +133,7 @@ class ProcessPool:
             except ResultTooLong as exc:
                 raise PageTooCostly from exc
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
-                if await _exit_signal(worker) in _BY_PAGE:
+                if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - who is cancelled needs no reason
                     raise PageTooCostly from exc
                 raise UpstreamFailed(source, "the process that read its answer has ended") from exc
         with reply:

@@ -9,7 +9,7 @@ from typing import Final
 from lxml import etree
 
 from upstreams.content.markup import Element
-from upstreams.web.reading.cleaning import drop, letters_in, letters_of_all
+from upstreams.web.reading.cleaning import NAME_MAX, drop, letters_in, letters_of_all, name_of
 
 _NAMED: Final = etree.XPath(
     "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::span"
@@ -96,7 +96,7 @@ def hide_names(tree: Element) -> None:
         if _is_headed_by_name(one):
             del one.attrib["id"]
         if (
-            _LIKE_BOX.search(one.get("class", ""))
+            _LIKE_BOX.search(one.get("class", "")[:NAME_MAX])
             and not _is_box(one, sentences)
             and _letters_of_text(one) >= _TEXT_LETTERS_MIN
         ):
@@ -120,7 +120,7 @@ def _is_line(element: Element) -> bool:
 def _is_headed_by_name(element: Element) -> bool:
     """Whether an element is a section about what its id says, by its heading and its paragraphs: `id="cookies"`."""
     name, heading = element.get("id"), element[0] if len(element) else None
-    if not name or heading is None or heading.tag not in _HEADINGS or _BOX.search(element.get("class", "")):
+    if not name or heading is None or heading.tag not in _HEADINGS or _BOX.search(element.get("class", "")[:NAME_MAX]):
         return False
     is_form = any(element.find(f".//{tag}") is not None for tag in ("form", "input", "button"))
     says_name = _WORD.findall("".join(heading.itertext()).lower()) == _WORD.findall(name.lower().replace("_", " "))
@@ -135,7 +135,7 @@ def _letters_of_text(element: Element) -> int:
 def _is_box(element: Element, sentences: _Sentences) -> bool:
     if element.get("role") in _BOX_ROLES:
         return True
-    name = f"{element.get('class', '')} {element.get('id', '')}"
+    name = name_of(element)
     return bool(_BOX.search(name)) and not _TEXT_NAME.search(name) and not sentences.have(element)
 
 

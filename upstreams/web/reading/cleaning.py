@@ -43,6 +43,8 @@ _AD_NAME = re.compile(
 _HAS_NAME: Final = etree.XPath(
     "descendant::*[self::div or self::aside or self::section or self::figure][@class or @id]"
 )
+NAME_MAX: Final = 1_000
+"""Letters of a class or id that are looked at: what matches names goes over them again and again."""
 _AD_LETTERS_MAX: Final = 400
 """Something longer is the page itself, whatever it is named."""
 _TAG = re.compile("<[a-zA-Z]")
@@ -178,10 +180,15 @@ def drop_unread(root: Element) -> None:
 def drop_ads(root: Element) -> None:
     """Take out what is an advertisement by its own markup or name."""
     drop(_ADS(root))
-    named = [one for one in _HAS_NAME(root) if _AD_NAME.search(f"{one.get('class', '')} {one.get('id', '')}")]
+    named = [one for one in _HAS_NAME(root) if _AD_NAME.search(name_of(one))]
     if named:
         letters = letters_of_all(root)
         drop([one for one in named if letters[one] <= _AD_LETTERS_MAX])
+
+
+def name_of(element: Element) -> str:
+    """Return the class and the id of an element, by which people name what it is for."""
+    return f"{element.get('class', '')[:NAME_MAX]} {element.get('id', '')[:NAME_MAX]}"
 
 
 def drop_embedded_images(root: Element) -> None:

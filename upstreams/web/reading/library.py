@@ -9,7 +9,7 @@ from typing import Final
 from lxml import html
 
 from upstreams.content.markup import Element
-from upstreams.web.reading.cleaning import drop
+from upstreams.web.reading.cleaning import NAME_MAX, drop
 
 _NO_LANGUAGE: Final = "none"
 _LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?|highlight|brush)[-:]\s?(?:source-)?([\w+#.-]{1,30})")
@@ -94,7 +94,7 @@ def _mark_code(tree: Element) -> None:
 def _language(block: Element) -> str:
     """The language that a block of code, the one inside of it or a box around it names in its class."""
     around = list(block.iterancestors("div"))[:2]
-    names = (one.get("class", "") for one in (*block.iter("code"), block, *around))
+    names = (one.get("class", "")[:NAME_MAX] for one in (*block.iter("code"), block, *around))
     return next((found[1] for name in names if (found := _LANGUAGE.search(name))), _NO_LANGUAGE)
 
 

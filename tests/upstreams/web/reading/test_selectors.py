@@ -125,7 +125,7 @@ def _cpu_s(work: Callable[[], object]) -> float:
         ("p:not(" * 80, "."),
         ("p::before", "pseudo-elements"),
         ("p:nth-child(x)", "number"),
-        ("p:disabled", "not supported"),
+        ("p:unknown", "not supported"),
         ("p:has(a b)", "combinators"),
         ("p[", "."),
         ("", "."),
