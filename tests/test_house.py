@@ -72,7 +72,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.fetching.redirects": "a walk of its own, beside the source that begins it",
         "upstreams.web.reading.pdf": "one module a form of body",
-        "upstreams.workers.process": "the program of another process",
         "upstreams.transport.revalidating": "an exchange of its own, around another",
         "upstreams.sandbox.drift": "pure: what an answer lacks, beside the command that makes the call",
         "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",

@@ -74,7 +74,7 @@ PARAMS: Final = (
 
 def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """The pages of a site."""
-    asked = costly.page_of("map", args)
+    requested = costly.page_of("map", args)
     url, limit, sitemap = args.text("url"), args.number("limit"), args.text("sitemap")
     found: dict[str, str] = {}
     warnings: list[str] = []
@@ -86,9 +86,9 @@ def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
         "limit": limit,
     }
     if sitemap != "skip":
-        yield from _by_sitemaps(url, args, robots, asked, scope=scope, found=found, warnings=warnings)
+        yield from _by_sitemaps(url, args, robots, requested, scope=scope, found=found, warnings=warnings)
     if sitemap != "only" and (len(found) < limit or scope["search"]):
-        yield from _by_links(url, args, robots, asked, scope=scope, found=found, needed=not found)
+        yield from _by_links(url, args, robots, requested, scope=scope, found=found, needed=not found)
     if scope["search"]:
         from upstreams.web.reading.sitemaps import fitness  # noqa: PLC0415 - few maps are searched
 
@@ -104,7 +104,7 @@ def _by_sitemaps(
     url: str,
     args: Args,
     robots: RobotsMemory,
-    asked: RequestedPage,
+    requested: RequestedPage,
     *,
     scope: dict[str, Any],
     found: dict[str, str],
@@ -127,8 +127,8 @@ def _by_sitemaps(
                     warnings.append(f"The sitemap {place} could not be read: {answer.problem}")
                 continue
             arguments = (answer.body, answer.headers.get("content-type", ""), place, scope)
-            asked.check()
-            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND, asked.remember)
+            requested.check()
+            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND, requested.remember)
             _add(found, done.body["pages"])
             for one in done.body["sitemaps"]:
                 further = led_to(place, one)
@@ -143,7 +143,7 @@ def _by_links(
     url: str,
     args: Args,
     robots: RobotsMemory,
-    asked: RequestedPage,
+    requested: RequestedPage,
     *,
     scope: dict[str, Any],
     found: dict[str, str],
@@ -157,8 +157,8 @@ def _by_links(
             raise
         return
     arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
-    asked.check()
-    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND, asked.remember)
+    requested.check()
+    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND, requested.remember)
     _add(found, done.body["pages"])
 
 
