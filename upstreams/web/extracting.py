@@ -48,13 +48,13 @@ def extract(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """The values of a page."""
     schema = _schema(args)
     check_proxy(args.values)
-    asked = costly.page_of("extract", args)
+    requested = costly.page_of("extract", args)
     url = args.text("url")
     visited = yield from visit(url, args, robots)
     wanted = {"schema": schema, "only_main_content": bool(args.values["only_main_content"])}
     arguments = (visited.answer.raw, visited.content_type, url, visited.url, wanted)
-    asked.check()
-    done = yield Task("upstreams.web.reading.extraction:read_extraction", arguments, _SAMPLE, asked.remember)
+    requested.check()
+    done = yield Task("upstreams.web.reading.extraction:read_extraction", arguments, _SAMPLE, requested.remember)
     metadata = done.body["metadata"]
     record = page(
         url=url,

@@ -148,7 +148,7 @@ PARAMS: Final = (
 
 def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """One page."""
-    asked = costly.page_of("scrape", args)
+    requested = costly.page_of("scrape", args)
     url, renders = args.text("url"), is_rendered(args.values)
     wanted = wanted_of(args.values, has_browser="browser_url" in args.credentials)
     agent = look_of(mobile=bool(args.values.get("mobile"))).named(args.credentials.get("contact", ""))
@@ -157,8 +157,8 @@ def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     if renders and is_html(visited):
         visited, picture = yield from render(visited, args)
         credits_used = 5
-    asked.check()
-    done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE, asked.remember)
+    requested.check()
+    done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE, requested.remember)
     record = page_record(args, visited, done.body, picture=picture)
     return Single(record, credits_used=5 if done.body["source_type"] == "pdf" else credits_used)
 
