@@ -4,7 +4,7 @@ from billing.accounts.lifecycle import m0009_account_states
 from billing.archive.schema import OPENINGS, m0008_archives, m0010_months, m0011_partitions
 from billing.old_entries import enter_old_entries, prove_old_entries, reopen_charges
 from billing.open_charges import m0012_small_charges
-from billing.packs.schema import m0013_packs
+from billing.packs.schema import m0013_packs, m0014_payment_faults
 from storage.migrations import MigrationSet, Schema
 
 ACCOUNTS = """
@@ -268,5 +268,6 @@ MIGRATIONS = MigrationSet(
         m0011_partitions,
         m0012_small_charges,
         m0013_packs,
+        m0014_payment_faults,
     ),
 )

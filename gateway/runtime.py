@@ -9,6 +9,7 @@ from random import Random
 import trio
 
 from gateway.observability.logs import Log
+from storage.supervision import Keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,5 +24,7 @@ class Runtime:
     """A new id with a prefix, such as `req_`."""
     rng: Random
     log: Log
+    keep: Keep
+    """Runs the node's background loops."""
     stopping: trio.Event
     """Set once, when the node begins to stop."""

@@ -4,21 +4,33 @@ closed --(`failures` failures in `window_s`)--> open --(`open_s` later)--> half 
                                                   ^-----(the probe fails: twice as long, up to `open_max_s`)----'
 
 Whether it is open or half open follows from the clock alone. Every opening and closing starts a new generation; a
-permit remembers its own, and what it reports after another has begun changes nothing.
+permit keeps the generation in which it was issued, and a report from an earlier generation changes nothing.
+
+One account cannot close a source to the others. A failure belongs to the account that called, unless it is `certain`:
+the source could not be connected to, whoever calls. The circuit opens for all accounts only if at least half of
+`failures` (rounded down, at least 1) are certain or come from accounts other than the one with the most failures. If
+a single account causes `failures` failures, the circuit opens for that account alone: calls of other accounts pass, and
+the first of them that succeeds closes it.
+
+With `needs_several`, for hosts that callers name, failures must also come from several addresses, since one bad page
+says nothing about its host; the failures of one account then open nothing. A probe that reaches such a host closes the
+circuit, even if the page fails.
 """
 
 import math
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from limits.errors import CircuitOpen
 from limits.timers import whole_seconds
 
 State = Literal["closed", "half_open", "open"]
 Outcome = Literal["success", "failure", "abandoned"]
+_KEPT: Final = 4
+"""Failures kept, as a multiple of the rule's: enough to see that they have several causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +57,52 @@ class BreakerStatistics:
     generation: int
     opened_total: int
     refused_total: int
+    only_account: str = ""
+    """The one account for which the circuit is open; empty if it is closed, or open for all."""
+
+
+class _Failure(NamedTuple):
+    """One failure in the window. An empty account or a None address is unknown, and different from any other."""
+
+    at: float
+    account: str
+    address: Hashable
 
 
 class Permit:
-    """Leave to make one call. The first report counts, later ones change nothing; left as a context manager without a
-    report, it is abandoned, so a cancelled probe frees its place.
+    """Permission to make one call. The first report counts and later ones change nothing. A permit that is left as a
+    context manager without a report is abandoned, so a cancelled probe frees its place.
     """
 
-    __slots__ = ("_breaker", "_generation")
+    __slots__ = ("_breaker", "_generation", "account", "is_probe")
 
-    def __init__(self, breaker: "Breaker", generation: int) -> None:
+    def __init__(self, breaker: "Breaker", generation: int, account: str = "", *, is_probe: bool = False) -> None:
         self._breaker: Breaker | None = breaker
         self._generation = generation
+        self.account = account
+        self.is_probe = is_probe
+        """The circuit is half open, and this call decides whether it closes."""
 
     def succeed(self) -> None:
-        """The source answered (a "no such thing" is an answer)."""
+        """Report that the source answered (a "no such thing" is an answer)."""
         breaker, self._breaker = self._breaker, None
         if breaker is not None and breaker._open_until is not None:  # closed, as nearly always, it changes nothing
-            breaker._record("success", self._generation)
+            breaker._record("success", self)
 
-    def fail(self) -> None:
-        """The source failed."""
-        self._report("failure")
+    def fail(self, address: Hashable = None, *, certain: bool = False) -> None:
+        """Report that the call failed at this address of the source.
+
+        `certain` means that the source itself failed, whatever was requested: no connection could be made.
+        """
+        breaker, self._breaker = self._breaker, None
+        if breaker is not None:
+            breaker._record("failure", self, address, certain=certain)
 
     def abandon(self) -> None:
-        """The call ended without telling anything about the source."""
-        self._report("abandoned")
+        """Report that the call ended without saying anything about the source."""
+        breaker, self._breaker = self._breaker, None
+        if breaker is not None:
+            breaker._record("abandoned", self)
 
     def __enter__(self) -> "Permit":
         return self
@@ -78,25 +110,22 @@ class Permit:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.abandon()
 
-    def _report(self, outcome: Outcome) -> None:
-        breaker, self._breaker = self._breaker, None
-        if breaker is not None:
-            breaker._record(outcome, self._generation)
-
 
 class Breaker:
-    """Hands out permits for one source. `now` is a monotonic clock in seconds.
+    """Issues permits for one source. `now` is a monotonic clock in seconds.
 
-    `on_open` may be set by one listener: it is called with the seconds when a failure here opens the circuit.
+    `on_open` may be set by one listener: it is called with the seconds when failures here open the circuit for all.
     """
 
-    def __init__(self, rules: BreakerRules, now: Callable[[], float]) -> None:
+    def __init__(self, rules: BreakerRules, now: Callable[[], float], *, needs_several: bool = False) -> None:
         self._rules = rules
         self.on_open: Callable[[float], None] = lambda _for_s: None
         self._now = now
+        self._needs_several = needs_several
         self._generation = 0
-        self._failed_at: deque[float] = deque()
+        self._failures: deque[_Failure] = deque()
         self._open_until: float | None = None  # None: closed; infinite: isolated
+        self._only = ""  # the one account for which it is open
         self._open_for_s = 0.0
         self._probe_is_out = False
         self._opened_total = 0
@@ -122,22 +151,23 @@ class Breaker:
             return math.ceil(self._rules.open_s)
         return max(whole_seconds(self._now(), self._open_until), int(self._probe_is_out))
 
-    def take_nowait(self) -> Permit:
-        """Leave to make one call; half open, to exactly one at a time.
+    def take_nowait(self, account: str = "") -> Permit:
+        """Issue a permit for one call of this account; half open, for exactly one call at a time.
 
         Raises:
-            CircuitOpen: the circuit is open, or half open with its probe under way.
+            CircuitOpen: the circuit is open for this account, or half open with its probe under way.
         """
-        if self._open_until is not None:
-            if self._probe_is_out or self._now() < self._open_until:
-                self._refused_total += 1
-                raise CircuitOpen(self.retry_after_s)
-            self._probe_is_out = True
-        return Permit(self, self._generation)
+        if self._open_until is None or (self._only and account != self._only):
+            return Permit(self, self._generation, account)
+        if self._probe_is_out or self._now() < self._open_until:
+            self._refused_total += 1
+            raise CircuitOpen(self.retry_after_s)
+        self._probe_is_out = True
+        return Permit(self, self._generation, account, is_probe=True)
 
     def apply_hint(self, for_s: float) -> None:
-        """Another node's circuit is open for so long: be open until then too, and try then. Closes nothing."""
-        if self._open_until is None:
+        """Open for as long as another node's circuit is open, and probe then. Closes nothing."""
+        if self._open_until is None or self._only:
             self._open(for_s)
 
     def isolate(self) -> None:
@@ -147,59 +177,83 @@ class Breaker:
     def reset(self) -> None:
         """Close the circuit and forget every failure."""
         self._generation += 1
-        self._failed_at.clear()
+        self._failures.clear()
         self._open_until = None
+        self._only = ""
         self._open_for_s = 0.0
         self._probe_is_out = False
 
     def statistics(self) -> BreakerStatistics:
-        """The record of this moment."""
+        """Return the figures of this moment."""
         self._forget_old_failures()
         return BreakerStatistics(
             state=self.state,
             isolated=self._open_until == math.inf,
-            failures=len(self._failed_at),
+            failures=len(self._failures),
             retry_after_s=self.retry_after_s,
             generation=self._generation,
             opened_total=self._opened_total,
             refused_total=self._refused_total,
+            only_account=self._only,
         )
 
-    def _record(self, outcome: Outcome, generation: int) -> None:
-        if generation != self._generation:
+    def _record(self, outcome: Outcome, permit: Permit, address: Hashable = None, *, certain: bool = False) -> None:
+        if permit._generation != self._generation:
             return
-        if self._open_until is not None:
+        if permit.is_probe and (outcome != "failure" or certain or not self._needs_several):
             self._end_probe(outcome)
         elif outcome == "failure":
-            self._count_failure()
+            if permit.is_probe:
+                self.reset()
+            self._count_failure("" if certain else permit.account, None if certain else address)
+        elif outcome == "success" and self._open_until is not None:
+            self.reset()  # open for one account only, and another account's call succeeded
 
     def _end_probe(self, outcome: Outcome) -> None:
         if outcome == "success":
             self.reset()
         elif outcome == "failure":
             longest_s = max(self._rules.open_max_s, self._rules.open_s)
-            self._open(min(2 * self._open_for_s, longest_s))
-            self.on_open(self._open_for_s)
+            self._open_by_failures(min(2 * self._open_for_s, longest_s), only=self._only)
         else:
             self._probe_is_out = False
 
-    def _count_failure(self) -> None:
-        self._failed_at.append(self._now())
+    def _count_failure(self, account: str, address: Hashable) -> None:
+        self._failures.append(_Failure(self._now(), account, address))
         self._forget_old_failures()
-        if len(self._failed_at) >= self._rules.failures:
-            self._open(self._rules.open_s)
-            self.on_open(self._open_for_s)
+        wanted = self._rules.failures
+        if len(self._failures) < wanted:
+            return
+        if self._is_shared(one.account for one in self._failures) and (
+            not self._needs_several or self._is_shared(one.address for one in self._failures)
+        ):
+            self._open_by_failures(self._rules.open_s)
+        elif not self._needs_several and sum(one.account == account for one in self._failures) >= wanted:
+            self._open_by_failures(self._rules.open_s, only=account)
+
+    def _is_shared(self, causes: Iterable[Hashable]) -> bool:
+        """Return whether enough of the failures have another cause than the most frequent one."""
+        known = Counter(cause for cause in causes if cause)
+        most = max(known.values(), default=0)
+        return len(self._failures) - most >= max(1, self._rules.failures // 2)
 
     def _forget_old_failures(self) -> None:
-        """A failure exactly `window_s` old has left."""
-        now = self._now()
-        while self._failed_at and self._failed_at[0] + self._rules.window_s <= now:
-            self._failed_at.popleft()
+        """Drop failures that are `window_s` old or older, and the oldest of too many."""
+        now, kept = self._now(), _KEPT * self._rules.failures
+        while self._failures and (self._failures[0].at + self._rules.window_s <= now or len(self._failures) > kept):
+            self._failures.popleft()
 
-    def _open(self, for_s: float) -> None:
+    def _open_by_failures(self, for_s: float, *, only: str = "") -> None:
+        self._open(for_s, only=only)
+        if not only:
+            self.on_open(for_s)
+
+    def _open(self, for_s: float, *, only: str = "") -> None:
         self._generation += 1
-        self._failed_at.clear()
+        if not only:
+            self._failures.clear()
         self._open_until = self._now() + for_s
         self._open_for_s = for_s
+        self._only = only
         self._probe_is_out = False
         self._opened_total += 1

@@ -41,6 +41,14 @@ class ConcurrencyReached(LimitError):
         self.limit = limit
 
 
+class LongReadsReached(LimitError):
+    """The account has `limit` long answers under way, and none of them ended in time."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} long answers of this account are under way")
+        self.limit = limit
+
+
 class CircuitOpen(LimitError):
     """The source's breaker lets nothing through; it is worth asking again after `retry_after_s` whole seconds."""
 

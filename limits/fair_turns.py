@@ -65,20 +65,11 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Account:
-    """The turns of an account; `paid_s` has those that ended, and the expected cost of those that run."""
+    """The turns of an account, and what it has used until the last look."""
 
-    paid_s: float
+    used_s: float
     running: list[FairTurn] = field(default_factory=list)
     waiting: list[_Waiter] = field(default_factory=list)
-
-    @property
-    def is_active(self) -> bool:
-        return bool(self.running or self.waiting)
-
-    def used_s(self, now: float) -> float:
-        """Return what it has used until now."""
-        overdue_s = sum(max(0.0, now - turn.began_at - turn.expected_s) for turn in self.running)
-        return self.paid_s + overdue_s
 
 
 class FairTurns:
@@ -94,6 +85,7 @@ class FairTurns:
         """Those with turns, and those that have used more than their share lately."""
         self._level_s = 0.0
         """The use of an account that always had work; an account that joins begins here."""
+        self._counted_at = 0.0
         self._numbers = count()
 
     @asynccontextmanager
@@ -110,11 +102,10 @@ class FairTurns:
 
         `expected_s` orders the turns of one account. The turn has ended by `over_at` for certain, on the same clock.
         """
-        account = self._accounts.get(account_id)
-        if not self._has_place(account):
+        if not self._has_place(self._accounts.get(account_id)):
             return None
         turn = FairTurn(account_id, expected_s, over_at)
-        self._begin(account or self._joined(account_id), turn)
+        self._begin(self._joined(account_id), turn)
         return turn
 
     async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn:
@@ -134,6 +125,7 @@ class FairTurns:
                 turn.used_s = 0.0
                 self.end(turn)
             else:
+                self._count()
                 account.waiting.remove(waiter)
                 heapq.heapify(account.waiting)
                 self._forget()
@@ -142,13 +134,12 @@ class FairTurns:
 
     def end(self, turn: FairTurn) -> None:
         """Give the place back, and count what was used."""
-        used_s = self._now() - turn.began_at if turn.used_s is None else turn.used_s
+        self._count()
         account = self._accounts[turn.account_id]
-        active = sum(one.is_active for one in self._accounts.values())
+        if turn.used_s is not None:
+            self._add(account, turn.used_s - (self._now() - turn.began_at))
         self._in_use -= 1
         account.running.remove(turn)
-        account.paid_s += used_s - turn.expected_s
-        self._level_s += used_s / active
         while (following := self._next()) is not None:
             waiter = heapq.heappop(following.waiting)
             self._begin(following, waiter.turn)  # here, so that no other turn takes the place meanwhile
@@ -160,6 +151,7 @@ class FairTurns:
 
         Without its `expected_s` it comes after all other turns of its account.
         """
+        self._count()
         now, account = self._now(), self._accounts.get(account_id)
         if self._has_place(account):
             return 0.0
@@ -167,11 +159,11 @@ class FairTurns:
         comes_at = inf if expected_s is None else now + PATIENCE * expected_s
         own_s = sum(one.turn.expected_s for one in account.waiting if one.comes_at <= comes_at)
         # Until this turn begins, another account may use as much as this one will have used by then.
-        reach_s = max(account.used_s(now), self._level_s) + own_s + (expected_s or 0.0)
+        reach_s = account.used_s + own_s + (expected_s or 0.0)
         others_s = sum(
-            min(max(0.0, reach_s - one.used_s(now)), sum(waiter.turn.expected_s for waiter in one.waiting))
+            min(max(0.0, reach_s - one.used_s), sum(waiter.turn.expected_s for waiter in one.waiting))
             for one in self._accounts.values()
-            if one is not account and one.waiting
+            if one is not account
         )
         places = self._capacity + (0 if account.running else self._spare)
         left_s = sorted(turn.left_s(now) for one in self._accounts.values() for turn in one.running)
@@ -182,9 +174,12 @@ class FairTurns:
         return TurnStatistics(self._in_use, sum(len(one.waiting) for one in self._accounts.values()))
 
     def _joined(self, account_id: str) -> _Account:
+        self._count()
         account = self._accounts.get(account_id)
         if account is None:
             account = self._accounts[account_id] = _Account(self._level_s)
+        elif not (account.running or account.waiting):
+            account.used_s = max(account.used_s, self._level_s)
         return account
 
     def _has_place(self, account: _Account | None) -> bool:
@@ -196,26 +191,37 @@ class FairTurns:
         self._in_use += 1
         turn.began_at = self._now()
         account.running.append(turn)
-        account.paid_s += turn.expected_s
 
     def _next(self) -> _Account | None:
         """Return the account whose turn is next; None if no place is free for an account that waits."""
         waiting = [one for one in self._accounts.values() if one.waiting and self._has_place(one)]
         fair = [one for one in waiting if len(one.running) < self._half] or waiting
+        return min(fair, key=lambda one: one.used_s, default=None)
+
+    def _count(self) -> None:
+        """Count the time of the turns that run, up to now."""
         now = self._now()
-        return min(fair, key=lambda one: one.used_s(now), default=None)
+        since_s, self._counted_at = now - self._counted_at, now
+        if self._in_use and since_s:
+            for account in self._accounts.values():
+                if account.running:
+                    self._add(account, since_s * len(account.running))
+
+    def _add(self, account: _Account, used_s: float) -> None:
+        """Add to the use of an account, and an equal share for each active account to the level."""
+        account.used_s += used_s
+        self._level_s += used_s / sum(bool(one.running or one.waiting) for one in self._accounts.values())
 
     def _forget(self) -> None:
-        """Raise the level to the active account that has used the least, and forget whom it has reached."""
-        now = self._now()
-        active = [one.used_s(now) for one in self._accounts.values() if one.is_active]
+        """Keep the level within the use of active accounts, and forget whom it has reached."""
+        active = [one.used_s for one in self._accounts.values() if one.running or one.waiting]
         if not active:
             self._accounts.clear()
             return
-        self._level_s = max(self._level_s, min(active))
-        gone = [id_ for id_, one in self._accounts.items() if not one.is_active and one.paid_s <= self._level_s]
-        for id_ in gone:
-            del self._accounts[id_]
+        self._level_s = min(max(self._level_s, min(active)), max(active))
+        self._accounts = {
+            id_: one for id_, one in self._accounts.items() if one.running or one.waiting or one.used_s > self._level_s
+        }
 
 
 def _free_after(left_s: list[float], work_s: float) -> float:

@@ -20,6 +20,7 @@ from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, Win
 from limits.gate import KNOWN_S, NO_GENERATION, Admitted, BalanceUpdate, GateStatistics
 from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
+from storage.supervision import Keep, unsupervised
 
 # A generation is kept for longer than any node believes what it read before: without one, nothing has changed since.
 GENERATION_S = 20 * KNOWN_S
@@ -270,10 +271,11 @@ async def open_shared_gate(
     concurrent: int,
     scripts: GateScripts | None = None,
     spans: GateSpans = DEFAULT_SPANS,
+    keep: Keep = unsupervised,
 ) -> AsyncIterator[SharedGate]:
     """The gate of this node among many; its leases are renewed while the block runs."""
     gate = SharedGate(state, scripts or read_gate_scripts(), requests=requests, concurrent=concurrent, spans=spans)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(gate.beat)
+        nursery.start_soon(keep, "gate_beat", gate.beat)
         yield gate
         nursery.cancel_scope.cancel()

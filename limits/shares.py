@@ -22,6 +22,8 @@ from storage.store import Row, Store, Tx
 
 PAUSE_S: Final = 0.05
 LOOKS_A_SHARE: Final = 16
+ACCOUNTS_MAX: Final = 100_000
+"""Accounts whose puts are added up; of more, one is looked at early for each."""
 
 COUNT_BYTES = "SELECT COALESCE(SUM(bytes), 0) FROM replies WHERE account_id = ?"
 COUNT_FREE = "SELECT COUNT(*) FROM claims WHERE account_id = ? AND free = 1"
@@ -76,7 +78,9 @@ class Shares:
         put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
         if put * LOOKS_A_SHARE < self._share.bytes:
             self._put[account_id] = put
-            return
+            if len(self._put) <= ACCOUNTS_MAX:
+                return
+            account_id = next(iter(self._put))  # looked at early, so that its count can be forgotten
         self._put.pop(account_id, None)
         self._due[account_id] = None
         self._is_due.set()

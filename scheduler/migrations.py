@@ -281,7 +281,7 @@ def m0011_account_webhooks(schema: Schema) -> None:
 
 
 def m0012_failure_credits(schema: Schema) -> None:
-    """What a failed run cost, if its page was too costly: the check on `credits_used` allows it none."""
+    """Credits of failed runs, whose page was too costly: the check on `credits_used` allows them none."""
     schema.execute("ALTER TABLE runs ADD COLUMN failure_credits BIGINT NOT NULL DEFAULT 0 CHECK (failure_credits >= 0)")
 
 

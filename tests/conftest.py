@@ -24,7 +24,7 @@ from tests.processes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 
-CROWDS = ("tests/crash/", "tests/many/", "tests/storm/")
+CROWDS = ("tests/crash/", "tests/hostile/neighbours/", "tests/many/", "tests/storm/")
 """Folders whose tests are many processes each, hold them to bounds of time and take longest, mostly by waiting."""
 MEASURING = (*CROWDS, "tests/bench/")
 """Folders whose tests compare times with those of other processes, by the machine's own clock."""

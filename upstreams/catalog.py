@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from upstreams.fetching.site import Site
+from upstreams.known_names import KnownNames
 from upstreams.model.endpoint import Endpoint
 
 
@@ -27,6 +27,7 @@ class Catalog:
     def __init__(self, sites: Iterable[Site]) -> None:
         self.sites = {site.platform.slug: site for site in sites}
         self._by_path = {listing.path: listing for site in self.sites.values() for listing in _listings(site)}
+        self._ids = KnownNames(listing.id for listing in self.available())
 
     def at(self, path: str) -> Listing | None:
         """The endpoint that a request path names, such as `/v1/github/profile`."""
@@ -45,10 +46,9 @@ class Catalog:
         return [listing for listing in self._by_path.values() if listing.available]
 
     def nearest(self, path: str) -> str | None:
-        """The path that was probably meant, or None when nothing is near."""
-        known = {listing.id: listing.path for listing in self.available()}
-        near = get_close_matches(path.removeprefix("/v1/"), known, n=1, cutoff=0.6)
-        return known[near[0]] if near else None
+        """The path that was probably meant; None if none is similar."""
+        near = self._ids.nearest(path.removeprefix("/v1/"))
+        return None if near is None else f"/v1/{near}"
 
 
 def _listings(site: Site) -> list[Listing]:

@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
 
 MADE = "id, name, plan, unlimited, balance, held, created_at"
-COLUMNS = f"{MADE}, state, mark"
+COLUMNS = f"{MADE}, state, mark, mismatch"
 ADD = f"""
 INSERT INTO accounts ({MADE}, pack, number, place) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)
 """  # noqa: S608 - constants
@@ -60,6 +60,8 @@ class Account:
     created_at: float
     state: LifeState = "active"
     mark: Mark | None = None
+    mismatch: str | None = None
+    """The latest payment for a pack that differed from its price, and was not credited; in words for the operator."""
 
 
 def check_name(name: str) -> None:
@@ -217,5 +219,5 @@ def _list(after: str | None, limit: int, tx: Tx) -> list[Account]:
 
 
 def _account(row: Row) -> Account:
-    id_, name, plan, unlimited, balance, held, created_at, state, mark = row
-    return Account(id_, name, plan, bool(unlimited), balance, held, created_at, state, mark)
+    id_, name, plan, unlimited, balance, held, created_at, state, mark, mismatch = row
+    return Account(id_, name, plan, bool(unlimited), balance, held, created_at, state, mark, mismatch)

@@ -184,7 +184,11 @@ def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> Non
     for the interpreter's lock once more.
     """
     accounts, settled = rows.accounts, {charge.request_id: charge for charge in settling}
-    asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in settled.values()]
+    try:
+        asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in settled.values()]
+    except KeyError:  # the store has lost an account since it charged it, and its charges with it
+        there = [charge for charge in settled.values() if charge.account_id in accounts]
+        asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in there]
     ids = [id_ for id_, _balance in asked]
     if tx.count_many(SETTLE, asked, (at,)) != len(settling):
         open_ = {request_text(*row) for row in tx.all_in(READ_TAKEN, ids)}

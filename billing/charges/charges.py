@@ -1,5 +1,6 @@
 """Charges: credits are taken before a call and closed exactly once after it (spec 7.5)."""
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -16,11 +17,13 @@ from billing.charges.refunds import NOTHING_USED
 from billing.charges.taking_back import take_back
 from billing.errors import BillingError, ChargeUnknown
 from billing.names import Names
-from storage.errors import StorageError
+from storage.errors import StorageError, StoreUnavailable
 from storage.store import Store, Tx
 
 # Past it, what could not be closed waits for the end of the node, after which recovery refunds it.
 UNFINISHED_MAX = 10_000
+
+_log = logging.getLogger(__name__)
 
 Closing: TypeAlias = Callable[[], Awaitable[Closed]]
 
@@ -49,6 +52,8 @@ class Charges:
         self._names = Names()
         self._unfinished: dict[str, Closing] = {}
         self._moved = Counter[str]()
+        self.lost_total = 0
+        """Open charges that were found to be gone from the store."""
 
     def take(self, request: ChargeRequest) -> Awaitable[Charge]:
         """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
@@ -73,6 +78,7 @@ class Charges:
 
         Raises:
             StoreUnavailable: the charge is still open; `finish` tries again.
+            ChargeUnknown: its row is gone from the store.
         """
         assert 0 <= used <= charge.credits
         request = close_request(charge, used=used, description=description)
@@ -83,6 +89,7 @@ class Charges:
 
         Raises:
             StoreUnavailable: the charge is still open.
+            ChargeUnknown: its row is gone from the store.
         """
         try:
             return await closing()
@@ -96,18 +103,37 @@ class Charges:
             self._unfinished.setdefault(request_id, closing)
 
     async def finish(self) -> int:
-        """Close what could not be closed when it should have been; how many that were. Call it now and then.
+        """Close the charges that could not be closed in time, and return how many were. Call it now and then.
+
+        One that cannot be closed does not keep the others open. One whose row is gone from the store is dropped: the
+        credits were never taken as far as the store knows, so there is nothing to settle or to refund.
 
         Raises:
-            StoreUnavailable: some are still open.
+            StorageError: some are still open.
         """
         await trio.lowlevel.checkpoint()
-        finished = 0
+        finished, failure = 0, None
         for request_id, closing in list(self._unfinished.items()):
-            await closing()
-            self._unfinished.pop(request_id, None)
-            finished += 1
+            try:
+                await closing()
+            except ChargeUnknown as exc:
+                self.note_lost(exc)
+                self._unfinished.pop(request_id, None)
+            except StoreUnavailable:
+                raise  # the others would wait for it too
+            except StorageError as exc:
+                failure = exc
+            else:
+                self._unfinished.pop(request_id, None)
+                finished += 1
+        if failure is not None:
+            raise failure
         return finished
+
+    def note_lost(self, exc: ChargeUnknown) -> None:
+        """Log and count a charge that was taken, and whose row is gone from the store."""
+        self.lost_total += 1
+        _log.error("the open charge of %s is gone from the store; nothing was settled or refunded", exc.request_id)
 
     def unfinished(self) -> int:
         """How many charges wait for `finish`."""

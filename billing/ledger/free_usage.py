@@ -4,6 +4,7 @@ These are hits of the cache, and refusals for want of credits or by a limit of t
 of its last seconds, which moves no credit.
 """
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +30,8 @@ SEEN_MAX: Final = 100_000
 PLACES_MAX: Final = 100_000
 """Keys, endpoints and hours that are counted apart while the store is away; calls of further ones are not counted."""
 FLUSHED_AT_ONCE: Final = 200
+
+_log = logging.getLogger(__name__)
 
 Call: TypeAlias = tuple[str, str, str]
 """The ids of account and key, and the endpoint's path."""
@@ -64,6 +67,8 @@ class FreeUsage:
     async def flush(self) -> int:
         """Add what was counted to usage; gives the number of keys, endpoints and hours.
 
+        Calls whose key or account is gone from the store are dropped.
+
         Raises:
             StorageError: what is not added yet is kept for the next time.
         """
@@ -95,7 +100,10 @@ class FreeUsage:
         rows = [
             (accounts[account], keys[key], endpoints[self._platforms[path], path], hour, 0, hits, refusals, 0, 0, 0)
             for ((account, key, path), hour), hits, refusals in counts
+            if account in accounts and key in keys
         ]
+        if len(rows) < len(counts):
+            _log.warning("the usage of %d keys is dropped: their rows are gone from the store", len(counts) - len(rows))
         tx.run_many(ADD_USAGE, rows)
 
 

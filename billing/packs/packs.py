@@ -14,9 +14,13 @@ from billing.packs.records import COLUMNS, Pack, Purchase
 from storage.store import Store, Tx, Write
 
 ADD: Final = """
-INSERT INTO pack_purchases (id, account_id, pack, credits, price_cents, currency, plan, source, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO pack_purchases (id, account_id, pack, credits, price_cents, currency, plan, source, created_at, request)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+FIND_BEGUN: Final = f"""
+SELECT {COLUMNS} FROM pack_purchases WHERE account_id = ? AND created_at > ? AND request = ? AND paid_at IS NULL
+ORDER BY created_at DESC LIMIT 1
+"""  # noqa: S608 - constants
 PAY: Final = "UPDATE pack_purchases SET paid_at = ?, paid_cents = ?, payment = ? WHERE id = ?"
 DROP_OPEN: Final = "DELETE FROM pack_purchases WHERE id = ? AND paid_at IS NULL"
 LIST: Final = f"""
@@ -26,8 +30,10 @@ LIST_BEFORE: Final = f"""
 SELECT {COLUMNS} FROM pack_purchases WHERE account_id = ? AND (created_at, id) < (?, ?)
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - constants
-UNMARK: Final = "UPDATE accounts SET mark = NULL WHERE id = ?"
+UNMARK: Final = "UPDATE accounts SET mark = NULL, mismatch = NULL WHERE id = ?"
 _PLANS: Final = get_args(Plan)
+RESUMED_S: Final = 72_000.0
+"""For how long a purchase that was begun can be resumed: Stripe keeps what an idempotency key made for a day."""
 
 
 class PackGranted(NamedTuple):
@@ -39,10 +45,11 @@ class PackGranted(NamedTuple):
 
 
 class Unmarked(NamedTuple):
-    """An account whose mark was removed, and the mark that it had."""
+    """An account whose marks were removed, and the marks that it had."""
 
     account_id: str
     removed: Mark | None
+    mismatch: str | None
 
 
 class Packs:
@@ -92,12 +99,22 @@ class Packs:
         await self._store.write(partial(self._begin, purchase))
         return purchase
 
+    def beginning(self, account_id: str, name: str, request: str | None) -> Callable[[Tx], Purchase]:
+        """Return the writing of a purchase that is yet to be paid, at the terms of now.
+
+        An unpaid purchase that the same `request` began is resumed: the node may have stopped before it answered.
+
+        Raises:
+            PackUnknown: no such pack is on sale. The writing raises AccountUnknown, AccountDeleted.
+        """
+        return partial(self._resume, self._new(account_id, self.get(name), "stripe"), request)
+
     async def forget(self, purchase_id: str) -> None:
         """Remove a purchase that nobody can pay any more; one that was paid stays."""
         await self._store.write(partial(drop_open, purchase_id=purchase_id))
 
     async def unmark(self, account_id: str, *, write: Write | None = None) -> Unmarked:
-        """Remove the mark of an account; a payment that is taken back later marks it anew.
+        """Remove the marks of an account; a later payment that is taken back or differs from its pack marks it again.
 
         Raises:
             AccountUnknown, AccountDeleted: there is no such account.
@@ -127,9 +144,17 @@ class Packs:
         terms = (pack.name, pack.credits, pack.price_cents, pack.currency, pack.plan)
         return Purchase(self._make_id("pur_"), account_id, *terms, source, self._now())
 
-    def _begin(self, purchase: Purchase, tx: Tx) -> None:
+    def _begin(self, purchase: Purchase, tx: Tx, *, request: str | None = None) -> None:
         read_kept_account(tx, purchase.account_id)
-        _add(tx, purchase)
+        _add(tx, purchase, request)
+
+    def _resume(self, purchase: Purchase, request: str | None, tx: Tx) -> Purchase:
+        since = purchase.created_at - RESUMED_S
+        begun = None if request is None else tx.one(FIND_BEGUN, (purchase.account_id, since, request))
+        if begun is not None:
+            return Purchase(*begun)
+        self._begin(purchase, tx, request=request)
+        return purchase
 
     def _grant(self, purchase: Purchase, tx: Tx) -> PackGranted:
         self._begin(purchase, tx)
@@ -148,15 +173,21 @@ def drop_open(tx: Tx, purchase_id: str) -> int:
     return tx.run(DROP_OPEN, (purchase_id,))
 
 
+def drop_purchase(tx: Tx, purchase: Purchase) -> int:
+    """Remove a purchase for which no page was made, unless it was paid; return how many were removed."""
+    return drop_open(tx, purchase.id)
+
+
 def _unmark(account_id: str, tx: Tx) -> Unmarked:
-    unmarked = Unmarked(account_id, read_kept_account(tx, account_id).mark)
+    account = read_kept_account(tx, account_id)
+    unmarked = Unmarked(account_id, account.mark, account.mismatch)
     tx.run(UNMARK, (account_id,))
     return unmarked
 
 
-def _add(tx: Tx, one: Purchase) -> None:
+def _add(tx: Tx, one: Purchase, request: str | None) -> None:
     terms = (one.pack, one.credits, one.price_cents, one.currency, one.plan)
-    tx.run(ADD, (one.id, one.account_id, *terms, one.source, one.created_at))
+    tx.run(ADD, (one.id, one.account_id, *terms, one.source, one.created_at, request))
 
 
 def _list(account_id: str, before: tuple[float, str] | None, limit: int, tx: Tx) -> list[Purchase]:

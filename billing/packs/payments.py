@@ -3,12 +3,15 @@
 Nothing depends on the order of the events. Those of refunds and disputes are joined into what is known of the payment,
 whether or not its purchase is; the credits that are due follow from that and from the purchase, and a difference to
 those that were taken back so far is settled in the transaction that brought it about.
+
+A payment whose amount or currency differs from the purchase's terms is not credited: the account is marked for the
+operator, who grants the pack or refunds the payment.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from billing.accounts.accounts import GONE, Accounts, read_account
 from billing.billing_events import BillingEvents
@@ -27,7 +30,9 @@ ON CONFLICT (id) DO UPDATE SET refunded_cents = excluded.refunded_cents, dispute
     dispute = excluded.dispute
 """
 SAVE_REVERSAL: Final = "UPDATE pack_purchases SET reversed = ?, taken_back = ?, reversals = ? WHERE id = ?"
+MARK_MISMATCH: Final = "UPDATE accounts SET mismatch = ? WHERE id = ?"
 MARK: Final = "UPDATE accounts SET mark = ? WHERE id = ? AND (mark IS NULL OR mark = 'refund')"
+_PROBLEM_MAX: Final = 500
 
 
 class Paid(NamedTuple):
@@ -35,6 +40,7 @@ class Paid(NamedTuple):
 
     purchase_id: str
     paid_cents: int
+    currency: str
     payment: str | None
 
 
@@ -52,8 +58,15 @@ class PaymentChange(NamedTuple):
 
 
 PaymentEvent: TypeAlias = Paid | Abandoned | PaymentChange
-Counted: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted"]
+Outcome: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted", "mismatch"]
 """The outcome of an event; `unknown_purchase` is one that was begun elsewhere, or forgotten."""
+
+
+class CountedPayment(NamedTuple):
+    """The outcome of an event, and what the operator must know of a payment that was not credited."""
+
+    outcome: Outcome
+    problem: str = ""
 
 
 class Payments:
@@ -75,40 +88,54 @@ class Payments:
         self._charges = charges
         self._now = now
         self._billing_events = billing_events
+        self.counts: dict[str, int] = dict.fromkeys(get_args(Outcome), 0)
+        """The events since the start, by their outcome."""
 
-    async def count(self, event_id: str, type_: str, event: PaymentEvent) -> Counted:
+    async def count(self, event_id: str, type_: str, event: PaymentEvent) -> CountedPayment:
         """Do what an event says, once: its id and all that comes of it are one transaction."""
-        return await self._store.write(partial(self._count, event_id, type_, event))
+        counted = await self._store.write(partial(self._count, event_id, type_, event))
+        self.counts[counted.outcome] += 1
+        return counted
 
-    def _count(self, event_id: str, type_: str, event: PaymentEvent, tx: Tx) -> Counted:
+    def _count(self, event_id: str, type_: str, event: PaymentEvent, tx: Tx) -> CountedPayment:
         payment = None if isinstance(event, Abandoned) else event.payment
         tx.lock(sorted({f"payment event {event_id}", f"payment {payment}"}))
         if tx.one(FIND_EVENT, (event_id,)) is not None:
-            return "repeated"
+            return CountedPayment("repeated")
         tx.run(ADD_EVENT, (event_id, type_, self._now()))
         if isinstance(event, Paid):
             return self._pay(tx, event)
         if isinstance(event, Abandoned):
             drop_open(tx, event.purchase_id)
-            return "counted"
+            return CountedPayment("counted")
         state = _payment(tx, event.payment).joined(event.state)
         tx.run(SAVE_PAYMENT, (event.payment, *state))
         purchase = read_paid_by(tx, event.payment)
-        return "unknown_purchase" if purchase is None else self._settle(tx, purchase.account_id, event.payment)
+        if purchase is None:
+            return CountedPayment("unknown_purchase")
+        return CountedPayment(self._settle(tx, purchase.account_id, event.payment))
 
-    def _pay(self, tx: Tx, event: Paid) -> Counted:
+    def _pay(self, tx: Tx, event: Paid) -> CountedPayment:
         purchase = read_purchase(tx, event.purchase_id)
         if purchase is None:
-            return "unknown_purchase"
+            return CountedPayment("unknown_purchase")
         if purchase.paid_at is not None:  # another event of the same Checkout was before this
-            return "repeated"
+            return CountedPayment("repeated")
+        if (event.paid_cents, event.currency.lower()) != (purchase.price_cents, purchase.currency.lower()):
+            problem = (
+                f"{purchase.id}: paid {event.paid_cents} {event.currency}, "
+                f"expected {purchase.price_cents} {purchase.currency}; payment {event.payment}"
+            )
+            tx.run(MARK_MISMATCH, (problem[:_PROBLEM_MAX], purchase.account_id))
+            return CountedPayment("mismatch", problem)
         try:
             self._packs.pay(tx, purchase, paid_cents=event.paid_cents, payment=event.payment)
         except AccountDeleted:  # raised before anything is written
-            return "account_deleted"
-        return "counted" if event.payment is None else self._settle(tx, purchase.account_id, event.payment)
+            return CountedPayment("account_deleted")
+        settled = None if event.payment is None else self._settle(tx, purchase.account_id, event.payment)
+        return CountedPayment(settled or "counted")
 
-    def _settle(self, tx: Tx, account_id: str, payment: str) -> Counted:
+    def _settle(self, tx: Tx, account_id: str, payment: str) -> Outcome:
         """Bring the credits that were taken back to those that are due; a deleted account has none to spend."""
         if read_account(tx, account_id).state in GONE:
             return "account_deleted"

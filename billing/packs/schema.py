@@ -44,3 +44,9 @@ def m0013_packs(schema: Schema) -> None:
         schema.execute(table)
     schema.execute("CREATE INDEX purchases_of_account ON pack_purchases (account_id, created_at, id)")
     schema.execute("ALTER TABLE accounts ADD COLUMN mark TEXT CHECK (mark IN ('refund', 'dispute'))")
+
+
+def m0014_payment_faults(schema: Schema) -> None:
+    """Add the request that began a purchase, and a payment of an account that differs from its pack."""
+    schema.execute("ALTER TABLE pack_purchases ADD COLUMN request TEXT")
+    schema.execute("ALTER TABLE accounts ADD COLUMN mismatch TEXT")

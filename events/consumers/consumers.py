@@ -18,8 +18,8 @@ from events.consumers.steps import (
     Want,
     ack_step,
     delete_step,
-    overview,
     overview_step,
+    overviews,
     read_step,
     reset_step,
 )
@@ -129,4 +129,5 @@ class Consumers:
 
 
 def _list(key_id: str, now: float, tx: Tx) -> list[Overview]:
-    return [overview(tx, one, read_head(tx, one.account_id), now) for one in list_consumers(tx, key_id)]
+    found = list_consumers(tx, key_id)
+    return overviews(tx, found, read_head(tx, found[0].account_id), now) if found else []  # a key has one account

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
@@ -10,7 +11,17 @@ from events.consumers.rows import Consumer, read_consumer
 from events.consumers.rules import Start, Status
 from events.errors import FiltersConflict, Lapsed, UnknownConsumer
 from events.filters import ALL, Filters
-from events.log.pages import SCAN_MAX, EventPage, PageQuery, check_kept, count, read_head, read_page
+from events.log.pages import (
+    SCAN_MAX,
+    CountQuery,
+    EventPage,
+    PageQuery,
+    check_kept,
+    count,
+    count_many,
+    read_head,
+    read_page,
+)
 from events.positions import LogHead, Position
 from storage.store import Tx
 
@@ -160,6 +171,22 @@ def overview(tx: Tx, consumer: Consumer, head: LogHead, now: float) -> Overview:
     return Overview(consumer, rules.status_of(consumer, head, now), _unread(tx, consumer, head), head)
 
 
+def overviews(tx: Tx, consumers: Sequence[Consumer], head: LogHead, now: float) -> list[Overview]:
+    """Return consumers of one key as their owner sees them."""
+    waiting = [_waiting(one, head) for one in consumers]
+    counts = count_many(
+        tx,
+        [
+            CountQuery(one.account_id, one.key_id, one.filters, after, head.last_pos)
+            for one, (_, after) in zip(consumers, waiting, strict=True)
+        ],
+    )
+    return [
+        Overview(one, rules.status_of(one, head, now), counted + more, head)
+        for one, (counted, _), more in zip(consumers, waiting, counts, strict=True)
+    ]
+
+
 def _known(tx: Tx, key_id: str, name: str) -> Consumer:
     consumer = read_consumer(tx, key_id, name)
     if consumer is None:
@@ -198,9 +225,15 @@ def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
 
 def _unread(tx: Tx, consumer: Consumer, head: LogHead) -> int:
     """How many of the kept events wait for it."""
+    counted, after = _waiting(consumer, head)
+    return counted + _count(tx, consumer, after, head.last_pos)
+
+
+def _waiting(consumer: Consumer, head: LogHead) -> tuple[int, int]:
+    """How many of the kept events that wait for it are counted, and the position after which they are not."""
     if consumer.committed.pos < head.first_pos - 1:
-        return _count(tx, consumer, head.first_pos - 1, head.last_pos)
-    return consumer.counted + _count(tx, consumer, consumer.counted_pos, head.last_pos)
+        return 0, head.first_pos - 1
+    return consumer.counted, consumer.counted_pos
 
 
 def _counted_after(tx: Tx, consumer: Consumer, position: Position) -> int:

@@ -18,6 +18,7 @@ from events.log.pages import EventPage, PageQuery, read_heads
 from events.positions import EMPTY, LogHead
 from events.sleeper import Sleeper
 from storage.store import Store, Tx
+from storage.supervision import Keep, unsupervised
 
 READS_AT_ONCE = 3
 """Reads under way at a time on a database of its own, so that one slow answer does not hold up everybody's."""
@@ -117,7 +118,7 @@ def _read_all(queries: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHea
 
 
 @asynccontextmanager
-async def open_page_reader(store: Store, *, is_alone: bool) -> AsyncIterator[PageReader]:
+async def open_page_reader(store: Store, *, is_alone: bool, keep: Keep = unsupervised) -> AsyncIterator[PageReader]:
     """A reader and its tasks, gone when the block ends.
 
     Where the database runs in this process (`is_alone`) one read at a time: several only fight for the interpreter.
@@ -125,6 +126,6 @@ async def open_page_reader(store: Store, *, is_alone: bool) -> AsyncIterator[Pag
     reader = PageReader(store)
     async with trio.open_nursery() as nursery:
         for _ in range(1 if is_alone else READS_AT_ONCE):
-            nursery.start_soon(reader.keep_reading)
+            nursery.start_soon(keep, "feed_reads", reader.keep_reading)
         yield reader
         nursery.cancel_scope.cancel()

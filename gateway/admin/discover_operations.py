@@ -15,6 +15,7 @@ from scheduler.jobs.discover import run_rows
 from scheduler.jobs.discover.merging import sightings_of
 from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
 from scheduler.jobs.discover.run_events import legs_of
+from scheduler.packing import PAGE_BYTES, Unpacker
 from storage.store import Store, Tx
 
 ROWS_MAX: Final = 200
@@ -72,9 +73,11 @@ class DiscoverOperations:
     async def _results(self, args: DiscoverRowPage) -> Any:
         def read(tx: Tx) -> list[DiscoverRow]:
             _view(tx, args.run)
-            return run_rows.rows_after(tx, args.run, args.after, limit=ROWS_MAX, only_new=False)
+            return run_rows.rows_after(tx, args.run, args.after, limit=ROWS_MAX, only_new=False, bytes_max=PAGE_BYTES)[
+                0
+            ]
 
-        return [_row(one) for one in await self._store.read(read)]
+        return [_row(one) for one in run_rows.rows_with_records(await self._store.read(read), Unpacker())]
 
 
 def _view(tx: Tx, run_id: str) -> DiscoverView:
@@ -91,6 +94,6 @@ def _row(row: DiscoverRow) -> dict[str, Any]:
         "kind": row.kind,
         "platform": row.platform,
         "found_in": [one._asdict() for one in sightings_of(row)],
-        "record": run_rows.record_of(row),
+        "record": orjson.loads(row.record or b"{}"),
         **({} if row.judged is None else {"match": orjson.loads(row.judged)}),
     }

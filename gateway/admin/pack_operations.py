@@ -1,4 +1,4 @@
-"""The operations on packs: those on sale, granting one, an account's purchases, and the mark that a refund leaves."""
+"""The operations on packs: those on sale, granting one, an account's purchases, and the marks that payments leave."""
 
 from __future__ import annotations
 
@@ -96,4 +96,4 @@ def _granted(granted: PackGranted) -> dict[str, Any]:
 
 
 def _unmarked(unmarked: Unmarked) -> dict[str, Any]:
-    return {"account": unmarked.account_id, "removed": unmarked.removed}
+    return {"account": unmarked.account_id, "removed": unmarked.removed, "mismatch": unmarked.mismatch}

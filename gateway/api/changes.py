@@ -13,7 +13,7 @@ from gateway.api.responses import Replies
 from gateway.calls.idempotency import Begin, Claims, fingerprint, idempotency_key
 from gateway.http.request import Caller, Reply, Request
 from limits.idempotency import UNFINISHED_S, Claim, StoredReply
-from storage.store import Write
+from storage.store import Tx, Write
 from upstreams.model.errors import UpstreamFailed
 
 T = TypeVar("T")
@@ -68,6 +68,37 @@ class Changes:
             return await write(lambda _: text)
 
         return await self.claims.once(claim, make_and_keep, keep=str)
+
+    async def make_outside(
+        self,
+        claim: Claim | None,
+        begin: Callable[[Tx], T],
+        call: Callable[[T], Awaitable[str]],
+        *,
+        undo: Callable[[Tx, T], object],
+    ) -> str | StoredReply:
+        """Make a change that calls another service in between, and keep the text that `call` returns.
+
+        `begin` is one transaction with the claim of the key, so requests with the same key meanwhile are refused. If
+        `call` fails or is cancelled, `undo` is one transaction with the freeing of the key. If the node stops in
+        between, the key is free again, and `begin` must find what it began.
+
+        Raises:
+            ClaimRefused: the key is taken. Or what `begin` or `call` raises; then the key is free.
+        """
+        begun = await self.claims.start(claim, begin)
+        if isinstance(begun, StoredReply):
+            return begun
+        try:
+            text = await call(begun)
+        except BaseException:
+            with trio.move_on_after(_KEEP_S, shield=True):
+                await self.claims.finish(claim, None, undo=lambda tx: undo(tx, begun))
+            raise
+        if claim is not None:
+            with trio.move_on_after(_KEEP_S, shield=True):
+                await self.claims.finish(claim, StoredReply(200, text, claim.owner))
+        return text
 
     async def do_once(
         self,

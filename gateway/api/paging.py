@@ -65,8 +65,20 @@ class Lists:
         warnings: Sequence[str] = (),
     ) -> Reply:
         """A page; `more` is where the next one begins, None on the last."""
+        stored = self.fragment(request, items, place=place, more=more, warnings=warnings)
+        return await self.replies.free(request, caller, stored)
+
+    def fragment(
+        self,
+        request: Request,
+        items: Sequence[Any],
+        *,
+        place: ListPosition,
+        more: State | None,
+        warnings: Sequence[str] = (),
+    ) -> bytes:
+        """Return the part of a page's envelope that holds its items. Any thread may call it."""
         cursor = self.cursor(place, more)
         pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
         data = {"items": items, "_warnings": warnings} if warnings else {"items": items}
-        stored = envelope.fragment(self.platform, request.path, data, pagination)
-        return await self.replies.free(request, caller, stored)
+        return envelope.fragment(self.platform, request.path, data, pagination)

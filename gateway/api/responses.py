@@ -9,6 +9,7 @@ from billing.accounts.balances import Balances
 from gateway.calls.lookup import balance_of
 from gateway.calls.request import CallFailed, CallResult
 from gateway.http import envelope
+from gateway.http.conditional import TaggedText, tag_of
 from gateway.http.errors import refusal_of
 from gateway.http.forwarded import TrustedProxies
 from gateway.http.request import Caller, Reply, Request
@@ -48,10 +49,13 @@ class Replies:
             return self.base_url
         return self.proxies.base_url(request.client, request.headers, self.base_url)
 
-    def relinked(self, request: Request, text: bytes) -> bytes:
+    def relinked(self, request: Request, made: TaggedText) -> TaggedText:
         """A text that was made for all, with links that begin with the address of this request's answer."""
         base_url = self.base_url_for(request)
-        return text if base_url == self.base_url else text.replace(self.base_url.encode(), base_url.encode())
+        if base_url == self.base_url:
+            return made
+        base = base_url.encode()
+        return TaggedText(made.text.replace(self.base_url.encode(), base), tag_of(made.tag + base))
 
     def data(self, request: Request, result: CallResult) -> Reply:
         """The answer of a billed call, or of the earlier one that it repeats."""

@@ -125,6 +125,31 @@ class Claims:
         self.shares.put(claim.account_id, StoredReply(200, None, claim.owner))
         return made
 
+    async def start(self, claim: Claim | None, begin: Callable[[Tx], T]) -> T | StoredReply:
+        """Begin a free change and claim the key in one transaction, or return the earlier reply. `finish` ends it.
+
+        Raises:
+            ClaimRefused: the key is taken. Or what `begin` raises; then the key is as free as before.
+        """
+        if claim is None:
+            return await self._store.write(begin)
+        try:
+            begun = await self._store.write(partial(self._start, claim, begin))
+        except _ChangeRepeated as repeated:
+            self.counts["replayed"] += 1
+            return repeated.reply
+        except ClaimRefused as refusal:
+            self.counts[_REFUSED[type(refusal)]] += 1
+            raise
+        self.counts["claimed"] += 1
+        return begun
+
+    def _start(self, claim: Claim, begin: Callable[[Tx], T], tx: Tx) -> T:
+        held = self._claim_free(claim, tx)
+        begun = begin(tx)
+        save_claims(tx, {claim.id: held})
+        return begun
+
     async def earlier(self, claim: Claim) -> StoredReply | None:
         """The reply that the key has kept, to a change that its own transaction cannot claim.
 
@@ -137,21 +162,31 @@ class Claims:
             return repeated.reply
         return None
 
-    async def finish(self, claim: Claim, reply: StoredReply | None) -> None:
-        """Keep the reply to a free deed whose key `begin` has claimed, or free the key without.
+    async def finish(
+        self, claim: Claim | None, reply: StoredReply | None, *, undo: Callable[[Tx], object] | None = None
+    ) -> None:
+        """Keep the reply to a free change whose key `begin` or `start` has claimed, or free the key without.
+
+        `undo` is a part of the same transaction, unless another request has taken over the key.
 
         Raises:
             StorageError: the claim is still running, until it has lapsed.
         """
-        await self._store.write(partial(self._finish, claim, reply))
-        if reply is not None:
+        await self._store.write(partial(self._finish, claim, reply, undo))
+        if claim is not None and reply is not None:
             self.shares.put(claim.account_id, reply)
 
-    def _finish(self, claim: Claim, reply: StoredReply | None, tx: Tx) -> None:
-        held = read_claims(tx, [claim.id]).get(claim.id)
-        if held is not None and held.owner == claim.owner and held.reply is None:
+    def _finish(
+        self, claim: Claim | None, reply: StoredReply | None, undo: Callable[[Tx], object] | None, tx: Tx
+    ) -> None:
+        if claim is not None:
+            held = read_claims(tx, [claim.id]).get(claim.id)
+            if held is None or held.owner != claim.owner or held.reply is not None:
+                return
             ended = None if reply is None else finished(held, reply, self._now(), free=True)
             save_claims(tx, {claim.id: ended})
+        if undo is not None:
+            undo(tx)
 
     def _change(self, fn: Callable[[Tx], U], claim: Claim, keep: Callable[[Any], str], tx: Tx) -> U:
         held = self._claim_free(claim, tx)

@@ -12,6 +12,7 @@ import trio
 
 from billing.charges.batch_rows import Charge, ChargeRequest
 from billing.charges.charges import Charges, close_request
+from billing.errors import ChargeUnknown
 from gateway.calls.idempotency import Begin, ClaimEnd, Claims
 from gateway.calls.planning import Quote
 from gateway.calls.request import CallRequest
@@ -57,7 +58,8 @@ class Reservations:
     ) -> tuple[int, int | None]:
         """Settle what was used and refund the rest, in a shield: what it cost, and the balance after it.
 
-        When the store does not confirm it in time, the charge stands until recovery.
+        When the store does not confirm it in time, the charge stands until recovery. One whose row is gone from the
+        store cost nothing.
         """
         with trio.move_on_after(SETTLE_S, shield=True):
             try:
@@ -67,6 +69,9 @@ class Reservations:
                     closed = await self._claims.end(ClaimEnd(claim, close_request(charge, used=used), reply))
             except StorageError:
                 return charge.credits, None
+            except ChargeUnknown as exc:
+                self._charges.note_lost(exc)
+                return 0, None
             return closed.credits_used, closed.balance_after
         return charge.credits, None
 

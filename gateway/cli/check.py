@@ -110,8 +110,9 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
 
 async def _reach_state(url: str) -> None:
     from gateway.node.state import open_state
+    from storage.supervision import unsupervised
 
-    async with open_state(url) as state:
+    async with open_state(url, keep=unsupervised) as state:
         if state is not None:
             await state.call(b"EXISTS", b"sluice:ready")
 

@@ -204,11 +204,12 @@ async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mappi
     from gateway.config.ids import id_maker
     from gateway.node.state import open_gate, open_state
     from gateway.node.stores import open_stores
+    from storage.supervision import unsupervised
 
     make_id = id_maker(time.time, Random())
     async with (
-        open_state(config.state.url) as state,
-        open_gate(state, config.limits) as gate,
+        open_state(config.state.url, keep=unsupervised) as state,
+        open_gate(state, config.limits, keep=unsupervised) as gate,
         open_stores(config, secrets, now=time.time, make_id=make_id, shared=None if state is None else gate) as stores,
     ):
         try:

@@ -124,7 +124,7 @@ def account_resume(config_path: str | None, account_id: str, operation_id: str |
 @operation_id_option
 @json_option
 def account_unmark(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
-    """Remove the mark that a refund or a dispute left, and print it. A later one marks the account anew."""
+    """Remove the marks that payments left (a refund, a dispute, a wrong amount), and print them."""
     show(change(config_path, "account.unmark", operation_id, account=account_id), as_json=as_json)
 
 

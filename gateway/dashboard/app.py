@@ -29,6 +29,7 @@ from gateway.dashboard.pages.webhooks import WebhookPages
 from gateway.dashboard.services import Services
 from gateway.http.request import Reply, Request
 from gateway.server.http1.fields import fields_of
+from limits.errors import LongReadsReached
 from storage.errors import StorageError
 
 _APART: Final = (b"content-length", b"content-type")
@@ -69,6 +70,7 @@ class DashboardApp:
         app.register_error_handler(ObjectMissing, self._missing)
         app.register_error_handler(HTTPException, self._refused)
         app.register_error_handler(StorageError, self._store_away)
+        app.register_error_handler(LongReadsReached, self._busy)
         app.register_error_handler(Exception, self._failed)
         for pages in (
             SigningPages,
@@ -134,6 +136,9 @@ class DashboardApp:
         self._services.log.failure("page_failed", error, path=request.path)
         return await self._frame.message(503, "Just a moment", _AWAY)
 
+    async def _busy(self, _error: Exception) -> Response:
+        return await self._frame.message(429, "Just a moment", _BUSY)
+
     async def _failed(self, error: Exception) -> Response:
         self._services.log.failure("page_failed", error, path=request.path)
         return await self._frame.message(500, "Something went wrong", _FAILED)
@@ -147,6 +152,7 @@ _IN_THE_CLEAR: Final = (
 )
 _OLD_FORM: Final = "Nothing was changed. The page that the form was on is too old: open it again and repeat it there."
 _ABSENT: Final = "There is no such page, or it is not one of your account."
+_BUSY: Final = "Several long pages of this account are being made. Try again in a moment."
 _AWAY: Final = "The store cannot be reached just now. Nothing is lost; try again in a moment."
 _FAILED: Final = "The error was logged for the operator. Nothing was charged for this page."
 

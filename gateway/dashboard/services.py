@@ -20,6 +20,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.operations import Reference
 from gateway.http.forwarded import TrustedProxies
 from gateway.observability.logs import Log
+from limits.long_reads import LongReads
 from scheduler.account_webhooks.service import AccountWebhooks
 from scheduler.jobs.cohorts.queries import CohortQueries
 from scheduler.jobs.cohorts.service import CohortService
@@ -82,6 +83,7 @@ class Services:
     account_deliveries: Webhooks
     """The deliveries and secrets of the account's webhooks."""
     projections: Projections
+    reads: LongReads
     events: PageReader
     operations: Operations
     reference: Reference

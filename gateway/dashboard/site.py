@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from gateway.dashboard.address import PREFIX
-from gateway.http.conditional import tagged
+from gateway.http.conditional import tag_of, tagged
 from gateway.http.request import Reply, Request
 from gateway.server.errors import BodyTooLong
 from gateway.server.http1.fields import fields_of, joined
@@ -62,7 +62,8 @@ class Dashboard:
         if request.path in _FILES and request.method in ("GET", "HEAD"):
             name, content_type = _FILES[request.path]
             body = await trio.Path(_HERE / name).read_bytes()
-            reply = tagged(request, Reply(200, body, content_type=content_type), body, caching=b"private, max-age=300")
+            reply = Reply(200, body, content_type=content_type)
+            reply = tagged(request, reply, tag_of(body), caching=b"private, max-age=300")
         else:
             reply = await self._page(request)
         return replace(reply, headers=joined(reply.headers, GUARDED))

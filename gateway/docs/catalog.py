@@ -3,30 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR
 
+_FILTERS = ("platform", "search", "method")
 
-def catalog_of(reference: Reference, filters: Mapping[str, Any], base_url: str) -> dict[str, Any]:
-    """The `data` of the catalog.
 
-    Raises:
-        InvalidParam: there is no such platform, but one of nearly this name.
+class _Entry(NamedTuple):
+    """One operation of the catalog, with what the filters look at."""
+
+    platform: str
+    method: str
+    path: str
+    summary: str
+    encoded: orjson.Fragment
+
+
+class EncodedCatalog:
+    """The catalog with its entries already encoded, so that a read only joins those that fit its filters.
+
+    A node's operations never change while it runs, so neither do the entries. Answers are not kept for each set of
+    filters, because `search` is free text and callers could fill any cache with it.
     """
-    chosen = [operation for operation in reference.offered if _matches(operation, filters)]
-    if not chosen:
-        _check_platform(reference, filters.get("platform"))
-    return {
-        "kind": "endpoint_catalog",
-        "stats": stats_of(reference),
-        "filters": {name: filters.get(name) for name in ("platform", "search", "method")},
-        "total": len(chosen),
-        "endpoints": [entry_of(operation, base_url) for operation in chosen],
-    }
+
+    def __init__(self, reference: Reference, base_url: str) -> None:
+        self._reference = reference
+        self._stats = stats_of(reference)
+        self._entries = [
+            _Entry(
+                operation.platform,
+                operation.method,
+                operation.path.lower(),
+                operation.summary.lower(),
+                orjson.Fragment(orjson.dumps(entry_of(operation, base_url))),
+            )
+            for operation in reference.offered
+        ]
+
+    def data(self, filters: Mapping[str, Any]) -> dict[str, Any]:
+        """The `data` of the catalog, of which `orjson` encodes the entries by copying them.
+
+        Raises:
+            InvalidParam: there is no such platform, but one with a similar name.
+        """
+        platform, method = filters.get("platform"), filters.get("method")
+        search = str(filters.get("search", "")).lower()
+        chosen = [
+            entry.encoded
+            for entry in self._entries
+            if platform in (None, entry.platform)
+            and method in (None, entry.method)
+            and (search in entry.path or search in entry.summary)
+        ]
+        if not chosen and platform is not None:
+            self._check_platform(platform)
+        return {
+            "kind": "endpoint_catalog",
+            "stats": self._stats,
+            "filters": {name: filters.get(name) for name in _FILTERS},
+            "total": len(chosen),
+            "endpoints": chosen,
+        }
+
+    def _check_platform(self, platform: str) -> None:
+        if platform in self._reference.platforms:
+            return
+        if near := self._reference.nearest_platform(platform):
+            raise InvalidParam("platform", f"is none of this node's; did you mean {near}?", meant=near)
 
 
 def stats_of(reference: Reference) -> dict[str, int]:
@@ -72,20 +120,3 @@ def how_to_use(operation: ApiOperation) -> str:
     """The path of an operation's guide."""
     method = "" if operation.method == "GET" else f"&method={operation.method}"
     return f"/v1/utility/endpoint?id={operation.id}{method}"
-
-
-def _matches(operation: ApiOperation, filters: Mapping[str, Any]) -> bool:
-    search = str(filters.get("search", "")).lower()
-    return (
-        filters.get("platform", operation.platform) == operation.platform
-        and filters.get("method", operation.method) == operation.method
-        and (search in operation.path.lower() or search in operation.summary.lower())
-    )
-
-
-def _check_platform(reference: Reference, platform: str | None) -> None:
-    if platform is None or platform in reference.platforms:
-        return
-    near = get_close_matches(platform.lower()[:100], reference.platforms, n=1, cutoff=0.6)
-    if near:
-        raise InvalidParam("platform", f"is none of this node's; did you mean {near[0]}?", meant=near[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from gateway.http.params import CURSOR, common_params
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.site import Site
+from upstreams.known_names import KnownNames
 from upstreams.model.params import Param
 
 FORM: Final = "multipart/form-data"
@@ -175,12 +176,8 @@ class ApiOperation:
 
     @property
     def body(self) -> tuple[BodyField, ...]:
-        """The fields of its body."""
-        if self.route.body is None:
-            return ()
-        schema = plain_schema(msgspec.json.schema(self.route.body))
-        due = schema.get("required", ())
-        return tuple(BodyField(name, one, name in due) for name, one in schema["properties"].items())
+        """The fields of its body; they are shared, so readers may not change their schemas."""
+        return () if self.route.body is None else _fields_of(self.route.body)
 
     @property
     def paginated(self) -> bool:
@@ -200,16 +197,41 @@ class ApiOperation:
         return self.route.doc
 
 
+@cache
+def _fields_of(body: type[msgspec.Struct]) -> tuple[BodyField, ...]:
+    """The fields of a body's type. Building a schema takes 0.2 ms, so it is done once for each type."""
+    schema = plain_schema(msgspec.json.schema(body))
+    due = schema.get("required", ())
+    return tuple(BodyField(name, one, name in due) for name, one in schema["properties"].items())
+
+
 class Reference:
-    """All operations of a node, in the order of its routing table."""
+    """All operations of a node, in the order of its routing table.
+
+    They are set once, before the node serves: platforms and credentials only change with a restart.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.operations: tuple[ApiOperation, ...] = ()
+        self.offered: tuple[ApiOperation, ...] = ()
+        """The operations that can be called."""
+        self.platforms: tuple[str, ...] = ()
+        """The platforms of all operations, `account` and the like among them, each once."""
+        self._by_path: dict[str, list[ApiOperation]] = {}
+        self._with_names: tuple[ApiOperation, ...] = ()
+        self._paths = self._slugs = KnownNames(())
 
     def describe(self, routes: Iterable[Route]) -> None:
-        """Take the routing table, which is whole once every route is made, the reference's own readers among them."""
+        """Set the operations from the complete routing table, which includes the routes that read this reference."""
         self.operations = tuple(map(self._described, routes))
+        self.offered = tuple(operation for operation in self.operations if operation.available)
+        self.platforms = tuple(dict.fromkeys(operation.platform for operation in self.operations))
+        for operation in self.operations:
+            self._by_path.setdefault(operation.path, []).append(operation)
+        self._with_names = tuple(operation for operation in self.operations if "{" in operation.path)
+        self._paths = KnownNames(operation.path for operation in self.offered)
+        self._slugs = KnownNames(self.platforms)
 
     def _described(self, route: Route) -> ApiOperation:
         if route.doc is not None:
@@ -217,26 +239,18 @@ class Reference:
         listing = self.catalog.at(route.path)
         return ApiOperation(route, listing, listing.site if listing else None, route.allow[0])
 
-    @property
-    def offered(self) -> list[ApiOperation]:
-        """The operations that can be called now."""
-        return [operation for operation in self.operations if operation.available]
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """The platforms of all operations, `account` and the like among them, each once."""
-        return tuple(dict.fromkeys(operation.platform for operation in self.operations))
-
     def find(self, path: str, method: str | None) -> ApiOperation | None:
         """The operation of a path, whose `{name}`s may be filled in; without a method the first one."""
-        found = [one for one in self.operations if one.path == path] or [
-            one for one in self.operations if "{" in one.path and _fits(one.path, path)
-        ]
+        found = self._by_path.get(path) or [one for one in self._with_names if _fits(one.path, path)]
         return next((one for one in found if method is None or method in one.route.allow), None)
 
     def nearest(self, path: str) -> str | None:
-        """The path that was probably meant, or None when nothing is near."""
-        return next(iter(get_close_matches(path[:200], [one.path for one in self.offered], n=1, cutoff=0.6)), None)
+        """The path that was probably meant; None if none is similar."""
+        return self._paths.nearest(path)
+
+    def nearest_platform(self, text: str) -> str | None:
+        """The platform that was probably meant; None if none is similar."""
+        return self._slugs.nearest(text.lower())
 
 
 def _fits(pattern: str, path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -42,14 +43,15 @@ class FeedSetting:
 @asynccontextmanager
 async def open_feed(setting: FeedSetting) -> AsyncIterator[Feed]:
     """The feed; once the node is stopping, all waiting reads are answered and none waits any more."""
+    keep = setting.runtime.keep
     store, hub, runtime = setting.store, setting.hub, setting.runtime
-    async with open_page_reader(store, is_alone=setting.is_alone) as pages, trio.open_nursery() as nursery:
-        nursery.start_soon(_close_at, runtime.stopping, hub)
-        nursery.start_soon(hub.deadlines.run)
+    async with open_page_reader(store, is_alone=setting.is_alone, keep=keep) as pages, trio.open_nursery() as nursery:
+        nursery.start_soon(keep, "feed_close", partial(_close_at, runtime.stopping, hub))
+        nursery.start_soon(keep, "feed_deadlines", hub.deadlines.run)
         if hub.is_shared:
-            nursery.start_soon(hub.keep_receiving)
+            nursery.start_soon(keep, "feed_messages", hub.keep_receiving)
         if not setting.is_alone:
-            nursery.start_soon(hub.keep_looking, store)
+            nursery.start_soon(keep, "feed_look", partial(hub.keep_looking, store))
         yield Feed(
             hub,
             Readers(store, pages, Consumers(store, runtime.now)),

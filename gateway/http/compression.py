@@ -1,8 +1,9 @@
 """Answers compressed as their clients ask for it (RFC 9110, 12.5.3): gzip and Brotli, for bodies above 1 KB.
 
-The long part of an envelope is the same for all who ask (`gateway/http/envelope.py`), so its deflated form is kept: a
-gzip stream is put together from a block that holds the envelope's start as it is, the kept blocks, and one that holds
-its end. Brotli's blocks depend on their place in the stream, so a whole body is compressed each time.
+The long part of an envelope is the same for all who ask (`gateway/http/envelope.py`), so its compressed form is kept,
+and only the envelope's ends are new in each answer. A gzip stream is joined from a block that holds the start as it is,
+the kept blocks, and a block that holds the end. A Brotli stream is joined from the kept blocks and the end as it is;
+Brotli's blocks depend on their place in the stream, so those are kept together with the start before them.
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ from gateway.server.http1.fields import joined
 
 LEAST_BYTES: Final = 1_024
 KEPT_BYTES: Final = 32 * 1024 * 1024
-"""The bound of long parts and their deflated forms together; the least used go first."""
+"""The bound of long parts and their compressed forms together; the least recently used go first."""
 _ASIDE_BYTES = 65_536
 """A longer part is compressed in a thread."""
 _PIECES_BYTES = 16_384
 _LEVEL, _QUALITY = 4, 4
+_ACCEPTED_BYTES_MAX = 500
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 _START, _END = b'{"success":true,', b',"credits_used":'
 _PACKED = b"font/woff2"
-"""A font is compressed as it is."""
+"""A font is already compressed."""
+_ENTRY_BYTES = 400
+"""The size of an entry beside its long part and its compressed form."""
+_BROTLI_END = b"\x03"
+"""The last block of a Brotli stream, which is empty (RFC 7932, 9.2)."""
 _FIELDS = (b"content-encoding", b"vary")
 
 
@@ -39,7 +45,8 @@ class Compression:
     def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
         """`bytes_max` bounds what is kept."""
         self._bytes_max = bytes_max
-        self._deflated: OrderedDict[bytes, bytes] = OrderedDict()
+        self._packed: OrderedDict[tuple[bytes, bytes, bytes], bytes] = OrderedDict()
+        """By the coding, what stands before the long part if that matters to the coding, and the long part."""
         self.bytes = 0
         """Kept at this moment."""
 
@@ -49,44 +56,57 @@ class Compression:
         size, coding = sum(map(len, parts)), coding_of(accepted)
         if size <= LEAST_BYTES or coding is None or reply.status in (204, 304) or reply.content_type == _PACKED:
             return
-        packed: tuple[bytes, ...]
-        if coding == b"br":
-            packed = (await _run(size, _brotli, b"".join(parts)),)
-        else:
-            packed = await self._gzip(parts)
-        is_long = len(packed) > 1 and sum(map(len, packed)) > _PIECES_BYTES
+        start, shared, end = parts if len(parts) == 3 else _split(b"".join(parts))
+        packed = await (self._brotli if coding == b"br" else self._gzip)(start, shared, end)
+        is_long = sum(map(len, packed)) > _PIECES_BYTES
         reply.body, reply.pieces = (b"", packed) if is_long else (b"".join(packed), None)
         reply.headers = joined(reply.headers, (_FIELDS, (coding, b"accept-encoding")))
 
-    async def _gzip(self, parts: tuple[bytes, ...]) -> tuple[bytes, bytes, bytes]:
-        """A gzip stream of which the middle is shared by all answers around the same part."""
-        start, shared, end = parts if len(parts) == 3 else _split(b"".join(parts))
-        deflated = self._deflated.get(shared)
-        if deflated is None:
-            deflated = await _run(len(shared), _deflate, shared)
-            self._keep(shared, deflated)
-        else:
-            self._deflated.move_to_end(shared)
+    async def _gzip(self, start: bytes, shared: bytes, end: bytes) -> tuple[bytes, ...]:
+        """A gzip stream whose middle is the same in all answers around the same part."""
+        deflated = await self._kept(b"gzip", b"", shared, _deflate)
         checksum, size = 0, 0
         for part in (start, shared, end):
             checksum, size = zlib.crc32(part, checksum), size + len(part)
         trailer = checksum.to_bytes(4, "little") + (size % 2**32).to_bytes(4, "little")
         return _HEADER + _stored(start), deflated, _stored(end, is_last=True) + trailer
 
-    def _keep(self, shared: bytes, deflated: bytes) -> None:
-        size = len(shared) + len(deflated)
-        if size > self._bytes_max or shared in self._deflated:
+    async def _brotli(self, start: bytes, shared: bytes, end: bytes) -> tuple[bytes, ...]:
+        """A Brotli stream whose beginning is the same in all answers around the same part."""
+        return await self._kept(b"br", start, shared, _brotli), _raw(end) + _BROTLI_END
+
+    async def _kept(self, coding: bytes, start: bytes, shared: bytes, pack: Callable[[bytes], bytes]) -> bytes:
+        """The compressed form of `start` and `shared`, made with the first answer around them."""
+        key = coding, start, shared
+        packed = self._packed.get(key)
+        if packed is None:
+            packed = await _run(len(shared), pack, start + shared)
+            self._keep(key, packed)
+        else:
+            self._packed.move_to_end(key)
+        return packed
+
+    def _keep(self, key: tuple[bytes, bytes, bytes], packed: bytes) -> None:
+        size = len(key[2]) + len(packed) + _ENTRY_BYTES
+        if size > self._bytes_max or key in self._packed:
             return
-        self._deflated[shared] = deflated
+        self._packed[key] = packed
         self.bytes += size
         while self.bytes > self._bytes_max:
-            oldest, its = self._deflated.popitem(last=False)
-            self.bytes -= len(oldest) + len(its)
+            (_, _, oldest), its = self._packed.popitem(last=False)
+            self.bytes -= len(oldest) + len(its) + _ENTRY_BYTES
+
+
+def coding_of(accepted: bytes) -> bytes | None:
+    """The coding that an `Accept-Encoding` prefers, gzip where it has no preference; None: the body as it is.
+
+    The body stays as it is for a header that is longer than any client has a reason to send.
+    """
+    return _coding_of(accepted) if len(accepted) <= _ACCEPTED_BYTES_MAX else None
 
 
 @lru_cache(maxsize=256)
-def coding_of(accepted: bytes) -> bytes | None:
-    """The coding that an `Accept-Encoding` prefers, gzip where it has no preference; None: the body as it is."""
+def _coding_of(accepted: bytes) -> bytes | None:
     wanted = qualities(accepted.lower())
     rest = wanted.get(b"*", 0.0)
     gzip, br = wanted.get(b"gzip", wanted.get(b"x-gzip", rest)), wanted.get(b"br", rest)
@@ -115,9 +135,19 @@ def _deflate(data: bytes) -> bytes:
     return deflating.compress(data) + deflating.flush(zlib.Z_FULL_FLUSH)
 
 
-def _brotli(body: bytes) -> bytes:
-    packed: bytes = brotli.compress(body, quality=_QUALITY)
+def _brotli(data: bytes) -> bytes:
+    """A Brotli stream that ends on a byte, and that more blocks may follow."""
+    compressor = brotli.Compressor(quality=_QUALITY)
+    packed: bytes = compressor.process(data) + compressor.flush()
     return packed
+
+
+def _raw(data: bytes) -> bytes:
+    """A block of Brotli that holds its data as they are (RFC 7932, 9.2); none if there are no data."""
+    if not data:
+        return b""
+    assert len(data) <= 2**16, "the end of an envelope is short"
+    return ((len(data) - 1) << 3 | 1 << 19).to_bytes(3, "little") + data
 
 
 async def _run(size: int, pack: Callable[[bytes], bytes], data: bytes) -> bytes:

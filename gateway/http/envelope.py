@@ -9,6 +9,9 @@ import orjson
 
 from gateway.http.errors import Refused
 
+_REMEMBERED_MAX = 500
+"""Characters of the longest message whose encoded form is kept."""
+
 
 def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) -> bytes:
     """The part of a success that does not depend on who asked: what the cache stores."""
@@ -53,9 +56,10 @@ def failure(refused: Refused, *, request_id: str, credits_used: int, balance: in
 def error_fragment(refused: Refused, base_url: str) -> bytes:
     """The part of an error envelope that does not depend on who asked."""
     code = refused.code
-    if not refused.details:
+    if not refused.details and len(refused.message) <= _REMEMBERED_MAX:
         return _plain_error(code.name, refused.message, code.status, base_url)
-    return _error(code.name, refused.message, code.status, base_url, details=refused.details)
+    details = {"details": refused.details} if refused.details else {}
+    return _error(code.name, refused.message, code.status, base_url, **details)
 
 
 def _error(name: str, message: str, status: int, base_url: str, **details: Any) -> bytes:

@@ -118,7 +118,7 @@ class Declared:
             elif name in sent:
                 raise InvalidParam(name, "was sent more than once")
             else:
-                sent[name] = _value(param, text)
+                sent[param.name] = _value(param, text)  # the declaration's own text, since values are kept
         if undeclared:
             raise self._undeclared(undeclared)
         self._check_presence(sent)

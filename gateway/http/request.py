@@ -40,6 +40,23 @@ class Caller:
     window: WindowState | None = None
     lease: LeaseHandle | None = None
 
+    def hold(self, turn: LeaseHandle) -> None:
+        """Give `turn` back with the lease, once the answer was sent."""
+        self.lease = turn if self.lease is None else _Both(self.lease, turn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """Two leases that end together."""
+
+    first: LeaseHandle
+    second: LeaseHandle
+
+    def release(self) -> None:
+        """Give both back."""
+        self.first.release()
+        self.second.release()
+
 
 @dataclass(slots=True)
 class Request:

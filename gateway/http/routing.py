@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 import msgspec
 
 from gateway.http.errors import Refused
 from gateway.http.request import Caller, Reply, Request
+from upstreams.known_names import KnownNames
 from upstreams.model.params import Param
 
 Handler = Callable[[Request, Caller], Awaitable[Reply]]
@@ -96,6 +96,7 @@ class Routes:
             by_method.update(dict.fromkeys(route.allow, route))
         self._plain = {path: by_method for path, by_method in self._by_path.items() if "{" not in path}
         self._patterns = [(_pattern(path), path) for path in self._by_path if "{" in path]
+        self._listed = KnownNames(one.path for one in self.all() if one.is_listed)
 
     def find(self, request: Request) -> Route:
         """The route of a request whose method and declared body size it takes.
@@ -130,10 +131,9 @@ class Routes:
         raise self._unknown(request.path)
 
     def _unknown(self, path: str) -> Refused:
-        listed = [route.path for methods in self._by_path.values() for route in methods.values() if route.is_listed]
-        near = get_close_matches(path[:200], listed, n=1, cutoff=0.6)
+        near = self._listed.nearest(path)
         message = f"There is no endpoint {path[:200]}; /v1/utility/endpoints lists all."
-        return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near[0]} if near else None)
+        return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near} if near else None)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -18,6 +18,7 @@ from gateway.runtime import Runtime
 from storage.errors import StateUnavailable, StorageError
 from storage.state import State
 from storage.store import Store
+from storage.supervision import Supervision
 
 READY_WITHIN_S = 2.0
 
@@ -25,10 +26,11 @@ READY_WITHIN_S = 2.0
 class NodeReadiness:
     """Says whether a node can serve, in words for the operator."""
 
-    def __init__(self, stores: Stores, state: State | None, stopping: trio.Event) -> None:
+    def __init__(self, stores: Stores, state: State | None, supervision: Supervision, stopping: trio.Event) -> None:
         self._store = stores.store
         self._disk = stores.disk
         self._state = state
+        self._supervision = supervision
         self._stopping = stopping
 
     async def check(self) -> str | None:
@@ -41,6 +43,8 @@ class NodeReadiness:
         faults = [f"{name} down: {why}" for name, why in (("state", state_fault), ("store", store_fault)) if why]
         if self._disk.refusal is not None:
             faults.append(f"disk full: {self._disk.refusal}")
+        if (loops := self._supervision.fault) is not None:
+            faults.append(f"loop down: {loops}")
         return "; ".join(faults) or None
 
 
@@ -73,12 +77,13 @@ def admin_of(
     operations: Operations,
     stores: Stores,
     state: State | None,
+    supervision: Supervision,
     *,
     metrics: Metrics,
     runtime: Runtime,
 ) -> Admin:
     """The app of the admin address."""
-    readiness = NodeReadiness(stores, state, runtime.stopping)
+    readiness = NodeReadiness(stores, state, supervision, runtime.stopping)
     doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
     own = OwnOperations(operations, log=runtime.log)
     pages = OperatorPages(setting.secrets.admin_token, own.operate)

@@ -79,4 +79,6 @@ def _states(site: Site) -> dict[str, Any]:
 def _source(source: Source | NamedSource) -> dict[str, Any]:
     """A source's circuit and its calls since the node began; its standing, unless callers name its hosts."""
     standing = {} if isinstance(source, NamedSource) else asdict(source.standing())
-    return {"state": source.breaker.state, **asdict(source.statistics()), **standing}
+    circuit = source.breaker.statistics()
+    only = circuit.only_account or None
+    return {"state": circuit.state, "only_account": only, **asdict(source.statistics()), **standing}

@@ -41,11 +41,15 @@ def gather(node: Node, sessions: SessionService) -> Iterator[Metric]:
     yield from _cache(node.calls)
     yield from _store(node.stores)
     yield from _size(node.stores)
+    told = "Events of payments by outcome; mismatch: not credited, since the amount differs from the pack's."
+    yield _by("sluice_payment_events", told, "outcome", node.stores.payments.counts)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
     held = "Sessions of the web whose pages this node holds open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
+    failed = "Failures of the node's background loops, each of which was started again, by loop."
+    yield _by("sluice_loop_failures", failed, "loop", node.supervision.failures())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)
     if node.state is not None:
@@ -118,6 +122,8 @@ def _store(stores: Stores) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is tried again.", stores.charges.unfinished()
     )
+    lost = "Open charges whose rows were gone from the store when they were to be closed."
+    yield CounterMetricFamily("sluice_charges_lost", lost, stores.charges.lost_total)
 
 
 def _size(stores: Stores) -> Iterator[Metric]:

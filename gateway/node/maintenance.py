@@ -40,6 +40,7 @@ from scheduler.webhooks.targets.urls import seal_plain_urls
 from storage.errors import StorageError
 from storage.opening import is_shared
 from storage.store import Store, Tx
+from storage.supervision import Work
 from storage.sweep_clock import SweepClock
 
 FINISH_EVERY_S = 1.0
@@ -61,31 +62,35 @@ SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
 """Returns the instant to remove by, or None: nothing may be removed now."""
 
 
-async def run_maintenance(
+def maintenance_loops(
     stores: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool
-) -> None:
-    """Do all of it until cancelled; the work for monitors only where the node `keeps_time`."""
+) -> dict[str, Work]:
+    """Return all of it by the loops' names; the work for monitors only where the node `keeps_time`."""
     store, log, rng = stores.store, runtime.log, runtime.rng
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
     sweep_at = SweepClock(store, instant, event=log.event).look
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(finish_charges, stores, log)
-        nursery.start_soon(flush_usage, stores, log)
-        nursery.start_soon(forget_old_claims, store, log, sweep_at)
-        nursery.start_soon(erase_deleted, stores, log)
-        nursery.start_soon(trim_shares, store, shares, log)
-        sweep = partial(sweep_events, sweep_at=sweep_at, rng=rng)
-        nursery.start_soon(sweep, store, config.events.retention_days, log)
-        if store.partitions is not None:
-            nursery.start_soon(keep_months, store, runtime.now, log)
-        if stores.archiver is not None:
-            nursery.start_soon(partial(archive_days, sweep_at=sweep_at), stores.archiver, log)
-        if keeps_time:
-            retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
-            nursery.start_soon(partial(sweep_monitors, sweep_at=sweep_at, rng=rng), store, retention, log)
-            nursery.start_soon(partial(sweep_jobs, sweep_at=sweep_at, rng=rng), store, log)
-            nursery.start_soon(seal_webhook_urls, stores, log)
-            nursery.start_soon(sweep_cohorts, stores, log, sweep_at)
+    retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
+    days = config.events.retention_days
+    loops: dict[str, Work] = {
+        "finish_charges": partial(finish_charges, stores, log),
+        "flush_usage": partial(flush_usage, stores, log),
+        "forget_claims": partial(forget_old_claims, store, log, sweep_at),
+        "erase_accounts": partial(erase_deleted, stores, log),
+        "trim_shares": partial(trim_shares, store, shares, log),
+        "sweep_events": partial(sweep_events, store, days, log, sweep_at=sweep_at, rng=rng),
+    }
+    if store.partitions is not None:
+        loops["keep_months"] = partial(keep_months, store, runtime.now, log)
+    if stores.archiver is not None:
+        loops["archive_days"] = partial(archive_days, stores.archiver, log, sweep_at=sweep_at)
+    if keeps_time:
+        loops |= {
+            "sweep_monitors": partial(sweep_monitors, store, retention, log, sweep_at=sweep_at, rng=rng),
+            "sweep_jobs": partial(sweep_jobs, store, log, sweep_at=sweep_at, rng=rng),
+            "seal_webhook_urls": partial(seal_webhook_urls, stores, log),
+            "sweep_cohorts": partial(sweep_cohorts, stores, log, sweep_at),
+        }
+    return loops
 
 
 async def finish_charges(stores: Stores, log: Log) -> None:
@@ -95,8 +100,8 @@ async def finish_charges(stores: Stores, log: Log) -> None:
         if not stores.charges.unfinished():
             continue
         try:
-            finished = await stores.charges.finish()
-            log.event("warning", "charges_finished", charges=finished)
+            if finished := await stores.charges.finish():
+                log.event("warning", "charges_finished", charges=finished)
         except StorageError as exc:
             log.event("error", "charges_unfinished", charges=stores.charges.unfinished(), error=str(exc))
 

@@ -33,6 +33,7 @@ from limits.shared_gate import DEFAULT_SPANS, GateSpans
 from storage.disk_watch import Probe
 from storage.opening import open_store
 from storage.state import State
+from storage.supervision import Supervise, Supervision
 from upstreams.catalog import Catalog
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
@@ -62,6 +63,7 @@ class Node:
     overload: Overload
     metrics: Metrics
     description: Description
+    supervision: Supervision
 
     @property
     def draining(self) -> trio.Event:
@@ -89,6 +91,7 @@ class NodeSetting:
     open_store: OpenStore = open_store
     open_state: OpenState = open_state
     open_exchange: OpenExchange = open_exchange
+    supervise: Supervise = Supervision
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS
     resolve: Resolve | None = None

@@ -17,7 +17,7 @@ from gateway.api.routes.cohorts.cohorts import CohortRoutes
 from gateway.api.routes.cohorts.queries import CohortQueryRoutes
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
-from gateway.api.routes.data import DataEndpoint
+from gateway.api.routes.data import DataEndpoint, Readings
 from gateway.api.routes.discover.runs import DiscoverRunRoutes
 from gateway.api.routes.discover.schedules import ScheduleRoutes
 from gateway.api.routes.events import Events
@@ -68,18 +68,11 @@ def account_routes(
     calls: BilledCalls, parts: RouteParts, *, admission: Admission, signer: CursorSigner, replies: Replies
 ) -> list[Route]:
     """All routes that are no data endpoints; those of the web only where pages are read."""
-    feed, monitors, jobs = parts.feed, parts.monitors, parts.jobs
+    feed, monitors, jobs, reads = parts.feed, parts.monitors, parts.jobs, parts.stores.reads
     changes = Changes(calls.claims, replies)
-    web: list[Route] = []
-    if (site := parts.catalog.sites.get(PLATFORM)) is not None:
-        web += JobRoutes(
-            jobs.service, jobs.recipes, jobs.hooks, jobs.webhooks, signer=signer, replies=replies, changes=changes
-        ).routes
-        web += SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes).routes
-        web.append(ParseRoute(calls, site, replies).route)
-        web += WebMonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes
+    web = _web_routes(calls, parts, signer=signer, replies=replies, changes=changes)
     discover = DiscoverRunRoutes(
-        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
+        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping, reads=reads
     )
     schedules = ScheduleRoutes(jobs.schedules, signer=signer, replies=replies, changes=changes)
     return [
@@ -89,7 +82,7 @@ def account_routes(
         ).routes,
         *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
-        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes).routes,
+        *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes, reads=reads).routes,
         *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
         *WebhookRoutes(
             parts.account_webhooks.service,
@@ -98,21 +91,51 @@ def account_routes(
             replies=replies,
             changes=changes,
         ).routes,
-        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies).routes,
+        *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies, reads=reads).routes,
         *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
         *web,
         *CohortRoutes(jobs.cohorts, replies=replies, changes=changes).routes,
         *CohortQueryRoutes(
-            jobs.cohort_queries, signer=signer, replies=replies, changes=changes, stopping=parts.stopping
+            jobs.cohort_queries,
+            signer=signer,
+            replies=replies,
+            changes=changes,
+            stopping=parts.stopping,
+            reads=reads,
         ).routes,
         *((*discover.routes, *schedules.routes) if DISCOVER in parts.catalog.sites else ()),
     ]
 
 
+def _web_routes(
+    calls: BilledCalls, parts: RouteParts, *, signer: CursorSigner, replies: Replies, changes: Changes
+) -> list[Route]:
+    """The routes of the web beside its endpoints; none where no pages are read."""
+    site, jobs, reads = parts.catalog.sites.get(PLATFORM), parts.jobs, parts.stores.reads
+    if site is None:
+        return []
+    of_jobs = JobRoutes(
+        jobs.service,
+        jobs.recipes,
+        jobs.hooks,
+        jobs.webhooks,
+        signer=signer,
+        replies=replies,
+        changes=changes,
+        reads=reads,
+    )
+    monitors = WebMonitorRoutes(parts.monitors.service, signer=signer, replies=replies, changes=changes, reads=reads)
+    sessions = SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes)
+    return [*of_jobs.routes, *sessions.routes, ParseRoute(calls, site, replies).route, *monitors.routes]
+
+
 def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
     """The routes of the catalog's endpoints."""
+    readings = Readings()
     return [
-        DataEndpoint(one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage).route
+        DataEndpoint(
+            one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage, readings=readings
+        ).route
         for one in catalog.all()
     ]
 
@@ -159,6 +182,7 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         account_webhooks=parts.account_webhooks.service,
         account_deliveries=parts.account_webhooks.webhooks,
         projections=monitors.projections,
+        reads=stores.reads,
         events=parts.feed.readers.pages,
         operations=operations,
         reference=description.reference,

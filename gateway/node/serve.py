@@ -35,6 +35,7 @@ from gateway.server.serve import serve_native
 from limits.shared_gate import DEFAULT_SPANS, GateSpans
 from storage.disk_watch import Probe
 from storage.opening import exposures_of, open_store
+from storage.supervision import Supervise, Supervision
 from upstreams.composites import load_all
 from upstreams.guard.resolver import Resolve
 from upstreams.model.endpoint import Platform
@@ -66,6 +67,7 @@ class Start:
     """Finds the addresses of the hosts of webhooks; None asks the system."""
     probe_disk: Probe | None = None
     """Looks at the disk below the store; None asks the store."""
+    supervise: Supervise = Supervision
     new_store: bool = False
     """Whether a store that is gone is made anew."""
 
@@ -96,12 +98,14 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
         for warning in exposures_of(config.store.url):
             start.log.event("warning", "data_exposed", warning=warning)
         admin_stop = trio.Event()
-        serve_admin = partial(serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0)
+        serve_admin = partial(
+            serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0, keep=node.runtime.keep
+        )
         await private_side.start(partial(serve_admin, edge_answer=node.edge_answer, bounds=ADMIN_BOUNDS))
         # A worker listens only now: connections that the kernel hands to it wait for it and for no other.
         public = taken.public or await share(config.server.host, taken.port, change="server.port or .host")
         if config.server.shed:
-            private_side.start_soon(node.overload.watch, admin_stop)
+            private_side.start_soon(node.runtime.keep, "overload", partial(node.overload.watch, admin_stop))
         async with trio.open_nursery() as public_side:
             await public_side.start(
                 partial(
@@ -113,6 +117,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
                     bounds=_bounds(config.server.max_connections, start.log),
                     websocket_paths=node.api.websocket_paths,
                     unsent=node.unsent,
+                    keep=node.runtime.keep,
                 )
             )
             node.stores.store.announce({"admin_url": taken.announced_url})
@@ -139,6 +144,7 @@ def _setting(start: Start, base_url: str) -> NodeSetting:
         spans=start.spans,
         resolve=start.resolve,
         probe_disk=start.probe_disk,
+        supervise=start.supervise,
         open_store=partial(open_store, new_store=start.new_store),
     )
 

@@ -19,6 +19,7 @@ from gateway.config.settings import Config, PlatformSettings, WebSettings
 from limits.breaker import Breaker, BreakerRules
 from limits.shared_hints import CircuitHints
 from storage.state import State
+from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import SharedCache, open_shared_cache
 from upstreams.fetching.aside import Aside
@@ -52,7 +53,7 @@ class OpenExchange(Protocol):
     """Opens the way to one platform's upstreams."""
 
     def __call__(
-        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX
+        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
     ) -> AbstractAsyncContextManager[Exchange]:
         """As the platform's settings and the egress say."""
         ...
@@ -60,11 +61,11 @@ class OpenExchange(Protocol):
 
 @asynccontextmanager
 async def open_exchange(
-    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX
+    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
 ) -> AsyncIterator[Exchange]:
     """The way over HTTP, with connections of its own."""
     async with open_transport(
-        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max
+        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max, keep=keep
     ) as transport:
         yield transport.exchange
 
@@ -79,6 +80,7 @@ async def open_sites(
     open_exchange: OpenExchange = open_exchange,
     resolve: Resolve | None = None,
     rendering: Rendering | None = None,
+    keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """A site a platform that config.toml does not disable, each with its own connections; `rendering` is the web's."""
     async with AsyncExitStack() as stack:
@@ -94,6 +96,7 @@ async def open_sites(
                         max_connections=settings.max_connections,
                         egress=config.upstreams.egress,
                         body_bytes_max=PAGE_BYTES_MAX if platform.open_web else BODY_BYTES_MAX,
+                        keep=keep,
                     )
                 )
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
@@ -156,26 +159,27 @@ class _Way:
         platform = self.platform
         params = (one for endpoint in platform.endpoints for one in endpoint.params if one.name == param)
         choice = next(params, None)
+        are_ours = choice is not None and not choice.is_host
         return NamedSource(
             name,
             platform.sources[name],
             param,
             title=platform.title,
             default=None if choice is None or choice.default is None else str(choice.default),
-            are_ours=choice is not None and not choice.is_host,
-            make=partial(self._source, name, goes_anywhere=True),
+            are_ours=are_ours,
+            make=partial(self._source, name, goes_anywhere=True, by_page=not are_ours),
             secrets=credentials.values(),
             rules=_target_rules(platform),
             now=trio.lowlevel.current_clock().current_time,
         )
 
-    def _source(self, name: str, address: str, *, goes_anywhere: bool = False) -> Source:
+    def _source(self, name: str, address: str, *, goes_anywhere: bool = False, by_page: bool = False) -> Source:
         platform, clock = self.platform, trio.lowlevel.current_clock().current_time
         return Source(
             name,
             address,
             exchange=self._exchange(name, goes_anywhere=goes_anywhere),
-            breaker=Breaker(breaker_rules(self.config), clock),
+            breaker=Breaker(breaker_rules(self.config), clock, needs_several=by_page),
             judge=platform.judge,
             backoff=platform.rest,
             method_of=platform.method_of,
@@ -186,6 +190,7 @@ class _Way:
             pace=platform.pace and platform.pace.of(name),
             hidden=platform.hidden_error,
             goes_anywhere=goes_anywhere,
+            by_page=by_page,
         )
 
     def _exchange(self, name: str, *, goes_anywhere: bool) -> Exchange:
@@ -262,7 +267,7 @@ def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
 
 @asynccontextmanager
 async def open_sharing(
-    state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher
+    state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher, *, keep: Keep = unsupervised
 ) -> AsyncIterator[SharedCache | None]:
     """The cache that this node shares over `state`, while its sites' circuits and sessions are shared too.
 
@@ -274,7 +279,7 @@ async def open_sharing(
     for site in sites:
         if site.platform.shares_session:
             site.sessions.shared = shared_session(state, cipher, site)
-    async with open_shared_cache(cache, state) as shared, trio.open_nursery() as nursery:
-        nursery.start_soon(CircuitHints(state, breakers_of(sites)).listen)
+    async with open_shared_cache(cache, state, keep=keep) as shared, trio.open_nursery() as nursery:
+        nursery.start_soon(keep, "circuit_hints", CircuitHints(state, breakers_of(sites)).listen)
         yield shared
         nursery.cancel_scope.cancel()

@@ -13,18 +13,24 @@ from limits.gate import Gate, Leases, MemoryGate
 from limits.shared_gate import DEFAULT_SPANS, GateSpans, open_shared_gate
 from limits.window import Window
 from storage.state import State
+from storage.supervision import Keep
 
 
 class OpenState(Protocol):
     """Opens the shared state at an address, over a link of its own; None where there is none to share."""
 
-    def __call__(self, url: str, *, round_trip_s: float | None = None) -> AbstractAsyncContextManager[State | None]:
-        """A round trip that takes longer than `round_trip_s` loses the link; None: as an admission may wait."""
+    def __call__(
+        self, url: str, *, round_trip_s: float | None = None, keep: Keep
+    ) -> AbstractAsyncContextManager[State | None]:
+        """A round trip that takes longer than `round_trip_s` loses the link; None: as an admission may wait.
+
+        `keep` runs the tasks of the link.
+        """
         ...
 
 
 @asynccontextmanager
-async def open_state(url: str, *, round_trip_s: float | None = None) -> AsyncIterator[State | None]:
+async def open_state(url: str, *, round_trip_s: float | None = None, keep: Keep) -> AsyncIterator[State | None]:
     """The shared state at `url`, or None for `memory:` (see `OpenState`).
 
     Raises:
@@ -36,13 +42,13 @@ async def open_state(url: str, *, round_trip_s: float | None = None) -> AsyncIte
     from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - as above
     from storage.redis.state import open_redis  # noqa: PLC0415 - only a node that shares its state waits for the driver's import
 
-    async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S) as state:
+    async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S, keep=keep) as state:
         yield state
 
 
 @asynccontextmanager
 async def open_gate(
-    state: State | None, limits: LimitSettings, spans: GateSpans = DEFAULT_SPANS
+    state: State | None, limits: LimitSettings, spans: GateSpans = DEFAULT_SPANS, *, keep: Keep
 ) -> AsyncIterator[Gate]:
     """The way in to this node: its own, or the one that it shares."""
     requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
@@ -51,5 +57,5 @@ async def open_gate(
         clock = trio.lowlevel.current_clock().current_time
         yield MemoryGate(Window(requests, spans.window_s), Leases(concurrent), clock)
         return
-    async with open_shared_gate(state, requests=requests, concurrent=concurrent, spans=spans) as gate:
+    async with open_shared_gate(state, requests=requests, concurrent=concurrent, spans=spans, keep=keep) as gate:
         yield gate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
+from limits.long_reads import LongReads
 from scheduler.jobs.cohorts.removal import destroy_one_of
 from scheduler.jobs.job_runs import cancel_jobs_of
 from scheduler.sessions.session_rows import close_sessions_of
@@ -109,6 +110,7 @@ class Stores:
     disk: DiskWatch
     growth: StoreGrowth
     now: Callable[[], float]
+    reads: LongReads = field(default_factory=LongReads)
 
     @property
     def operations(self) -> Operations:

@@ -36,7 +36,7 @@ from gateway.node.background.payments import PaymentRuntime, open_payments
 from gateway.node.background.sessions import open_sessions
 from gateway.node.circuits import Circuits
 from gateway.node.gauges import calls_charged, gather
-from gateway.node.maintenance import run_maintenance
+from gateway.node.maintenance import maintenance_loops
 from gateway.node.membership import Membership, open_membership
 from gateway.node.node import Node, NodeSetting
 from gateway.node.reload import Reload, reloadable_parts
@@ -51,6 +51,7 @@ from limits.gate import Gate
 from scheduler.sessions.service import SessionService
 from storage.opening import is_shared
 from storage.state import State
+from storage.supervision import Keep, Supervision, Work
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import SharedCache
 from upstreams.catalog import Catalog
@@ -68,33 +69,43 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
     Raises:
         StoreUnusable: the store cannot be opened; the text says what to do.
     """
-    runtime = _runtime(setting)
+    supervision = setting.supervise(setting.log, setting.rng)
+    runtime = _runtime(setting, supervision.keep)
     async with _open_parts(setting, runtime) as parts, trio.open_nursery() as nursery:
-        node = _build(setting, parts, runtime)
+        node = _build(setting, parts, supervision, runtime)
         if node.state is not None:
             node.state.on_connect(node.stores.doubt)
-        if is_shared(setting.config.store.url):
-            nursery.start_soon(node.membership.keep_beating)
-            nursery.start_soon(node.membership.keep_recovering)
-        if setting.keeps_time:
-            nursery.start_soon(node.monitors.backlog.keep_looking)
-        shares = node.calls.claims.shares
-        maintain = partial(run_maintenance, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
-        nursery.start_soon(maintain, node.stores, setting.config)
-        nursery.start_soon(node.description.status.keep_looking)
-        nursery.start_soon(node.stores.disk.keep_looking, runtime.log.event)
-        nursery.start_soon(node.stores.growth.keep_measuring, runtime.log.event, partial(calls_charged, node))
+        for name, work in _loops(setting, node).items():
+            nursery.start_soon(supervision.keep, name, work)
         yield node
         nursery.cancel_scope.cancel()
 
 
-def _runtime(setting: NodeSetting) -> Runtime:
+def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
+    """The loops of the node itself, by their names; those of its parts are started by the parts."""
+    stores, runtime, shares = node.stores, node.runtime, node.calls.claims.shares
+    loops = maintenance_loops(stores, setting.config, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
+    loops |= {
+        "status_hours": node.description.status.keep_looking,
+        "disk": partial(stores.disk.keep_looking, runtime.log.event),
+        "store_growth": partial(stores.growth.keep_measuring, runtime.log.event, partial(calls_charged, node)),
+    }
+    if is_shared(setting.config.store.url):
+        loops["membership_beat"] = node.membership.keep_beating
+        loops["membership_recovery"] = node.membership.keep_recovering
+    if setting.keeps_time:
+        loops["backlog"] = node.monitors.backlog.keep_looking
+    return loops
+
+
+def _runtime(setting: NodeSetting, keep: Keep) -> Runtime:
     return Runtime(
         clock=trio.lowlevel.current_clock().current_time,
         now=setting.now,
         make_id=id_maker(setting.now, setting.rng),
         rng=setting.rng,
         log=setting.log,
+        keep=keep,
         stopping=trio.Event(),
     )
 
@@ -123,8 +134,8 @@ class _Parts:
 async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_Parts]:
     config, cache = setting.config, Cache(setting.config.cache.max_bytes, runtime.clock)
     async with (
-        setting.open_state(config.state.url) as state,
-        open_gate(state, config.limits, setting.spans) as gate,
+        setting.open_state(config.state.url, keep=runtime.keep) as state,
+        open_gate(state, config.limits, setting.spans, keep=runtime.keep) as gate,
         open_stores(
             config,
             setting.secrets,
@@ -144,8 +155,8 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             pace=setting.pace,
         ) as membership,
         _open_sites(setting, runtime, rendering := _rendering(config, runtime)) as sites,
-        setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S) as cache_link,
-        open_sharing(cache_link, cache, sites, stores.cipher) as shared_cache,
+        setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S, keep=runtime.keep) as cache_link,
+        open_sharing(cache_link, cache, sites, stores.cipher, keep=runtime.keep) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
         _open_monitors(setting, stores, catalog := Catalog(sites), runtime) as monitors,
         open_account_webhooks(setting, stores, monitors, hub=hub, runtime=runtime) as account_webhooks,
@@ -187,6 +198,7 @@ def _open_sites(
         open_exchange=setting.open_exchange,
         resolve=setting.resolve,
         rendering=rendering,
+        keep=runtime.keep,
     )
 
 
@@ -211,7 +223,7 @@ def _open_feed(
     return open_feed(feed_setting)
 
 
-def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
+def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtime: Runtime) -> Node:
     stores, operations = parts.stores, parts.stores.operations
     parts.monitors.clock.refusal = parts.jobs.workers.refusal = lambda: stores.disk.refusal
     signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_headers=KEY_HEADERS)
@@ -242,7 +254,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
     node = Node(
         runtime=runtime,
         api=api_of(entry, routed, operations, has_dashboard=setting.config.dashboard.enabled),
-        admin=admin_of(setting, operations, stores, parts.state, metrics=metrics, runtime=runtime),
+        admin=admin_of(setting, operations, stores, parts.state, supervision, metrics=metrics, runtime=runtime),
         stores=stores,
         state=parts.state,
         membership=parts.membership,
@@ -258,6 +270,7 @@ def _build(setting: NodeSetting, parts: _Parts, runtime: Runtime) -> Node:
         overload=_overload(setting, parts, calls, unsent=unsent, runtime=runtime),
         metrics=metrics,
         description=description,
+        supervision=supervision,
     )
     metrics.gather, parts.jobs.turns.answered = partial(gather, node, parts.sessions), metrics.answered_total
     return node

@@ -27,6 +27,8 @@ RETRY_AFTER_S: Final = 30
 FORGET_S: Final = 5.0
 BODY_BYTES_MAX: Final = 262_144
 _HEADER: Final = b"stripe-signature"
+_LEVELS: Final = {"counted": "info", "repeated": "info", "mismatch": "error"}
+"""The levels at which outcomes are logged; others are warnings."""
 
 
 class Begun(NamedTuple):
@@ -64,6 +66,19 @@ class Checkout:
             Refused: 503, Stripe has begun none; nothing is left of the purchase.
         """
         purchase = await self._packs.begin(account_id, pack)
+        try:
+            return Begun(purchase, await self.open_page(purchase, success_url=success_url, cancel_url=cancel_url))
+        except BaseException:  # nobody was given a page to pay on
+            with trio.move_on_after(FORGET_S, shield=True):
+                await self._packs.forget(purchase.id)
+            raise
+
+    async def open_page(self, purchase: Purchase, *, success_url: str, cancel_url: str) -> CheckoutSession:
+        """Open the page on which a purchase is paid. Stripe makes one per purchase, however often it is asked.
+
+        Raises:
+            Refused: 503, Stripe has made none, or its answer was lost.
+        """
         draft = CheckoutDraft(
             purchase.id,
             f"{purchase.credits:,} credits ({purchase.pack})",
@@ -73,17 +88,11 @@ class Checkout:
             cancel_url,
         )
         try:
-            return Begun(purchase, await self._stripe.begin(draft))
-        except CheckoutFailed as exc:
-            failure = exc
-        except trio.Cancelled:  # whoever is gone was given no page
-            with trio.move_on_after(FORGET_S, shield=True):
-                await self._packs.forget(purchase.id)
-            raise
-        self._log.failure("checkout_failed", failure, purchase_id=purchase.id)
-        await self._packs.forget(purchase.id)  # nobody was given a page to pay on
-        message = "The page to pay on could not be made; nothing was bought."
-        raise Refused("SERVICE_UNAVAILABLE", message, retry_after_s=RETRY_AFTER_S) from failure
+            return await self._stripe.begin(draft)
+        except CheckoutFailed as failure:
+            self._log.failure("checkout_failed", failure, purchase_id=purchase.id)
+            message = "The page to pay on could not be made; nothing was bought."
+            raise Refused("SERVICE_UNAVAILABLE", message, retry_after_s=RETRY_AFTER_S) from failure
 
     @staticmethod
     def covers(path: str) -> bool:
@@ -112,7 +121,8 @@ class Checkout:
             self._log.failure("payment_event_unreadable", exc)
             raise InvalidParam("body", f"is no event that can be read: {exc}") from exc
         if event.payment is not None:
-            outcome = await self._payments.count(event.id, event.type, event.payment)
-            level = "info" if outcome in ("counted", "repeated") else "warning"
-            self._log.event(level, "payment_event", event_id=event.id, type=event.type, outcome=outcome)
+            outcome, problem = await self._payments.count(event.id, event.type, event.payment)
+            level = _LEVELS.get(outcome, "warning")
+            more = {"problem": problem} if problem else {}
+            self._log.event(level, "payment_event", event_id=event.id, type=event.type, outcome=outcome, **more)
         return Reply(200, b'{"received":true}')

@@ -22,6 +22,7 @@ class _Session(msgspec.Struct):
 
     payment_status: str
     amount_total: int
+    currency: str | None = None
     client_reference_id: str | None = None
     payment_intent: str | None = None
 
@@ -74,7 +75,7 @@ def _paid(sent: msgspec.Raw) -> PaymentEvent | None:
     session = msgspec.json.decode(sent, type=_Session)
     if session.client_reference_id is None or session.payment_status not in _PAID:
         return None
-    return Paid(session.client_reference_id, session.amount_total, session.payment_intent)
+    return Paid(session.client_reference_id, session.amount_total, session.currency or "none", session.payment_intent)
 
 
 def _abandoned(sent: msgspec.Raw) -> PaymentEvent | None:

@@ -4,8 +4,11 @@ import logging
 import select
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import trio
+
+from storage.supervision import Keep
 
 ACCEPT_RETRY_S = 0.1
 BACKLOG_S = 0.5
@@ -19,6 +22,7 @@ async def accept_until(
     accept: Callable[[trio.SocketListener], Awaitable[None]],
     *,
     unsent_bytes: int,
+    keep: Keep,
 ) -> None:
     """Run `accept` on every listener until `shutdown`; close the listeners however this ends.
 
@@ -30,7 +34,7 @@ async def accept_until(
         async with trio.open_nursery() as accepting:
             for listener in listeners:
                 _bound_kernel(listener, unsent_bytes)
-                accepting.start_soon(accept, listener)
+                accepting.start_soon(keep, "accept", partial(accept, listener))
             await shutdown.wait()
             with trio.move_on_after(BACKLOG_S):
                 while any(_is_waited_for(listener) for listener in listeners):  # noqa: ASYNC110 - no event tells of it

@@ -20,6 +20,7 @@ from gateway.server.http1.request_head import Peer
 from gateway.server.lifespan import open_lifespan
 from gateway.server.unsent import Unsent
 from gateway.server.wire import Wire
+from storage.supervision import Keep, unsupervised
 
 ACCEPTED_AT_ONCE = 128
 
@@ -35,12 +36,13 @@ async def serve_native(
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
     shedding: Shedding | None = None,
+    keep: Keep = unsupervised,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` until `shutdown` is set and the connections are gone, `drain_s` later at the latest.
 
     The app is asked for WebSockets on `websocket_paths` only, and for nothing that `shedding` refuses. What its clients
-    have not read is counted in `unsent`.
+    have not read is counted in `unsent`. `keep` runs the server's own loops.
 
     Raises:
         LifespanFailed: the app says it could not start or stop.
@@ -55,15 +57,15 @@ async def serve_native(
             closing(edge.refused),
         ):  # behind all connections, also when they and the watch are cancelled together
             async with trio.open_nursery() as watching:
-                watching.start_soon(edge.watch)
-                watching.start_soon(edge.hangups.run)
-                watching.start_soon(edge.refuse)
+                watching.start_soon(keep, "server_watch", edge.watch)
+                watching.start_soon(keep, "server_hangups", edge.hangups.run)
+                watching.start_soon(keep, "server_refusals", edge.refuse)
                 async with trio.open_nursery() as connections:
                     accept = partial(_accept, edge=edge, connections=connections)
                     task_status.started()
-                    await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes)
+                    await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes, keep=keep)
                     edge.close_idle()
-                    watching.start_soon(edge.watch)  # a finer one: the bounds are shorter now
+                    watching.start_soon(keep, "server_watch", edge.watch)  # a finer one: the bounds are shorter now
                     connections.cancel_scope.deadline = trio.current_time() + drain_s
                 watching.cancel_scope.cancel()
 

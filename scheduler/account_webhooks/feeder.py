@@ -15,6 +15,7 @@ from scheduler.account_webhooks.batches import EventBatches
 from scheduler.log import OperatorLog
 from storage.errors import StorageError
 from storage.store import Store, Tx
+from storage.supervision import Keep, unsupervised
 
 GATHER_S: Final = 0.25
 """For how long events gather, so that those of one moment come in one batch."""
@@ -84,9 +85,9 @@ def _look(tx: Tx, after: str) -> _Look:
 
 
 @asynccontextmanager
-async def open_feeder(feeder: Feeder) -> AsyncIterator[Feeder]:
+async def open_feeder(feeder: Feeder, *, keep: Keep = unsupervised) -> AsyncIterator[Feeder]:
     """A feeder that works while the block runs."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(feeder.keep_feeding)
+        nursery.start_soon(keep, "account_webhooks", feeder.keep_feeding)
         yield feeder
         nursery.cancel_scope.cancel()

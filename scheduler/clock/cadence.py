@@ -21,6 +21,7 @@ from cronsim import CronSimError
 from scheduler.clock.cron import Cron, read_cron
 from scheduler.errors import CadenceInvalid
 from scheduler.json_input import kind_of, nearest, object_at, quoted
+from upstreams.known_names import KnownNames
 
 _HOUR_S = 3600
 _DAY_S = 86_400
@@ -174,7 +175,7 @@ def _expression(sent: object) -> str:
 def _zone_name(sent: object) -> str | None:
     if sent is None or (isinstance(sent, str) and sent in _zones()):
         return sent
-    meant = nearest(sent, _zones()) if isinstance(sent, str) else None
+    meant = _zone_names().nearest(sent) if isinstance(sent, str) else None
     problem = f"must name a zone of the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
     raise CadenceInvalid("cadence.timezone", problem, "Send a name such as Europe/Berlin.", did_you_mean=meant)
 
@@ -183,6 +184,11 @@ def _zone_name(sent: object) -> str | None:
 def _zones() -> frozenset[str]:
     """The zones of the tzdata package: the same on every node, whatever its system has."""
     return frozenset(files("tzdata").joinpath("zones").read_text().split())
+
+
+@lru_cache(maxsize=1)
+def _zone_names() -> KnownNames:
+    return KnownNames(sorted(_zones()))
 
 
 def _cron(cadence: Cadence) -> Cron:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
 from billing.journal import identify
 from scheduler.clock.catch_up import Ready
 from scheduler.errors import JobUnknown
-from scheduler.jobs.records import EndedStep, Finding, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.jobs.records import EndedStep, JobRecord, JobStatus, JobStep, Outcome, StepStatus
+from scheduler.packing import packed, rows_within
 from scheduler.rows import values_of
 from scheduler.webhooks.targets import hook_rows
-from storage.store import Row, Tx
+from storage.store import Tx
 
 LEASE_S: Final = 8.0
 """A job of a node that died goes on within this time and a look."""
 
 DROPPED_AT_ONCE: Final = 50
 """Steps that one transaction removes: freeing their pages is what takes time."""
+
+NAMES_AT_ONCE: Final = 100
+FINDINGS_AT_ONCE: Final = 50
+FINDINGS_BYTES: Final = 250_000
+"""Names of steps, and findings as they are stored, that a plan reads at a time."""
 
 COLUMNS: Final = """
 id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
@@ -36,9 +41,14 @@ WHERE account_id = ? AND kind IN ({{kinds}}) AND (created_at < ? OR (created_at 
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 LIVE = "SELECT COUNT(*) FROM jobs WHERE account_id = ? AND finished_at IS NULL"
-QUEUED = "SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' ORDER BY created_at, id LIMIT ?"
+QUEUED = """
+SELECT created_at, account_id, id FROM jobs WHERE status = 'queued' AND kind IN ({kinds})
+ORDER BY created_at, id LIMIT ?
+"""
+UNSETTLED = "SELECT id FROM jobs WHERE id IN {in} AND status IN ('queued', 'running')"
 EXPIRED = """
-SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND lease_until < ? ORDER BY lease_until LIMIT ?
+SELECT created_at, account_id, id FROM jobs WHERE status = 'running' AND kind IN ({kinds}) AND lease_until < ?
+ORDER BY lease_until LIMIT ?
 """
 ELSEWHERE = """
 SELECT DISTINCT account_id FROM jobs WHERE status = 'running' AND lease_until >= ? AND node <> ?
@@ -65,8 +75,15 @@ ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON
 PLANNED = """
 SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? ORDER BY number LIMIT ?
 """
-FINDINGS = "SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL ORDER BY number"
-NAMES = "SELECT name FROM job_steps WHERE job_id = ? AND wave <= ? ORDER BY number"
+FINDING_SIZES = """
+SELECT number, length(found) FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ?
+ORDER BY number LIMIT ?
+"""
+FINDINGS = """
+SELECT number, found FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ? AND number <= ?
+ORDER BY number
+"""
+NAMES = "SELECT number, name FROM job_steps WHERE job_id = ? AND wave <= ? AND number > ? ORDER BY number LIMIT ?"
 SET_WAVE = "UPDATE jobs SET waves = ?, planned = ? WHERE id = ?"
 END_STEP = """
 UPDATE job_steps SET status = ?, credits_used = ?, error = ?, result = ?, found = ?, ended_at = ?
@@ -75,9 +92,14 @@ WHERE job_id = ? AND number = ? AND status = 'planned'
 COUNT_STEP = """
 UPDATE jobs SET used_credits = used_credits + ?, done = done + ?, empty = empty + ?, failed = failed + ? WHERE id = ?
 """
+# The length of a stored value is read without the value itself.
+STEP_SIZES = """
+SELECT number, COALESCE(length(result), 0) FROM job_steps
+WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+"""
 ENDED_STEPS = """
 SELECT number, wave, name, status, credits_used, error, result, ended_at FROM job_steps
-WHERE job_id = ? AND number > ? AND status IN ({statuses}) ORDER BY number LIMIT ?
+WHERE job_id = ? AND number > ? AND number <= ? AND status IN ({statuses}) ORDER BY number
 """
 OLD = "SELECT id FROM jobs WHERE finished_at < ? AND kind IN ({kinds}) ORDER BY finished_at, id LIMIT 1"
 EXPIRE = """
@@ -106,6 +128,11 @@ def add_job(tx: Tx, job: JobRecord, names: Sequence[str]) -> None:
 def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str]) -> None:
     """Plan steps with these names, numbered from `first` on; those that an attempt before has planned stay."""
     tx.run_many(ADD_STEPS, [(job_id, number, wave, name) for number, name in enumerate(names, first)])
+
+
+def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
+    """Return those of these jobs that have neither ended nor are paused."""
+    return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
 
 
 def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:
@@ -152,10 +179,16 @@ def live_job(tx: Tx, account_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def ready_jobs(tx: Tx, node: str, *, leases_at: float, limit: int) -> list[Ready]:
-    """Jobs that may be begun or taken over here: those of an account go on at one node at a time."""
+def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, limit: int) -> list[Ready]:
+    """Return the jobs of these `kinds` that may be begun or taken over here; an account's run on one node at a time.
+
+    Kinds that only a newer node knows are left to it, as in a rolling upgrade.
+    """
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
-    found = [*tx.all(EXPIRED, (leases_at, limit)), *tx.all(QUEUED, (limit,))]
+    found = [
+        *tx.all(_of_kinds(EXPIRED, kinds), (*kinds, leases_at, limit)),
+        *tx.all(_of_kinds(QUEUED, kinds), (*kinds, limit)),
+    ]
     return [Ready(*row) for row in found if row[1] not in elsewhere]
 
 
@@ -223,12 +256,30 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
     return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, limit))]
 
 
-def last_findings(tx: Tx, job: JobRecord) -> tuple[list[Finding], list[str]]:
-    """The findings of the last wave, and the names of all steps so far."""
-    findings = [
-        Finding(number, orjson.loads(zlib.decompress(found))) for number, found in tx.all(FINDINGS, (job.id, job.waves))
-    ]
-    return findings, [row[0] for row in tx.all(NAMES, (job.id, job.waves))]
+class PlanPart(NamedTuple):
+    """A part of what a job's next wave is planned from, each with the number of its step, in order."""
+
+    names: list[tuple[int, str]]
+    """The names of steps, of waves that are planned whole."""
+    findings: list[tuple[int, bytes]]
+    """The findings of steps of the last wave, as they are stored."""
+    is_last: bool
+
+
+def plan_part(tx: Tx, job: JobRecord, *, named: int, found: int) -> PlanPart:
+    """Return the next part, after the names up to the step `named` and the findings of steps up to `found`.
+
+    All names come before the first findings.
+    """
+    names = [(number, name) for number, name in tx.all(NAMES, (job.id, job.waves, named, NAMES_AT_ONCE))]
+    if len(names) == NAMES_AT_ONCE:
+        return PlanPart(names, [], is_last=False)
+    sizes = tx.all(FINDING_SIZES, (job.id, job.waves, found, FINDINGS_AT_ONCE + 1))
+    count = min(FINDINGS_AT_ONCE, rows_within((size for _, size in sizes), FINDINGS_BYTES))
+    if not count:
+        return PlanPart(names, [], is_last=True)
+    rows = tx.all(FINDINGS, (job.id, job.waves, found, sizes[count - 1][0]))
+    return PlanPart(names, [(number, bytes(one)) for number, one in rows], is_last=count == len(sizes))
 
 
 def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
@@ -248,21 +299,20 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
     return True
 
 
-def ended_steps(tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int) -> list[EndedStep]:
-    """The steps behind number `after` that ended so, in order."""
-    sql = ENDED_STEPS.replace("{statuses}", ", ".join("?" * len(statuses)))
-    rows = tx.all(sql, (job_id, after, *statuses, limit))
-    return [_step_row(row) for row in rows]
+def ended_steps(
+    tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int, bytes_max: int
+) -> tuple[list[EndedStep], bool]:
+    """Return at most `limit` steps after number `after` with one of these statuses, in order, and if there are more.
 
-
-def _step_row(row: Row) -> EndedStep:
-    step = EndedStep(*row)
-    return step if step.result is None else step._replace(result=zlib.decompress(step.result))
-
-
-def packed(body: bytes) -> bytes:
-    """A body as it is kept."""
-    return zlib.compress(body)
+    Their results are as they are stored, and have at most `bytes_max` bytes together, unless the first one has more.
+    """
+    marks = ", ".join("?" * len(statuses))
+    sizes = tx.all(STEP_SIZES.replace("{statuses}", marks), (job_id, after, *statuses, limit + 1))
+    count = min(limit, rows_within((size for _, size in sizes), bytes_max))
+    if not count:
+        return [], False
+    rows = tx.all(ENDED_STEPS.replace("{statuses}", marks), (job_id, after, sizes[count - 1][0], *statuses))
+    return [EndedStep(*row) for row in rows], len(sizes) > count
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:

@@ -20,8 +20,9 @@ from billing.charges.batch_rows import CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges
 from scheduler.jobs import job_rows
-from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop, Wave
 from scheduler.jobs.turns import Turns
+from scheduler.packing import packed
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
@@ -81,8 +82,14 @@ class JobRuns:
             raise
 
     def is_private(self, job: JobRecord) -> bool:
-        """Whether errors of a job are logged without their text."""
-        return self._kinds[job.kind].is_private
+        """Whether errors of a job are logged without their text; those of an unknown kind are."""
+        kind = self._kinds.get(job.kind)
+        return kind is None or kind.is_private
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of jobs that this node can run."""
+        return tuple(self._kinds)
 
     async def fail(self, job: JobRecord) -> None:
         """End an attempt that met an error which nobody foresaw; what its steps have brought stays, and is paid for.
@@ -152,8 +159,8 @@ class JobRuns:
 
     async def _packed(self, body: bytes) -> bytes:
         if len(body) <= _LONG_BYTES:
-            return job_rows.packed(body)
-        return await trio.to_thread.run_sync(job_rows.packed, body, limiter=self._aside)
+            return packed(body)
+        return await trio.to_thread.run_sync(packed, body, limiter=self._aside)
 
     def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
         is_ours, at = job_rows.holds(tx, job), self._now()
@@ -164,13 +171,17 @@ class JobRuns:
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
         """Plan the next wave, some steps a transaction; the job as it was where there is none, None: it is not ours."""
 
-        def look(tx: Tx) -> tuple[JobRecord | None, list[str]]:
+        def look(tx: Tx) -> tuple[JobRecord, job_rows.PlanPart] | None:
             now = job_rows.read_job(tx, job.id)
-            return now, [] if now is None else kind.next_wave(now, *job_rows.last_findings(tx, now))
+            return None if now is None else (now, job_rows.plan_part(tx, now, named=0, found=0))
 
-        found, names = await self._store.read(look)
-        if found is None or not names:
-            return None if found is None else job
+        if (seen := await self._store.read(look)) is None:
+            return None
+        found, part = seen
+        wave = kind.next_wave(found)
+        names = [] if wave is None else await self._fill(wave, found, part)
+        if not names:
+            return job
         first, planned = found.planned + 1, found.planned + len(names)
         for begin in range(0, len(names), PLANNED_AT_ONCE):
             some = names[begin : begin + PLANNED_AT_ONCE]
@@ -179,6 +190,21 @@ class JobRuns:
             if not await self._store.write(add):
                 return None
         return replace(found, waves=found.waves + 1, planned=planned)
+
+    async def _fill(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
+        """Return the names of the next wave of a job, which are found in one part of its steps after the other."""
+        named = found = 0
+        while True:
+            for _, name in part.names:
+                wave.note(name)
+            if part.names:
+                named = part.names[-1][0]
+            if part.findings:
+                found = part.findings[-1][0]
+                await wave.add([one for _, one in part.findings])
+            if part.is_last or wave.is_full:
+                return wave.names
+            part = await self._store.read(partial(job_rows.plan_part, job=job, named=named, found=found))
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
         """Add steps; `planned` is how many there are with the last of them, which lets the wave begin."""

@@ -76,7 +76,7 @@ class JobStep(NamedTuple):
 
 
 class EndedStep(NamedTuple):
-    """A step that has ended, with its result as JSON."""
+    """A step that has ended, with its result as compressed JSON."""
 
     number: int
     wave: int
@@ -109,15 +109,33 @@ class Stop(NamedTuple):
     because: str | None
 
 
-class Finding(NamedTuple):
-    """The names that a step of the last wave found."""
+class Wave(ABC):
+    """The next wave of a job while it is planned, in pieces that hold up nobody.
 
-    number: int
-    found: Sequence[str]
+    It is told of all steps that the job has, and then of what those of the last wave found, in order. What it makes of
+    that is the same after a crash as before it.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        """The names of the steps that come next, each once."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has no room for more names."""
+        return False
+
+    @abstractmethod
+    def note(self, name: str) -> None:
+        """Note a step that the job has."""
+
+    @abstractmethod
+    async def add(self, found: Sequence[bytes]) -> None:
+        """Add what some steps found, as it is stored: compressed lists of names, as JSON."""
 
 
 class JobKind(ABC):
-    """A kind of work. What it decides is pure: the same after a crash as before it.
+    """A kind of work. What it decides is the same after a crash as before it.
 
     What it keeps beside its steps, it keeps in the transactions of `keep` and `ended`, which come once for each step
     and for each end.
@@ -132,9 +150,9 @@ class JobKind(ABC):
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
         """Make a step; never raises for what its source does."""
 
-    @abstractmethod
-    def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:
-        """The names of the next wave: what the last one found, without the `names` that the job has. Pure."""
+    def next_wave(self, job: JobRecord) -> Wave | None:  # noqa: ARG002 - for kinds that have several
+        """Begin to plan the wave after the last one; None if there is none."""
+        return None
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that look at it
         """The most that a step costs: it is begun only while so much is left. 0: the reservation covers all steps."""

@@ -14,16 +14,13 @@ from scheduler.errors import JobLimitReached, JobOver
 from scheduler.jobs import job_rows
 from scheduler.jobs.job_runs import settle
 from scheduler.jobs.records import EndedStep, JobRecord, StepStatus, Stop
+from scheduler.packing import PAGE_BYTES
 from scheduler.webhooks.records import JOB_PREFIX
 from storage.store import Store, Tx, Write
 
 LIVE_MAX: Final = 100
 """Jobs of an account that have not ended, paused ones too."""
 OWNER: Final = "owner"
-PAGE_BYTES: Final = 4_000_000
-"""A page of results ends early when it reaches this size."""
-READ_AT_ONCE: Final = 25
-"""Results that are read from the store at a time: each may be as long as a page of the web."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +180,18 @@ class JobService:
         return settled
 
     async def steps(
-        self, account_id: str, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int
+        self,
+        account_id: str,
+        job_id: str,
+        statuses: Sequence[StepStatus],
+        *,
+        after: int,
+        limit: int,
+        bytes_max: int = PAGE_BYTES,
     ) -> tuple[list[EndedStep], bool]:
-        """Steps that ended so, behind number `after`, with their results: as many as a page has room for.
+        """Return steps after number `after` with one of these statuses, and if there are more.
 
-        True: there are more.
+        Their results are as they are stored, at most `bytes_max` bytes unless the first one alone has more.
 
         Raises:
             JobUnknown: the account has no such job.
@@ -195,20 +199,7 @@ class JobService:
 
         def read(tx: Tx) -> tuple[list[EndedStep], bool]:
             self._owned(tx, account_id, job_id)
-            found, size, last = list[EndedStep](), 0, after
-            while len(found) <= limit:
-                some = job_rows.ended_steps(
-                    tx, job_id, statuses, after=last, limit=min(READ_AT_ONCE, limit + 1 - len(found))
-                )
-                for one in some:
-                    size += len(one.result or b"")
-                    if found and size > PAGE_BYTES:
-                        return found, True
-                    found.append(one)
-                if not some:
-                    return found[:limit], False
-                last = some[-1].number
-            return found[:limit], True
+            return job_rows.ended_steps(tx, job_id, statuses, after=after, limit=limit, bytes_max=bytes_max)
 
         return await self._store.read(read)
 

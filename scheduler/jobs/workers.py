@@ -1,8 +1,7 @@
-"""The workers of a node: they lease the jobs that are ready, run them, and keep their leases (decisions 17)."""
+"""The job workers of a node: they find the jobs that are ready, lease them and run them (decisions 17)."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,14 +10,16 @@ from typing import Final
 
 import trio
 
-from scheduler.clock.catch_up import Ready, in_turn
+from scheduler.clock.catch_up import Ready
 from scheduler.clock.instants import instant_of
 from scheduler.jobs import job_rows
 from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobRecord
+from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from scheduler.log import OperatorLog
 from storage.errors import StorageError
 from storage.store import Store, Tx
+from storage.supervision import Keep
 
 LOOK_S: Final = 1.0
 RENEW_S: Final = 2.0
@@ -40,6 +41,7 @@ class WorkerSetting:
     runs: JobRuns
     node: str
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
@@ -49,9 +51,8 @@ class Workers:
     """Runs jobs in `nursery`, which owns every attempt of this node."""
 
     def __init__(self, setting: WorkerSetting, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
         self._store = setting.store
-        self._runs = setting.runs
+        self._kinds = setting.runs.kinds
         self._node = setting.node
         self._log = setting.log
         self._now = setting.now
@@ -60,8 +61,19 @@ class Workers:
         self._stopping = setting.stopping
         self.refusal: Callable[[], str | None] = lambda: None
         """Why no job may begin, if so, as where the store is away; whoever knows that may set another."""
-        self._in_flight: dict[str, str] = {}
         self._woken = trio.Event()
+        kind = LeasedKind(
+            name="job",
+            lease_of=_lease_of,
+            run=setting.runs.run,
+            fail=setting.runs.fail,
+            renew=self._renew,
+            renew_every_s=RENEW_S,
+            is_private=setting.runs.is_private,
+            ended=self.wake,
+        )
+        self._leased = LeasedWorkers(kind, nursery, setting.log)
+        self.keep_renewing = self._leased.keep_renewing
 
     def wake(self) -> None:
         """A job may be ready."""
@@ -69,7 +81,7 @@ class Workers:
 
     def in_flight(self) -> int:
         """Return the number of jobs under way."""
-        return len(self._in_flight)
+        return len(self._leased)
 
     async def keep_working(self) -> None:
         """Lease and begin what is ready, until the node stops."""
@@ -80,16 +92,6 @@ class Workers:
             with trio.move_on_after(LOOK_S):
                 await self._woken.wait()
 
-    async def keep_renewing(self) -> None:
-        """Keep the leases of what is under way."""
-        while True:
-            await trio.sleep(RENEW_S)
-            try:
-                if self._in_flight:
-                    await self._store.write(partial(self._renew, job_ids=list(self._in_flight)))
-            except StorageError as exc:
-                self._log.event("warning", "job_leases_not_renewed", error=str(exc))
-
     async def adopt(self) -> None:
         """Take over all that an earlier process has left, on a store that one process owns."""
         if self._is_alone:
@@ -97,46 +99,25 @@ class Workers:
 
     async def _begin(self) -> None:
         try:
-            ready = [one for one in await self._store.read(self._look) if one.run_id not in self._in_flight]
-            free = IN_FLIGHT_MAX - len(self._in_flight)
-            busy = Counter(self._in_flight.values())
-            if chosen := in_turn(ready, busy, free=free, each_max=EACH_MAX):
-                for job in await self._store.write(partial(self._lease, ready=chosen)):
-                    self._in_flight[job.id] = job.account_id
-                    self._nursery.start_soon(self._supervise, job)
+            ready = await self._store.read(self._look)
+            if chosen := self._leased.choose(ready, at_once=IN_FLIGHT_MAX, each_max=EACH_MAX):
+                self._leased.start(await self._store.write(partial(self._lease, ready=chosen)))
         except StorageError as exc:
             self._log.event("warning", "jobs_wait", error=str(exc))
 
-    async def _supervise(self, job: JobRecord) -> None:
-        """Run it; whatever happens to it ends here."""
-        try:
-            await self._runs.run(job)
-        except StorageError as exc:
-            self._log.event("warning", "job_cut_short", job=job.id, attempt=job.attempt, error=str(exc))
-        except Exception as exc:  # noqa: BLE001 - the run supervisor: one job never takes another down
-            if self._runs.is_private(job):
-                self._log.event("error", "job_failed", error=type(exc).__name__, job=job.id, attempt=job.attempt)
-            else:
-                self._log.failure("job_failed", exc, job=job.id, attempt=job.attempt)
-            await self._fail(job)
-        finally:
-            self._in_flight.pop(job.id, None)
-            self.wake()
-
-    async def _fail(self, job: JobRecord) -> None:
-        try:
-            await self._runs.fail(job)
-        except StorageError as exc:
-            self._log.event("warning", "job_cut_short", job=job.id, attempt=job.attempt, error=str(exc))
-
     def _look(self, tx: Tx) -> list[Ready]:
-        return job_rows.ready_jobs(tx, self._node, leases_at=self._leases_at(tx), limit=READY_MAX)
+        return job_rows.ready_jobs(tx, self._node, kinds=self._kinds, leases_at=self._leases_at(tx), limit=READY_MAX)
 
     def _lease(self, tx: Tx, ready: list[Ready]) -> list[JobRecord]:
         return job_rows.lease_jobs(tx, ready, self._node, now=self._now(), leases_at=self._leases_at(tx))
 
-    def _renew(self, tx: Tx, job_ids: list[str]) -> int:
-        return job_rows.renew_leases(tx, job_ids, self._node, leases_at=self._leases_at(tx))
+    async def _renew(self, job_ids: list[str]) -> None:
+        renew = partial(job_rows.renew_leases, job_ids=job_ids, node=self._node)
+        await self._store.write(lambda tx: renew(tx, leases_at=self._leases_at(tx)))
+
+
+def _lease_of(job: JobRecord) -> WorkLease:
+    return WorkLease(job.id, job.account_id, job.attempt)
 
 
 @asynccontextmanager
@@ -150,7 +131,7 @@ async def open_workers(setting: WorkerSetting, *, works: bool = True) -> AsyncIt
         workers = Workers(setting, nursery)
         if works:
             await workers.adopt()
-            nursery.start_soon(workers.keep_renewing)
-            nursery.start_soon(workers.keep_working)
+            nursery.start_soon(setting.keep, "job_leases", workers.keep_renewing)
+            nursery.start_soon(setting.keep, "jobs", workers.keep_working)
         yield workers
         nursery.cancel_scope.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from scheduler.monitors.model.patch import PatchBody, read_patch
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.model.store import owned
 from scheduler.monitors.removal import forget_monitor
+from scheduler.monitors.runs.run_rows import DataPart
 from scheduler.monitors.view import monitor_json
 from scheduler.monitors.web.draft import WebBody, WebPatch, patch_of, read_web_draft
 from scheduler.monitors.web.watch import ID_PREFIX
@@ -165,8 +167,8 @@ class MonitorService:
         self._setting.wake()
         return run
 
-    async def run(self, account_id: str, monitor_id: str, run_id: str, *, with_data: bool) -> RunEntry:
-        """One of its runs.
+    async def run(self, account_id: str, monitor_id: str, run_id: str, *, parts: Sequence[DataPart] = ()) -> RunEntry:
+        """One of its runs, with these parts of its data as they are stored.
 
         Raises:
             MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor no such run.
@@ -174,7 +176,7 @@ class MonitorService:
 
         def read(tx: Tx) -> RunEntry:
             owned(tx, account_id, monitor_id)
-            found = lists.run_entry(tx, monitor_id, run_id, with_data=with_data)
+            found = lists.run_entry(tx, monitor_id, run_id, parts=parts)
             if found is None:
                 raise RunUnknown(run_id)
             return found
@@ -189,9 +191,9 @@ class MonitorService:
         status: str | None,
         window: SlotSpan,
         limit: int,
-        with_data: bool,
+        parts: Sequence[DataPart] = (),
     ) -> RunsPage:
-        """A page of its runs, newest first.
+        """A page of its runs, newest first, with these parts of their data as they are stored.
 
         Raises:
             MonitorUnknown: the account has no such monitor.
@@ -199,7 +201,7 @@ class MonitorService:
 
         def read(tx: Tx) -> RunsPage:
             owned(tx, account_id, monitor_id)
-            return lists.runs_page(tx, monitor_id, status=status, window=window, limit=limit, with_data=with_data)
+            return lists.runs_page(tx, monitor_id, status=status, window=window, limit=limit, parts=parts)
 
         return await self._store.read(read)
 

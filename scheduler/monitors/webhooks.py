@@ -228,15 +228,18 @@ def _check_redelivery(delivery: Delivery, webhook: Webhook, owner: WebhookOwner)
 
 def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
     """The first of these, as many as a page holds."""
-    entries: list[Logged] = []
+    sizes = rows.answer_sizes(tx, [one.id for one in found[:limit]])
+    shown: list[Delivery] = []
     size = 0
     for delivery in found[:limit]:
         if size >= PAGE_CHARACTERS:
             break
-        entries.append(_logged(tx, delivery))
-        size += sum(len(one.answer) for one in entries[-1].attempts)
+        shown.append(delivery)
+        size += sizes.get(delivery.id, 0)
+    attempts = rows.attempts_of(tx, [one.id for one in shown])
+    entries = [Logged(one, attempts.get(one.id, [])) for one in shown]
     return LoggedPage(entries, len(found) > len(entries))
 
 
 def _logged(tx: Tx, delivery: Delivery) -> Logged:
-    return Logged(delivery, rows.attempts_of(tx, delivery.id))
+    return Logged(delivery, rows.attempts_of(tx, [delivery.id]).get(delivery.id, []))

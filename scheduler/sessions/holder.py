@@ -8,7 +8,7 @@ lets go. The browser itself ends the page of a node that died.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -18,11 +18,13 @@ import trio
 from billing.charges.charges import Charges
 from limits.errors import LimitError
 from scheduler.clock.instants import instant_of
+from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from scheduler.log import OperatorLog
 from scheduler.sessions import session_rows
 from scheduler.sessions.records import TOO_COSTLY, SessionPages, SessionRecord
 from storage.errors import StorageError
 from storage.store import Store, Tx
+from storage.supervision import Keep
 from upstreams.model.errors import PageTooCostly, UpstreamError
 
 LOOK_S: Final = 2.0
@@ -38,6 +40,7 @@ class HolderSetting:
     charges: Charges
     pages: SessionPages | None
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     is_alone: bool
 
@@ -48,7 +51,7 @@ class _Held:
 
     session: SessionRecord
     opened: trio.Event = field(default_factory=trio.Event)
-    failure: UpstreamError | LimitError | None = None
+    failure: Exception | None = None
     over: trio.Event = field(default_factory=trio.Event)
     because: str | None = None
     """Why this node closes it; None: somebody else has."""
@@ -58,7 +61,6 @@ class SessionHolder:
     """Holds sessions in `nursery`, which owns a task for each."""
 
     def __init__(self, setting: HolderSetting, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
         self._store = setting.store
         self._charges = setting.charges
         self._pages = setting.pages
@@ -67,7 +69,16 @@ class SessionHolder:
         self._is_alone = setting.is_alone
         self.node = setting.charges.node
         self.leases_at = instant_of(setting.now, is_alone=setting.is_alone)
-        self._held: dict[str, _Held] = {}
+        kind = LeasedKind(
+            name="session",
+            lease_of=_lease_of,
+            run=self._hold,
+            fail=self._fail,
+            renew=self._renew,
+            renew_every_s=LOOK_S,
+        )
+        self._held = LeasedWorkers(kind, nursery, setting.log)
+        self.keep_renewing = self._held.keep_renewing
 
     def __len__(self) -> int:
         return len(self._held)
@@ -79,8 +90,8 @@ class SessionHolder:
             UpstreamError, LimitError: the page could not be opened; the session is closed, and only a page that was
                 too costly is paid for.
         """
-        held = self._held[session.id] = _Held(session)
-        self._nursery.start_soon(self._hold, held)
+        held = _Held(session)
+        self._held.start([held])
         await held.opened.wait()
         if held.failure is not None:
             raise held.failure
@@ -90,11 +101,11 @@ class SessionHolder:
         if (held := self._held.get(session_id)) is not None:
             held.over.set()
 
-    async def keep_looking(self) -> None:
-        """Keep the leases of what is held, and close what nobody else does, until cancelled."""
+    async def keep_closing_lost(self) -> None:
+        """Close the sessions of nodes that are gone, until cancelled."""
         while True:
             try:
-                await self._look()
+                await self._close_lost()
             except StorageError as exc:
                 self._log.event("warning", "sessions_not_kept", error=str(exc))
             await trio.sleep(LOOK_S)
@@ -121,11 +132,19 @@ class SessionHolder:
             held.failure = failure
         except StorageError as failure:
             self._log.event("warning", "session_not_kept", session=session.id, error=str(failure))
+        except Exception as failure:
+            because = "browser_lost" if held.opened.is_set() else "failed"
+            held.failure = failure
+            raise
         finally:
-            with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
-                await self._close(session.id, because)
-            self._held.pop(session.id, None)
-            held.opened.set()
+            try:
+                with trio.move_on_after(SETTLE_S, shield=True):
+                    await self._close(session.id, because)
+            finally:
+                held.opened.set()
+
+    async def _fail(self, held: _Held) -> None:
+        """Do nothing: `_hold` has closed the session, or another node does once its lease has passed."""
 
     async def _wait_until_over(self, held: _Held) -> str:
         """Why it is over, which is said of one that nobody else has closed."""
@@ -137,11 +156,9 @@ class SessionHolder:
                 await held.over.wait()
         return held.because or "closed"
 
-    async def _look(self) -> None:
-        await self._close_lost()
-        if not self._held:
-            return
-        known, revoked = await self._store.write(partial(self._renew, session_ids=list(self._held)))
+    async def _renew(self, session_ids: list[str]) -> None:
+        """Renew the leases of the sessions held here, and let go of those that are over."""
+        known, revoked = await self._store.write(partial(self._renew_rows, session_ids=session_ids))
         for session in known:
             held = self._held.get(session.id)
             if held is None:
@@ -153,7 +170,7 @@ class SessionHolder:
                 held.because = "key_revoked"
                 held.over.set()
 
-    def _renew(self, tx: Tx, *, session_ids: list[str]) -> tuple[list[SessionRecord], set[str]]:
+    def _renew_rows(self, tx: Tx, *, session_ids: list[str]) -> tuple[list[SessionRecord], set[str]]:
         known = session_rows.renew(tx, session_ids, self.node, self.leases_at(tx))
         return known, session_rows.revoked_keys(tx, sorted({one.key_id for one in known}))
 
@@ -179,6 +196,10 @@ class SessionHolder:
         )
 
 
+def _lease_of(held: _Held) -> WorkLease:
+    return WorkLease(held.session.id, held.session.account_id)
+
+
 @asynccontextmanager
 async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
     """A holder while the block runs; what it holds at its end is closed.
@@ -190,6 +211,7 @@ async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
         holder = SessionHolder(setting, nursery)
         await holder.adopt()
         if setting.pages is not None:
-            nursery.start_soon(holder.keep_looking)
+            nursery.start_soon(setting.keep, "session_leases", holder.keep_renewing)
+            nursery.start_soon(setting.keep, "sessions", holder.keep_closing_lost)
         yield holder
         nursery.cancel_scope.cancel()

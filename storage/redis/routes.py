@@ -18,6 +18,7 @@ from storage.redis.link import CONNECT_S, RedisLink
 from storage.redis.urls import Access, Address
 from storage.redis.wire import FAULTS, open_connection
 from storage.state import Reply
+from storage.supervision import Keep
 
 MOVES_MAX = 3
 SCOUT_S = 0.2  # how often the map is read anew while something is wrong with it
@@ -81,11 +82,14 @@ class SingleServer:
 class Cluster:
     """A link to each server that has slots. The map is read anew whenever a server says so or a link is lost."""
 
-    def __init__(self, seeds: Sequence[Address], access: Access, *, round_trip_s: float, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, seeds: Sequence[Address], access: Access, *, round_trip_s: float, nursery: trio.Nursery, keep: Keep
+    ) -> None:
         self._seeds = seeds
         self._access = access
         self._round_trip_s = round_trip_s
         self._nursery = nursery
+        self._keep = keep
         self._owner: Owner | None = None
         self._links: dict[Address, tuple[RedisLink, trio.CancelScope]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
@@ -181,13 +185,12 @@ class Cluster:
             link = RedisLink(connect, self._owner, round_trip_s=self._round_trip_s, log=log)
             known = link, trio.CancelScope()
             self._links[address] = known
-            self._nursery.start_soon(_run_within, *known)
+            self._nursery.start_soon(self._run_within, *known)
         return known[0]
 
-
-async def _run_within(link: RedisLink, scope: trio.CancelScope) -> None:
-    with scope:
-        await link.run()
+    async def _run_within(self, link: RedisLink, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._keep("state_link", link.run)
 
 
 def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:

@@ -20,6 +20,7 @@ from storage.redis.routes import Cluster, RedisRoutes, SingleServer
 from storage.redis.urls import Access, Address, RedisUrl, read_url
 from storage.redis.wire import FAULTS, RedisConnection, open_connection
 from storage.state import Reply, Script, StateStatistics
+from storage.supervision import Keep, unsupervised
 
 START_S = 2.0
 CLOSE_S = 0.5
@@ -152,7 +153,7 @@ class RedisState:
 
 @asynccontextmanager
 async def open_redis(
-    url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S
+    url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S, keep: Keep = unsupervised
 ) -> AsyncIterator[RedisState]:
     """The state at `url`; it is there after `start_s` even when the server is not, and connects by itself.
 
@@ -161,7 +162,7 @@ async def open_redis(
     """
     where, state = read_url(url), RedisState()
     async with trio.open_nursery() as nursery:
-        _start(where, state, nursery, round_trip_s)
+        _start(where, state, nursery, round_trip_s, keep=keep)
         with trio.move_on_after(start_s):
             await state.wait_connected()
         try:
@@ -172,11 +173,11 @@ async def open_redis(
             nursery.cancel_scope.cancel()
 
 
-def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip_s: float) -> None:
+def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip_s: float, *, keep: Keep) -> None:
     if where.form == "cluster":
-        cluster = Cluster(where.addresses, where.access, round_trip_s=round_trip_s, nursery=nursery)
+        cluster = Cluster(where.addresses, where.access, round_trip_s=round_trip_s, nursery=nursery, keep=keep)
         state.routes = cluster
-        nursery.start_soon(cluster.run, state)
+        nursery.start_soon(keep, "cluster_map", partial(cluster.run, state))
         return
     if where.form == "sentinel":
         connect = partial(open_primary, where.addresses, where.service, where.access)
@@ -184,7 +185,7 @@ def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip
         connect = partial(open_connection, where.addresses[0], where.access)
     link = RedisLink(connect, state, round_trip_s=round_trip_s, log=LinkLog("Redis"))
     state.routes = SingleServer(link)
-    nursery.start_soon(link.run)
+    nursery.start_soon(keep, "state_link", link.run)
 
 
 @asynccontextmanager

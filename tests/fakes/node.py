@@ -21,6 +21,7 @@ from gateway.node.node import Node
 from gateway.node.serve import Start, open_served_node
 from gateway.observability.logs import Log
 from storage.disk_watch import Probe
+from storage.supervision import Supervise, Supervision
 from tests.fakes.calling import Answered
 from tests.fakes.migrated import migrated_at
 from tests.fakes.outsider import admit, refuse
@@ -158,6 +159,7 @@ async def open_test_node(
     only: tuple[Platform, ...] = (),
     patience_s: float = PATIENCE_S,
     sandbox: str = "",
+    supervise: Supervise | None = None,
     **tables: Table,
 ) -> AsyncIterator[OpenNode]:
     """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
@@ -166,7 +168,7 @@ async def open_test_node(
     a list among `tables` is an array of tables; `platforms` come beside the real ones, `only` in their place.
     The block ends within `patience_s`.
     Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
-    What the block raises comes out as it is.
+    What the block raises comes out as it is. No background loop may fail, except in a test that brings `supervise`.
     """
     failure: Exception | None = None
     upstream, log = Upstream(), io.BytesIO()
@@ -175,6 +177,7 @@ async def open_test_node(
             every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _anew())
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
+            start = replace(start, supervise=supervise or Supervision)
             start = start.over_sandbox(sandbox) if sandbox else start
             # Loading the authorities that no test needs would take half of the time of opening a node.
             unverified = httpx.AsyncClient(timeout=PATIENCE_S, verify=False)
@@ -188,6 +191,7 @@ async def open_test_node(
                     failure = exc
     if failure is not None:
         raise failure
+    assert supervise is not None or not opened.log_events("loop_failed")
 
 
 async def _nowhere(host: str, _port: int) -> Sequence[str]:

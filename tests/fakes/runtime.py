@@ -10,6 +10,7 @@ import trio
 
 from gateway.observability.logs import Log
 from gateway.runtime import Runtime
+from storage.supervision import unsupervised
 
 
 def runtime_of(*, now: Callable[[], float], make_id: Callable[[str], str], log: io.BytesIO) -> Runtime:
@@ -20,5 +21,6 @@ def runtime_of(*, now: Callable[[], float], make_id: Callable[[str], str], log: 
         make_id=make_id,
         rng=Random(0),
         log=Log("info", stream=log),
+        keep=unsupervised,
         stopping=trio.Event(),
     )

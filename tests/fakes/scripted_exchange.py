@@ -109,19 +109,22 @@ def source_over(
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
     rng: Random | None = None,
     pace: Pace | None = None,
+    by_page: bool = False,
 ) -> Source:
     """A source that asks `exchange`, on Trio's clock."""
     return Source(
         name,
         base_url,
         exchange=exchange,
-        breaker=Breaker(breaker, trio.current_time),
+        breaker=Breaker(breaker, trio.current_time, needs_several=by_page),
         judge=judge,
         backoff=backoff,
         method_of=method_of,
         rules=rules,
         rng=rng or Random(1),
         pace=pace,
+        goes_anywhere=by_page,
+        by_page=by_page,
     )
 
 

@@ -29,6 +29,7 @@ from gateway.node.sites import ROUND_TRIP_S, open_sharing, open_sites
 from gateway.node.state import open_state
 from gateway.node.stores import Stores, open_stores
 from limits.errors import LimitError
+from storage.supervision import unsupervised
 from tests.fakes.runtime import runtime_of
 from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
 from tests.fakes.stores import store_at
@@ -152,7 +153,7 @@ async def open_sharer(
     """A node whose state is at `url`, gone when the block ends."""
 
     @asynccontextmanager
-    async def open_exchange(*, max_connections: int, egress: str, body_bytes_max: int = 0) -> AsyncIterator[Exchange]:
+    async def open_exchange(*, max_connections: int, egress: str, **_rest: object) -> AsyncIterator[Exchange]:
         yield exchange
 
     config, secrets, ids = _config(folder, timeout_s=timeout_s, failures=failures), _secrets(), count(1)
@@ -161,7 +162,7 @@ async def open_sharer(
     async with (
         open_stores(config, secrets, now=time, make_id=runtime.make_id) as stores,
         open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
-        open_state(url, round_trip_s=ROUND_TRIP_S) as state,
+        open_state(url, round_trip_s=ROUND_TRIP_S, keep=unsupervised) as state,
         open_sharing(state, cache, sites, Cipher(bytes(32))) as shared,
     ):
         calls = BilledCalls(

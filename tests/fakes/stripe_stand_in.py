@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
+import trio
 
 from gateway.server.asgi import Receive, Scope, Send
 from gateway.server.http1.whole_body import read_body
@@ -25,18 +26,27 @@ _NUMBERS = count(1)
 
 
 class StripeStandIn:
-    """Stripe's Checkout as it answers over HTTP; `refusing` is the status that it refuses with."""
+    """Stripe's Checkout as it answers over HTTP; `refusing` is the status that it refuses with.
+
+    Like Stripe it refuses another form under the same idempotency key.
+    """
 
     def __init__(self) -> None:
         self.sessions: list[dict[str, str]] = []
         self.refusing: int | None = None
+        self.slow_s = 0.0
+        """Seconds before each answer, after the session was made."""
+        self.keys: list[str] = []
+        """The idempotency key of each call, in order."""
         self._by_key: dict[str, bytes] = {}
+        self._forms: dict[str, bytes] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
         headers = dict(scope["headers"])
         body = await read_body(receive, bytes_max=100_000)
         status, answer = self._answer(scope["method"], scope["path"], headers, body)
+        await trio.sleep(self.slow_s)
         fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": answer})
@@ -51,6 +61,9 @@ class StripeStandIn:
         if self.refusing is not None:
             return self.refusing, _error("The stand-in refuses")
         key = headers[b"idempotency-key"].decode()
+        self.keys.append(key)
+        if self._forms.setdefault(key, body) != body:
+            return 400, _error("Keys for idempotent requests can only be used with the same parameters")
         if key not in self._by_key:
             form = dict(parse_qsl(body.decode(), strict_parsing=True))
             id_ = f"cs_test_{next(_NUMBERS)}"
@@ -83,7 +96,9 @@ def event(type_: str, thing: dict[str, Any], event_id: str = "") -> bytes:
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2)
 
 
-def session(purchase: str, payment: str = "pi_1", status: str = "paid", cents: int = 900) -> dict[str, Any]:
+def session(
+    purchase: str, payment: str = "pi_1", status: str = "paid", cents: int = 900, currency: str = "usd"
+) -> dict[str, Any]:
     """A Checkout session in an event."""
     return {
         "object": "checkout.session",
@@ -91,6 +106,7 @@ def session(purchase: str, payment: str = "pi_1", status: str = "paid", cents: i
         "payment_intent": payment,
         "payment_status": status,
         "amount_total": cents,
+        "currency": currency,
         "metadata": {"purchase": purchase},
     }
 

@@ -179,3 +179,111 @@ def test_statistics_are_a_record_of_the_moment():
     assert (record.state, record.retry_after_s, record.opened_total, record.refused_total) == ("open", 30, 1, 1)
     clock.now = math.inf
     assert record.state == "open"
+
+
+# Several accounts
+
+
+def failures_of(breaker: Breaker, account: str, *addresses: str) -> None:
+    for address in addresses:
+        breaker.take_nowait(account).fail(address)
+
+
+@pytest.mark.critical
+def test_failures_of_one_account_hold_back_that_account_alone():
+    """Before, five failing calls of one account closed a platform to every account for up to five minutes."""
+    clock = Clock()
+    breaker = Breaker(RULES, clock)
+    told: list[float] = []
+    breaker.on_open = told.append
+    failures_of(breaker, "a", *"vwxyz")
+    with pytest.raises(CircuitOpen) as refusal:
+        breaker.take_nowait("a")
+    assert refusal.value.retry_after_s == 30
+    assert (breaker.state, breaker.statistics().only_account, told) == ("open", "a", [])
+    running = [breaker.take_nowait("b") for _ in range(3)]
+    clock.now += 30
+    breaker.take_nowait("a").fail()
+    assert breaker.retry_after_s == 60
+    breaker.take_nowait("b").succeed()
+    assert breaker.state == "closed"
+    running[0].fail()
+    assert breaker.statistics().failures == 0
+    breaker.take_nowait("a")
+
+
+@pytest.mark.critical
+def test_an_account_that_fails_without_end_needs_more_than_one_failure_of_others():
+    breaker = Breaker(RULES, Clock())
+    failures_of(breaker, "a", *"vwxyz")
+    failures_of(breaker, "b", "x")
+    breaker.take_nowait("c")
+    failures_of(breaker, "b", "x")
+    assert breaker.statistics().only_account == ""
+    for account in ("a", "b", "c"):
+        with pytest.raises(CircuitOpen):
+            breaker.take_nowait(account)
+
+
+def test_failures_of_several_accounts_open_it_for_all():
+    breaker = Breaker(RULES, Clock())
+    told: list[float] = []
+    breaker.on_open = told.append
+    failures_of(breaker, "a", *"xyz")
+    failures_of(breaker, "b", *"xy")
+    with pytest.raises(CircuitOpen):
+        breaker.take_nowait("c")
+    assert told == [30.0]
+
+
+def test_failures_to_connect_open_it_for_all_whoever_called():
+    for needs_several in (False, True):
+        breaker = Breaker(RULES, Clock(), needs_several=needs_several)
+        for _ in range(5):
+            breaker.take_nowait("a").fail("x", certain=True)
+        with pytest.raises(CircuitOpen):
+            breaker.take_nowait("b")
+
+
+def test_a_hint_of_another_node_closes_to_all_what_was_open_for_one_account():
+    breaker = Breaker(RULES, Clock())
+    failures_of(breaker, "a", *"vwxyz")
+    breaker.apply_hint(10.0)
+    with pytest.raises(CircuitOpen):
+        breaker.take_nowait("b")
+
+
+# Hosts that callers name
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize("account_of", [lambda _n: "a", lambda n: f"a{n}"], ids=["one account", "many accounts"])
+@pytest.mark.parametrize("address_of", [lambda _n: "x", lambda n: f"x{n}"], ids=["one page", "many pages"])
+def test_a_named_host_is_closed_by_several_accounts_at_several_pages_only(account_of, address_of):
+    breaker = Breaker(RULES, Clock(), needs_several=True)
+    for number in range(5):
+        failures_of(breaker, account_of(number), address_of(number))
+    is_of_several = account_of(0) != account_of(1) and address_of(0) != address_of(1)
+    assert breaker.state == ("open" if is_of_several else "closed")
+
+
+@pytest.mark.critical
+def test_endless_failures_at_a_named_host_are_remembered_within_a_bound():
+    breaker = Breaker(RULES, Clock(), needs_several=True)
+    failures_of(breaker, "a", *map(str, range(1_000)))
+    assert (breaker.state, breaker.statistics().failures) == ("closed", 20)
+
+
+@pytest.mark.critical
+def test_a_failing_page_does_not_keep_a_named_host_closed():
+    clock = Clock()
+    breaker = Breaker(RULES, clock, needs_several=True)
+    for _ in range(5):
+        breaker.take_nowait("a").fail(certain=True)
+    clock.now += 30
+    breaker.take_nowait("a").fail(certain=True)
+    assert breaker.retry_after_s == 60
+    clock.now += 60
+    breaker.take_nowait("a").fail("x")
+    assert (breaker.state, breaker.statistics().failures) == ("closed", 1), "the probe has reached the host"
+    breaker.take_nowait("b")

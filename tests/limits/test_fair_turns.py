@@ -124,6 +124,18 @@ async def test_idle_time_is_not_saved_up(autojump_clock: MockClock) -> None:
     assert had["returning"] == pytest.approx(had["a"], abs=3)
 
 
+async def test_an_account_owes_nothing_for_places_that_no_other_one_wanted(autojump_clock: MockClock) -> None:
+    """Method: one account has more than an equal share, as another wants little; a third shares with it equally."""
+    scene = Scene(3)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: scene.flood("a", 1.0, until_s=400.0))
+        await scene.flood("b", 1.0, until_s=300.0, at_once=1)
+        scene.begun.clear()
+        await scene.flood("c", 1.0, until_s=400.0)
+    had = Counter(account for account, _ in scene.begun)
+    assert had["a"] == pytest.approx(had["c"], abs=6)
+
+
 async def test_newcomers_without_end_do_not_starve_an_account_in_debt(autojump_clock: MockClock) -> None:
     scene, is_over = Scene(1), trio.Event()
 
@@ -220,20 +232,22 @@ async def test_no_place_is_lost_or_given_twice_whoever_leaves_when(autojump_cloc
     assert not scene.running.total()
 
 
-_FLOODS = st.lists(st.tuples(st.sampled_from([0.3, 1.0, 4.0]), st.integers(1, 12)), min_size=2, max_size=5)
+_LENGTHS, _BEGINS = st.sampled_from([0.3, 1.0, 4.0]), st.sampled_from([0.0, 0.0, 25.5, 50.0])
+_FLOODS = st.lists(st.tuples(_LENGTHS, st.integers(1, 12), _BEGINS), min_size=2, max_size=5)
 
 
 @pytest.mark.critical
 @given(capacity=st.integers(1, 5), spare=st.integers(0, 1), floods=_FLOODS)
 @settings(deadline=None, max_examples=25)
 def test_no_account_with_waiting_work_gets_less_than_its_share(
-    capacity: int, spare: int, floods: Sequence[tuple[float, int]]
+    capacity: int, spare: int, floods: Sequence[tuple[float, int, float]]
 ) -> None:
-    """Method: accounts keep turns of any length waiting; over every window each gets its share, less a few turns."""
-    asked = [max(at_once, 2 * capacity) for _, at_once in floods]
+    """Method: accounts that begin at any time keep turns of any length waiting; in every window each gets its share."""
+    asked = [max(at_once, 2 * capacity) for _, at_once, _ in floods]
     used = [list[tuple[float, float]]() for _ in floods]
 
-    async def keep(turns: FairTurns, account: int, takes_s: float) -> None:
+    async def keep(turns: FairTurns, account: int, takes_s: float, begins_s: float) -> None:
+        await trio.sleep(begins_s)
         while True:
             async with turns.turn(str(account)):
                 began_at = trio.current_time()
@@ -246,16 +260,18 @@ def test_no_account_with_waiting_work_gets_less_than_its_share(
         turns = FairTurns(capacity, spare=spare)
         with trio.move_on_after(100):
             async with trio.open_nursery() as nursery:
-                for account, (takes_s, _) in enumerate(floods):
+                for account, (takes_s, _, begins_s) in enumerate(floods):
                     for _ in range(asked[account]):
-                        nursery.start_soon(keep, turns, account, takes_s)
+                        nursery.start_soon(keep, turns, account, takes_s, begins_s)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
-    longest_s = max(takes_s for takes_s, _ in floods)
+    longest_s = max(takes_s for takes_s, _, _ in floods)
     half = max(1, capacity // 2)
     share = min(half, capacity / len(floods))
-    for from_s, to_s in ((0, 100), (20, 60), (50, 100)):
-        for turns_of in used:
+    for from_s, to_s in ((0, 100), (25.5, 60), (50, 100)):
+        for (_, _, begins_s), turns_of in zip(floods, used, strict=True):
+            if begins_s > from_s:
+                continue
             had_s = sum(max(0.0, min(end, to_s) - max(began, from_s)) for began, end in turns_of)
-            slack_s = 2 * longest_s * (capacity + spare)
+            slack_s = longest_s * (2 + spare)
             assert had_s >= share * (to_s - from_s) - slack_s

@@ -153,6 +153,16 @@ async def test_accounts_are_looked_at_once_they_have_put_a_part_of_their_share(s
     assert await shares.trim_next(store) == ("acc_2", Trimmed(0, 0))
 
 
+async def test_counts_of_accounts_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("limits.shares.ACCOUNTS_MAX", 2)
+    shares = Shares(StoredShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
+    for number in range(5):
+        shares.put(f"acc_{number}", StoredReply(200, None, "req"))
+        assert len(shares._put) <= 2
+    looked_at = [(await shares.trim_next(store))[0] for _ in range(3)]
+    assert looked_at == ["acc_0", "acc_1", "acc_2"], "the oldest are looked at early instead of being forgotten"
+
+
 async def test_an_account_that_could_not_be_trimmed_is_tried_again() -> None:
     store = InlineStore([MIGRATIONS])
     share = StoredShare(bytes=3_000)

@@ -38,6 +38,7 @@ from scheduler.monitors.runs.verdict import RunVerdict
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.opening import open_store
 from storage.store import Tx
+from storage.supervision import unsupervised
 from tests.fakes.entries import read_entries
 from tests.fakes.scripted_recipes import ScriptedRecipes
 
@@ -241,6 +242,7 @@ class Desk:
                 runs=self.runs,
                 node=self.node,
                 log=self.log,
+                keep=unsupervised,
                 now=self.now,
                 is_alone=self.is_alone,
                 stopping=lambda: self.stopping,

@@ -12,11 +12,12 @@ import pytest
 import trio
 
 from events.log.retention import DAY_S, cutoff
+from limits.long_reads import LongReads
 from scheduler import retention
 from scheduler.migrations import MIGRATIONS as SCHEDULER
 from scheduler.monitors.history import lists
 from scheduler.monitors.history.lists import SlotSpan
-from scheduler.monitors.history.past_runs import newest_runs, read_numbers
+from scheduler.monitors.history.past_runs import newest_runs, stored_numbers, unpacked_numbers
 from scheduler.monitors.history.projections import Projections
 from scheduler.monitors.history.timeseries import Chosen
 from scheduler.monitors.metrics.numbers import PAGE
@@ -31,6 +32,7 @@ from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Tx
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk, open_desk
+from tests.scheduler.stored import ALL_PARTS, kept_data
 
 HOUR = 3600.0
 KEPT = Retention(runs_days=10, results_days=3)
@@ -188,7 +190,7 @@ async def test_a_monitor_that_paused_for_a_year_is_compared_with_its_last_run(de
     desk.time = EPOCH + 900 * DAY_S
     assert await sweep(desk) == (0, 2, 1)
     again = await desk.ran(monitor)
-    data = await desk.store.read(lambda tx: run_rows.read_data(tx, again.id))
+    data = await desk.store.read(lambda tx: kept_data(tx, again.id))
     assert orjson.loads(data.deltas or b"") == {"stars": 0}
     assert await sweep(desk) == (0, 0, 1), "it is the last one now"
 
@@ -196,7 +198,10 @@ async def test_a_monitor_that_paused_for_a_year_is_compared_with_its_last_run(de
 async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(40)])
-    past, rules = Projections(desk.store), read_rules([{"metric": "stars", "op": "gt", "value": 36_000}], None)
+    past, rules = (
+        Projections(desk.store, LongReads()),
+        read_rules([{"metric": "stars", "op": "gt", "value": 36_000}], None),
+    )
 
     async def told() -> list[Any]:
         pieces = await past.export(monitor, SlotSpan(), as_csv=True)
@@ -212,7 +217,7 @@ async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(de
     assert await sweep(desk) == (0, 40, 0)
     assert await told() == before
     page = await desk.store.read(
-        lambda tx: lists.runs_page(tx, monitor.id, status=None, window=SlotSpan(), limit=50, with_data=True)
+        lambda tx: lists.runs_page(tx, monitor.id, status=None, window=SlotSpan(), limit=50, parts=ALL_PARTS)
     )
     assert {entry.data.result for entry in page.entries} == {None}
     assert all(entry.data.numbers and entry.data.deltas for entry in page.entries)
@@ -222,7 +227,7 @@ async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(200)])
-    past, done, reads = Projections(desk.store), False, 0
+    past, done, reads = Projections(desk.store, LongReads()), False, 0
 
     async def read() -> None:
         """A read never sees a run without its numbers, nor a hole among the runs."""
@@ -230,7 +235,8 @@ async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
         while not done:
             seen = await desk.store.read(
                 lambda tx: [
-                    (run.t, run.numbers) for run in read_numbers(tx, newest_runs(tx, monitor.id, SlotSpan())[::-1])
+                    (run.t, run.numbers)
+                    for run in unpacked_numbers(stored_numbers(tx, newest_runs(tx, monitor.id, SlotSpan())[::-1]))
                 ]
             )
             assert all(numbers for _t, numbers in seen)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from limits.breaker import Breaker, BreakerRules
 
-Result = Literal["success", "failure", "nothing"]
+Result = Literal["success", "failure", "no connection", "nothing"]
 STATES = "the circuit is what its own generation's results made it"
 SHUT = "no upstream call while the circuit is open"
 ONE_PROBE = "half open, at most one probe"
+
+
+class Admitted(NamedTuple):
+    """A call that reached the upstream."""
+
+    generation: int
+    account: str
+    is_probe: bool
 
 
 @dataclass
@@ -23,8 +32,11 @@ class BreakerModel:
     hold: Callable[[bool, str, str], None]
     name: str
     generation: int = 0
-    failed_at: list[float] = field(default_factory=list)
+    failed: list[tuple[float, str]] = field(default_factory=list)
+    """When, and for which account; empty where no connection could be made, which any account would have met."""
     opened_at: float | None = None
+    only: str = ""
+    """The one account for which it is open."""
     open_s: float = 0.0
     probes: int = 0
 
@@ -34,29 +46,39 @@ class BreakerModel:
             return "closed"
         return "open" if now < self.opened_at + self.open_s else "half_open"
 
-    def begin(self, now: float) -> int:
-        """A call reaches the upstream; its generation."""
+    def begin(self, now: float, account: str) -> Admitted:
+        """A call of this account reaches the upstream."""
+        if self.only and account != self.only:
+            return Admitted(self.generation, account, is_probe=False)
         state = self.state(now)
         self.hold(state != "open", SHUT, f"{self.name} was called")
         if state == "half_open":
             self.hold(self.probes == 0, ONE_PROBE, f"{self.name} has {self.probes} probes")
             self.probes += 1
-        return self.generation
+        return Admitted(self.generation, account, is_probe=state == "half_open")
 
-    def end(self, generation: int, result: Result, now: float) -> None:
-        """The call is over; what began before the last change of state changes nothing."""
-        if generation != self.generation:
+    def end(self, call: Admitted, result: Result, now: float) -> None:
+        """The call is over; a call that began before the last change of state changes nothing."""
+        if call.generation != self.generation:
             return
-        if self.opened_at is not None:
+        if call.is_probe:
             self.probes -= 1
-            if result == "success":
-                self.reset()
-            elif result == "failure":
-                self._open(min(2 * self.open_s, max(self.rules.open_max_s, self.rules.open_s)), now)
-        elif result == "failure":
-            self.failed_at = [at for at in self.failed_at if at + self.rules.window_s > now] + [now]
-            if len(self.failed_at) >= self.rules.failures:
-                self._open(self.rules.open_s, now)
+        if result == "success" and self.opened_at is not None:
+            self.reset()
+        elif result in ("failure", "no connection"):
+            if call.is_probe:
+                self._open(min(2 * self.open_s, max(self.rules.open_max_s, self.rules.open_s)), now, only=self.only)
+            else:
+                self._count("" if result == "no connection" else call.account, now)
+
+    def _count(self, account: str, now: float) -> None:
+        self.failed = [one for one in self.failed if one[0] + self.rules.window_s > now] + [(now, account)]
+        enough, own = self.rules.failures, Counter(one for _, one in self.failed if one)
+        of_others = len(self.failed) - max(own.values(), default=0)
+        if len(self.failed) >= enough and of_others >= max(1, enough // 2):
+            self._open(self.rules.open_s, now)
+        elif own[account] >= enough:
+            self._open(self.rules.open_s, now, only=account)
 
     def isolate(self, now: float) -> None:
         """The operator keeps everything out."""
@@ -65,18 +87,20 @@ class BreakerModel:
     def reset(self) -> None:
         """Closed, and every failure forgotten."""
         self.generation += 1
-        self.opened_at, self.open_s, self.probes, self.failed_at = None, 0.0, 0, []
+        self.opened_at, self.open_s, self.probes, self.failed, self.only = None, 0.0, 0, [], ""
 
     def compare(self, breaker: Breaker, now: float) -> None:
         """Hold the node's own circuit against this one."""
         real, state = breaker.statistics(), self.state(now)
-        failures = sum(at + self.rules.window_s > now for at in self.failed_at)
-        if (real.state, real.failures) != (state, failures):
-            detail = f"{self.name} is {real.state} with {real.failures} failures, due {state} with {failures}"
+        failures = sum(at + self.rules.window_s > now for at, _ in self.failed)
+        if (real.state, real.failures, real.only_account) != (state, failures, self.only):
+            detail = f"{self.name} is {real}, expected {state} with {failures} failures for {self.only or 'all'}"
             self.hold(False, STATES, detail)
         if state == "half_open" and (real.retry_after_s > 0) != (self.probes > 0):
             self.hold(False, ONE_PROBE, f"{self.name} waits for {self.probes} probes, says {real}")
 
-    def _open(self, open_s: float, now: float) -> None:
+    def _open(self, open_s: float, now: float, *, only: str = "") -> None:
         self.generation += 1
-        self.opened_at, self.open_s, self.probes, self.failed_at = now, open_s, 0, []
+        self.opened_at, self.open_s, self.probes, self.only = now, open_s, 0, only
+        if not only:
+            self.failed = []

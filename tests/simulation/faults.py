@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import trio
@@ -11,7 +11,7 @@ from billing.charges.batch_rows import Closed, CloseRequest, Outcome, Request
 from billing.charges.charges import Charges, Closing
 from billing.journal import identify
 from gateway.node.node import Node
-from limits.breaker import Breaker
+from limits.breaker import Breaker, Permit
 from limits.breaker import Outcome as Reported
 from storage.store import Tx
 
@@ -64,8 +64,9 @@ class TwiceRefunding(Charges):
 class StaleBreaker(Breaker):
     """Results that began before a change of state count as well."""
 
-    def _record(self, outcome: Reported, generation: int) -> None:
-        super()._record(outcome, self._generation)
+    def _record(self, outcome: Reported, permit: Permit, address: Hashable = None, *, certain: bool = False) -> None:
+        permit._generation = self._generation
+        super()._record(outcome, permit, address, certain=certain)
 
 
 def _change_charges(kind: type[Charges]) -> Callable[[Node], None]:

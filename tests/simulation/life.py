@@ -29,6 +29,7 @@ from gateway.observability.logs import Log
 from gateway.server.asgi import ReceiveMessage, SendMessage
 from gateway.server.errors import ClientGone
 from limits.breaker import BreakerRules
+from storage.supervision import Keep, unsupervised
 from tests.simulation.admission import Gate, watch
 from tests.simulation.breaker_model import BreakerModel
 from tests.simulation.platform import PLATFORM, SOURCES
@@ -36,6 +37,7 @@ from tests.simulation.requests import Sent
 from tests.simulation.store import SimStore
 from tests.simulation.trace import Trace
 from tests.simulation.upstream import Upstream
+from upstreams.fetching.source import Source
 from upstreams.transport.http import Exchange
 
 EPOCH = 1_790_000_000.0
@@ -75,7 +77,7 @@ class Life:
 
         @asynccontextmanager
         async def open_exchange(
-            *, max_connections: int, egress: str, body_bytes_max: int = 0
+            *, max_connections: int, egress: str, body_bytes_max: int = 0, keep: Keep = unsupervised
         ) -> AsyncIterator[Exchange]:
             yield upstream.exchange
 
@@ -100,7 +102,11 @@ class Life:
         gate = Gate(trace, per_minute=limits.requests_per_minute, at_once=limits.concurrent_requests)
         async with open_node(setting) as node:
             watch(node.admission, gate)
+            for source in node.catalog.sites["sim"].sources.values():
+                assert isinstance(source, Source)
+                upstream.watch(source)
             yield Life(node, store, gate, models)
+            assert not any(node.supervision.failures().values()), node.supervision.failures()
 
     async def answer(self, sent: Sent) -> None:
         """Put a request to the node as a server does."""

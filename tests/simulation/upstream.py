@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -11,10 +13,11 @@ import httpx
 import orjson
 import trio
 
-from tests.simulation.breaker_model import BreakerModel, Result
+from tests.simulation.breaker_model import Admitted, BreakerModel, Result
 from tests.simulation.requests import CURRENT, Sent
 from tests.simulation.spells import Weather
 from tests.simulation.trace import Trace
+from upstreams.fetching.source import Source
 from upstreams.transport.http import HttpAnswer, HttpCall
 
 ONE_FLIGHT = "identical calls at the same time are made once"
@@ -49,6 +52,21 @@ class _Said(NamedTuple):
     """The number of a useful body."""
 
 
+@dataclass
+class _Failed:
+    """The latest attempt of a task, which failed: it counts unless it is tried again."""
+
+    model: BreakerModel
+    call: Admitted
+    result: Result
+    is_retried: bool = False
+
+
+_FAILED: ContextVar[_Failed | None] = ContextVar("failed", default=None)
+FAIR_S = 5.0
+"""A call that had less time says nothing about its source."""
+
+
 class Upstream:
     """All sources as one `Exchange`; `models` holds the circuit that each should have."""
 
@@ -67,6 +85,21 @@ class Upstream:
         self.models = models
         self._held_until = dict.fromkeys(models, 0.0)
         self._flying = set()
+
+    def watch(self, source: Source) -> None:
+        """Count a failed request in the model once the source has decided not to try it again."""
+        pause_s_of = source._pause_s
+
+        def pause_s(*args: object, **options: object) -> float | None:
+            found, failed = pause_s_of(*args, **options), _FAILED.get()  # type: ignore[arg-type] - as they came
+            if failed is not None and not failed.call.is_probe:
+                failed.is_retried = found is not None
+                failed.model.end(failed.call, "nothing" if failed.is_retried else failed.result, trio.current_time())
+                if not failed.is_retried:
+                    _FAILED.set(None)
+            return found
+
+        source._pause_s = pause_s  # type: ignore[method-assign] - of this one
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
         """Be asked once."""
@@ -87,14 +120,16 @@ class Upstream:
         held_until, said = self._held_until, self._say(name, call)
         too_early_s = held_until[name] - trio.current_time()
         self._trace.hold(too_early_s < 1e-6, OBEYED, f"{name} was called {too_early_s} s too early by {sent.name}")
-        generation = model.begin(trio.current_time())
+        assert sent.holder is not None
+        began_at = trio.current_time()
+        admitted = model.begin(began_at, sent.holder.account)
         result: Result = "nothing"
         self._trace.note(f"{sent.name} asks {name}{call.target}")
         try:
             with trio.move_on_at(deadline_at) as in_time:
                 await trio.sleep(said.after_s)
             if in_time.cancelled_caught:
-                result = "failure"
+                result = "failure" if deadline_at - began_at >= FAIR_S else "nothing"
                 raise httpx.ReadTimeout("the answer did not come in time")
             result = said.result
             if isinstance(said.what, Exception):
@@ -108,7 +143,20 @@ class Upstream:
             return said.what
         finally:
             self._trace.note(f"{sent.name} has asked {name}: {_shown(said)}, a {result}")
-            model.end(generation, result, trio.current_time())
+            failed = in_time.cancelled_caught or result in ("failure", "no connection")
+            self._end(model, admitted, result, failed=failed)
+
+    @staticmethod
+    def _end(model: BreakerModel, call: Admitted, result: Result, *, failed: bool) -> None:
+        """Count what an attempt says; a failure only once it is known that the request is not tried again."""
+        earlier = _FAILED.get()
+        _FAILED.set(None)
+        if earlier is not None and earlier.is_retried and failed and result == "nothing":
+            result = earlier.result
+        if failed and not call.is_probe:
+            _FAILED.set(_Failed(model, call, result))
+        else:
+            model.end(call, result, trio.current_time())
 
     def _say(self, name: str, call: HttpCall) -> _Said:
         mix = MIXES[self._weathers[name].at(trio.current_time())]
@@ -157,9 +205,11 @@ def _status(
     return say
 
 
-def _error(make: Callable[[], Exception], longest_s: float) -> Callable[[Upstream, HttpCall], _Said]:
+def _error(
+    make: Callable[[], Exception], longest_s: float, result: Result = "failure"
+) -> Callable[[Upstream, HttpCall], _Said]:
     def say(upstream: Upstream, _call: HttpCall) -> _Said:
-        return _Said(upstream._rng.uniform(0.0, longest_s), make(), "failure")
+        return _Said(upstream._rng.uniform(0.0, longest_s), make(), result)
 
     return say
 
@@ -179,7 +229,7 @@ _WAYS: dict[str, Callable[[Upstream, HttpCall], _Said]] = {
     "wrong": _status(200, b'{"unheard": "of"}', result="success"),
     "truncated": _status(200, b'{"id": "1", "te', result="failure"),
     "markup": _status(200, b"<html>sorry</html>", result="failure"),
-    "refused": _error(lambda: httpx.ConnectError("refused"), 0.1),
+    "refused": _error(lambda: httpx.ConnectError("refused"), 0.1, "no connection"),
     "lost": _error(lambda: httpx.ReadError("lost"), 2.0),
 }
 

@@ -18,6 +18,7 @@ import trio
 
 from storage.errors import StateUnavailable
 from storage.state import LOOK_AGAIN, Reply, State, read_script
+from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 
 BODY_BYTES_MAX = 256 * 1024
@@ -224,12 +225,12 @@ def _ms(seconds: float) -> bytes:
 
 
 @asynccontextmanager
-async def open_shared_cache(local: Cache, state: State) -> AsyncIterator[SharedCache]:
+async def open_shared_cache(local: Cache, state: State, *, keep: Keep = unsupervised) -> AsyncIterator[SharedCache]:
     """This node's side of the shared cache."""
     cache = SharedCache(local, state)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(cache.renew)
-        nursery.start_soon(cache.listen)
-        nursery.start_soon(cache.forget_renewed)
+        nursery.start_soon(keep, "cache_locks", cache.renew)
+        nursery.start_soon(keep, "cache_landings", cache.listen)
+        nursery.start_soon(keep, "cache_renewals", cache.forget_renewed)
         yield cache
         nursery.cancel_scope.cancel()

@@ -45,6 +45,21 @@ _TOLD_APART = {
 """The charsets that a detector can tell: those of the Latin script look alike, and nearly all of it is cp1252."""
 
 
+_SIGNATURES = (
+    b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd",
+    b"\x89PNG", b"\xff\xd8\xff", b"\x7fELF", b"\xd0\xcf\x11\xe0",
+)  # fmt: skip
+"""First bytes of archives, pictures, programs and documents, which no text begins with."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_CONTROLS_SHARE_MAX = 0.05
+
+
+def is_binary(raw: bytes, content_type: str = "") -> bool:
+    """Whether a body is no text, whatever its type says: by its first bytes, or by the control characters in it."""
+    sample = text_of(raw[:_DETECTED_BYTES], content_type)
+    return raw.startswith(_SIGNATURES) or len(_CONTROLS.findall(sample)) > _CONTROLS_SHARE_MAX * len(sample)
+
+
 def text_of(raw: bytes, content_type: str = "") -> str:
     """The text of a body; what cannot be read of it becomes replacement characters."""
     for mark, name in _MARKS:

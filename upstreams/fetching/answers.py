@@ -11,6 +11,7 @@ import orjson
 
 from upstreams.model.errors import (
     UNREADABLE,
+    Blame,
     NoJson,
     NotFound,
     UpstreamError,
@@ -24,6 +25,8 @@ from upstreams.model.refusals import Judge, retry_after_s
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
+FAIR_S = 5.0
+"""A time-out after fewer seconds says nothing about the source: a caller may choose how long a request takes."""
 _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
 """Bodies that say, with a good status, that there is nothing (spec 7.5)."""
@@ -85,12 +88,23 @@ def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
     return UpstreamFailed(answer.source, f"status {answer.status}", passing=answer.status in _PASSING)
 
 
-def failure_of(source: str, exc: httpx.RequestError, took_s: float) -> UpstreamFailed:
+def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Blame = "request") -> UpstreamFailed:
     """Return the failure of a call without an answer: a TransportError, or a body whose coding cannot be undone."""
     if isinstance(exc, httpx.TimeoutException):
-        return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True)
+        return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True, blame=blame)
     problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-    return UpstreamFailed(source, problem, passing=not isinstance(exc, ResponseTooLarge))
+    return UpstreamFailed(source, problem, passing=not isinstance(exc, ResponseTooLarge), blame=blame)
+
+
+def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:
+    """Return the part that a call without an answer blames, after an attempt that was given `had_s` seconds.
+
+    `is_first` is false once the source has answered with a redirect: then another host may be the one that failed.
+    """
+    is_own_wait = isinstance(exc, httpx.PoolTimeout) or getattr(exc, "is_late", False)
+    if is_own_wait or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
+        return "node"
+    return "source" if is_first and isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout) else "request"
 
 
 def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:

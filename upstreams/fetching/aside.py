@@ -51,7 +51,7 @@ class Aside:
         with trio.move_on_at(deadline_at):
             async with self._turns.turn(account_id):
                 return await run_in_thread(work, self._thread)
-        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
+        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True, blame="node")
 
     def statistics(self) -> TurnStatistics:
         """Return the record of this moment."""

@@ -1,8 +1,8 @@
 """A source of a platform at the hosts that its callers name: each has a breaker, a pace and retries of its own.
 
 The table of them is bounded: the host that was not called for longest makes room. No credential of the operator's goes
-to any of them, whatever a read puts into a call. A host that has shown by its own answer that it does not run the
-platform's software is remembered for a while, and refused before anything is charged.
+to any of them, whatever a read puts into a call. If a host's own answer shows that it does not run the platform's
+software, that is remembered for a while, and further calls of the same account are refused before they are charged.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class NamedSource:
         self._now = now
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._others: OrderedDict[str, float] = OrderedDict()
+        self._others: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """Hosts without the platform's software, until when, by the account that found out: its word binds no other."""
         self._before = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
@@ -87,8 +88,8 @@ class NamedSource:
         """Return the host that a value of the parameter stands for, which may be a part of its name."""
         return self._host.replace(f"{{{self.param}}}", value)
 
-    def checked(self, host: str) -> str:
-        """Return a host in its one spelling, after its name was judged, and what is remembered of it.
+    def checked(self, host: str, account_id: str = "") -> str:
+        """Return a host in its one spelling, after checking its name and what this account's calls found there.
 
         Raises:
             TargetRefused: why, in words for the caller.
@@ -100,7 +101,7 @@ class NamedSource:
         if target.path != "/":
             raise TargetRefused("host", "must be the name of a host, and no more")
         named = target.origin_at("").authority
-        if named in self._others and self._others[named] > self._now():
+        if self._others.get((named, account_id), 0.0) > self._now():
             raise self._other(named)
         return named
 
@@ -136,7 +137,7 @@ class NamedSource:
                 raise TargetRefused("host", f"must name a host that has an address, which {host} has not") from failure
             if known.is_proven or not _tells_other_software(failure, call):
                 raise
-            self._remember_other(host)
+            self._remember_other(host, account_id)
             raise self._other(host) from failure
         known.is_proven = known.is_proven or call.accepts.__class__ is not Form
         return answer
@@ -149,6 +150,10 @@ class NamedSource:
     def sources(self) -> dict[str, Source]:
         """The source of each host that is known now."""
         return {host: known.source for host, known in self._known.items()}
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many hosts are known now, and how many of them have an open circuit."""
+        return len(self._known), sum([known.source.breaker.state == "open" for known in self._known.values()])
 
     def change(self, rules: Rules) -> None:
         """Take other rules, at every host."""
@@ -195,8 +200,8 @@ class NamedSource:
             counts |= {name: counts[name] + getattr(gone, name) for name in _COUNTS if name.endswith("_total")}
             self._before = SourceStatistics(**counts)
 
-    def _remember_other(self, host: str) -> None:
-        self._others[host] = self._now() + OTHER_FOR_S
+    def _remember_other(self, host: str, account_id: str) -> None:
+        self._others[host, account_id] = self._now() + OTHER_FOR_S
         while len(self._others) > OTHERS_MAX:
             self._others.popitem(last=False)
 

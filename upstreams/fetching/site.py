@@ -112,7 +112,7 @@ class Site:
             return wanted
         host = wanted.host or source.host(args.text(source.param))
         try:
-            return replace(wanted, host=source.checked(host))
+            return replace(wanted, host=source.checked(host, args.account_id))
         except TargetRefused as exc:
             if is_first and wanted.optional and exc.reason == "software":
                 return wanted  # what it is answered with tells so

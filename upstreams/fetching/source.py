@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Final, NamedTuple
 
 import httpx
 import trio
 
-from limits.breaker import Breaker
+from limits.breaker import Breaker, Permit
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
-from upstreams.fetching.answers import failure_of, read_answer
+from upstreams.fetching.answers import FAIR_S, blame_of, failure_of, read_answer
 from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
-from upstreams.model.errors import THROTTLED_S, UpstreamError, UpstreamFailed, UpstreamThrottled, WorkersBusy
+from upstreams.model.errors import THROTTLED_S, Blame, UpstreamError, UpstreamFailed, UpstreamThrottled, WorkersBusy
 from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
+WHOLE_HOST_S: Final = 60.0
+"""The longest that a host which callers name is left alone by all accounts before one call tries it again."""
+_ASKINGS_KEPT: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The governor's name for one page of a host, by the hash of its target."""
+
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """The governor's name for the calls of one account."""
+
+    id: str
+
+
+class _Asking(NamedTuple):
+    """A page of a host that callers name asked an account for patience."""
+
+    until: float
+    page: int
+    account_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +96,7 @@ class Standing:
 class Source:
     """Calls one host of a platform; what it raises is of `upstreams.model.errors` or `limits.errors`.
 
+    With `by_page`, for hosts that callers name, one page's failure or wish for patience says little about the others.
     `now` is Trio's clock; the run's own, taken from `current_clock`, costs a third of `trio.current_time`.
     """
 
@@ -89,8 +117,10 @@ class Source:
         pace: Pace | None = None,
         hidden: bytes = b"",
         goes_anywhere: bool = False,
+        by_page: bool = False,
     ) -> None:
         self._goes_anywhere = goes_anywhere
+        self._by_page = by_page
         self._now = now
         self._bucket = None if pace is None else Bucket(pace, now())
         self._hidden = hidden
@@ -109,6 +139,7 @@ class Source:
         self._governor = Governor()
         self._calls_total = self._retries_total = self._in_flight = 0
         self._latest: tuple[Mapping[str, str], float] = ({}, 0.0)
+        self._askings: deque[_Asking] = deque(maxlen=_ASKINGS_KEPT)
 
     def change(self, rules: Rules) -> None:
         """Take other rules, for the attempts that begin from now on."""
@@ -160,6 +191,8 @@ class Source:
     ) -> Answer:
         """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
 
+        The circuit counts the request once, by its last attempt, as one of this account. A probe is not tried again.
+
         A GET may be tried again; with `again`, which says that nothing is changed by it, so may any other.
 
         While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
@@ -173,19 +206,26 @@ class Source:
         """
         asked_at = now = self._now()
         attempt = 0
+        blame: Blame = "node"
         while True:
-            turn = None
+            turn = permit = None
             if self._governor.held or self._bucket is not None:
                 give_up_at = min(now + self._rules.timeout_s, deadline_at)
-                turn = await self._turn(call, give_up_at if waits else math.nextafter(now, give_up_at))
+                give_up_at = give_up_at if waits else math.nextafter(now, give_up_at)
+                turn = await self._turn(call, give_up_at, account_id)
                 now = self._now()
             try:
                 if spacing_s:
                     self._governor.hold(_WHOLE, spacing_s)
                 self._count(attempt, now, deadline_at)
-                answer = await self._attempt(call, accepts, turn, now, deadline_at, account_id=account_id)
+                permit = self.breaker.take_nowait(account_id)
+                answer = await self._attempt(call, accepts, permit, turn, started=now, deadline_at=deadline_at)
             except UpstreamFailed as failure:
-                pause_s = self._pause_s(call, failure, attempt, deadline_at, again=again)
+                blame = blame if failure.blame == "node" else failure.blame
+                is_probe = permit is not None and permit.is_probe
+                pause_s = None if is_probe else self._pause_s(call, failure, attempt, deadline_at, again=again)
+                if permit is not None:
+                    self._report(permit, call, "node" if pause_s is not None else blame)
                 if pause_s is None:
                     raise
             else:
@@ -198,10 +238,17 @@ class Source:
             now = self._now()
             attempt += 1
 
-    async def _turn(self, call: HttpCall, give_up_at: float) -> Turn | None:
+    def _report(self, permit: Permit, call: HttpCall, blame: Blame) -> None:
+        """Report a failure to the circuit."""
+        if blame == "node":
+            permit.abandon()
+        else:
+            permit.fail(hash(call.target) if self._by_page else None, certain=blame == "source")
+
+    async def _turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Turn | None:
         """Wait for what the upstream asked of us, and for the pace that it is known to take."""
         while True:
-            turn = await self._wait_turn(call, give_up_at) if self._governor.held else None
+            turn = await self._wait_turn(call, give_up_at, account_id) if self._governor.held else None
             wait_s = 0.0 if self._bucket is None else self._bucket.wait_s(self._path(call), self._now())
             if not wait_s:
                 return turn
@@ -209,10 +256,12 @@ class Source:
                 turn.end()
             self._governor.hold(_WHOLE, wait_s)
 
-    def _wait_turn(self, call: HttpCall, give_up_at: float) -> Awaitable[Turn]:
-        """Obey what the upstream asked of the whole source, or of this method of it."""
+    def _wait_turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Awaitable[Turn]:
+        """Obey what the upstream asked of the whole source, of this method of it, or of this page or account."""
         method = self._method(call)
-        names = (_WHOLE, method) if method else (_WHOLE,)
+        names: tuple[Hashable, ...] = (_WHOLE, method) if method else (_WHOLE,)
+        if self._by_page:
+            names = (*names, _Page(hash(call.target)), _Account(account_id))
         return self._governor.wait_turn(names, give_up_at)
 
     def _method(self, call: HttpCall) -> str:
@@ -241,20 +290,15 @@ class Source:
         return pause_s if now + pause_s < deadline_at and self._budget.take_nowait(now) else None
 
     async def _attempt(
-        self,
-        call: HttpCall,
-        accepts: Accepts,
-        turn: Turn | None,
-        started: float,
-        deadline_at: float,
-        *,
-        account_id: str,
+        self, call: HttpCall, accepts: Accepts, permit: Permit, turn: Turn | None, *, started: float, deadline_at: float
     ) -> Answer:
-        permit = self.breaker.take_nowait()
+        """Send it once. After an `UpstreamFailed` the permit is still to be reported."""
         self._in_flight += 1
         ends_at = min(started + self._rules.timeout_s, deadline_at)
+        is_first = True
         try:
             raw = await self._exchange(call, ends_at)
+            is_first = False
             if raw.status in FOLLOWED and not (accepts.__class__ is Form and not accepts.follows):
                 raw = await follow(
                     raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
@@ -266,24 +310,13 @@ class Source:
                 read = partial(
                     read_answer, raw, self.name, took_s, accepts=accepts, judge=self._judge, hidden=self._hidden
                 )
-                answer = await self._aside.run(read, ends_at, source=self.name, account_id=account_id)
+                answer = await self._aside.run(read, ends_at, source=self.name, account_id=permit.account)
         except httpx.RequestError as exc:
-            permit.fail()
-            raise failure_of(self.name, exc, self._now() - started) from exc
-        except UpstreamFailed:
-            permit.fail()
-            raise
-        except WorkersBusy:  # this node is busy, not the source: other accounts may go on
-            permit.abandon()
-            raise
-        except UpstreamThrottled as throttled:
-            permit.abandon()
-            self._governor.hold(_WHOLE, throttled.retry_after_s or THROTTLED_S)
-            raise
-        except UpstreamError:
-            permit.succeed()
-            if turn is not None:
-                turn.answered()
+            had_s = FAIR_S if ends_at < deadline_at else ends_at - started
+            blame = blame_of(exc, had_s=had_s, is_first=is_first)
+            raise failure_of(self.name, exc, self._now() - started, blame=blame) from exc
+        except UpstreamError as refusal:
+            self._refused(refusal, call, permit, turn)
             raise
         except BaseException:  # cancelled, or a bug: it tells nothing about the source
             permit.abandon()
@@ -292,12 +325,39 @@ class Source:
             self._in_flight -= 1
         permit.succeed()
         self._latest = (answer.headers, started + answer.took_s)
-        self._observe(answer, call, turn)
-        return answer
-
-    def _observe(self, answer: Answer, call: HttpCall, turn: Turn | None) -> None:
-        """Do what a good answer asks for, and let those go who wait for one."""
         if (backoff := self._backoff(answer)) is not None:
-            self._governor.hold(_WHOLE if backoff.scope == "source" else self._method(call), backoff.for_s)
+            self._hold(call, permit.account, backoff.for_s, self._method(call) if backoff.scope == "method" else _WHOLE)
         if turn is not None:
             turn.answered()
+        return answer
+
+    def _refused(self, refusal: UpstreamError, call: HttpCall, permit: Permit, turn: Turn | None) -> None:
+        """Do what an answer that is a refusal means to the circuit and the governor; a failure is reported by `ask`."""
+        if isinstance(refusal, WorkersBusy):  # the node is busy, not the source
+            permit.abandon()
+        elif isinstance(refusal, UpstreamThrottled):
+            permit.abandon()
+            self._hold(call, permit.account, refusal.retry_after_s or THROTTLED_S)
+        elif not isinstance(refusal, UpstreamFailed):
+            permit.succeed()
+            if turn is not None:
+                turn.answered()
+
+    def _hold(self, call: HttpCall, account_id: str, for_s: float, name: Hashable = _WHOLE) -> None:
+        """Leave a source alone, as an answer to this account asked.
+
+        At a host that callers name the answer speaks for its page only, since others may own the host's other pages. A
+        second page that asks holds the account back, and one that another account read, every account, for a bounded
+        time: then one call tries again.
+        """
+        if not (self._by_page and account_id):
+            self._governor.hold(name, for_s)
+            return
+        now, page = self._now(), hash(call.target)
+        others = [one for one in self._askings if one.until > now and one.page != page]
+        self._askings.append(_Asking(now + for_s, page, account_id))
+        self._governor.hold(_Page(page), for_s)
+        if any(one.account_id == account_id for one in others):
+            self._governor.hold(_Account(account_id), for_s)
+        if any(one.account_id != account_id for one in others):
+            self._governor.hold(name, min(for_s, WHOLE_HOST_S))

@@ -26,11 +26,16 @@ _NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 
 
 class NameUnknown(httpx.ConnectError):
-    """A host's name has no address that could be had in time. `is_certain`: the name servers say that there is none."""
+    """No address was found for a host's name.
 
-    def __init__(self, problem: str, *, is_certain: bool = False) -> None:
+    `is_certain`: the name servers say that there is none. `is_late`: the time for the lookup ran out, which may be the
+    fault of this node, if it has too many lookups to make.
+    """
+
+    def __init__(self, problem: str, *, is_certain: bool = False, is_late: bool = False) -> None:
         super().__init__(problem)
         self.is_certain = is_certain
+        self.is_late = is_late
 
 
 class PinnedExchange:
@@ -77,7 +82,7 @@ class PinnedExchange:
         if self._resolve is None:
             return await self._exchange(call, deadline_at)
         addresses = await self._addresses(target, self._resolve, deadline_at)
-        *others, last = addresses[:ADDRESSES_TRIED]
+        *others, last = addresses
         for address in others:
             try:
                 return await self._exchange(call._replace(origin=target.origin_at(address)), deadline_at)
@@ -101,9 +106,10 @@ class PinnedExchange:
                 is_certain = isinstance(exc, socket.gaierror) and exc.errno in _NO_SUCH_NAME
                 problem = f"{target.host} has no address: {exc.strerror or exc}"
                 raise NameUnknown(problem, is_certain=is_certain) from exc
-            addresses = check_addresses(found, allow_insecure=self._allow_insecure)
+            # All are checked, and those that are tried are kept: a name may have thousands.
+            addresses = check_addresses(found, allow_insecure=self._allow_insecure)[:ADDRESSES_TRIED]
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
             self._known[name] = self._now() + self._remembered_s, addresses
             return addresses
-        raise NameUnknown(f"the addresses of {target.host} could not be had in time")
+        raise NameUnknown(f"the addresses of {target.host} could not be had in time", is_late=True)

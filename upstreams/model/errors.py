@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from limits.errors import CircuitOpen, LimitError, Throttled
+
+Blame = Literal["source", "request", "node"]
+"""The cause of a failure: the source cannot be reached, it failed on this request, or this node or the caller left
+too little time for it.
+"""
 
 HELD_MAX_S = 86_400.0
 """Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""
@@ -61,14 +68,16 @@ class PageTooCostly(NotFound):
 class UpstreamFailed(UpstreamError):
     """The upstream did not answer, answered with an error, or answered with what cannot be read.
 
-    `passing` is true for what another attempt may mend: lost connections, time-outs, 5xx.
+    `passing` is true if another attempt may succeed: lost connections, time-outs, 5xx. `blame` decides what the failure
+    means to the source's circuit.
     """
 
-    def __init__(self, source: str, problem: str, *, passing: bool = False) -> None:
+    def __init__(self, source: str, problem: str, *, passing: bool = False, blame: Blame = "request") -> None:
         self.problem = _quoted(problem)
         super().__init__(f"{source}: {self.problem}")
         self.source = source
         self.passing = passing
+        self.blame = blame
 
 
 class PartUnavailable(UpstreamFailed):

@@ -148,6 +148,13 @@ class Task:
     function: str
     args: tuple[Any, ...]
     sample: Any  # such a result, for examples
+    on_costly: Callable[[], None] | None = None
+    """Called when the task used up what a page may take."""
+
+    def remember(self) -> None:
+        """Note that the task was too costly, where that is noted."""
+        if self.on_costly is not None:
+            self.on_costly()
 
 
 @dataclass(frozen=True, slots=True)

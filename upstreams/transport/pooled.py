@@ -18,6 +18,7 @@ import httpx
 import trio
 
 from limits.timers import Deadlines
+from storage.supervision import Keep, unsupervised
 from upstreams.transport.answer_parser import AnswerParser, LongBody
 from upstreams.transport.answer_start import AnswerStartParser
 from upstreams.transport.connection import UpstreamConnection, open_connection
@@ -160,10 +161,10 @@ class Transport(httpx.AsyncBaseTransport):
             extensions={"http_version": b"HTTP/1.1"},
         )
 
-    async def keep_deadlines(self, scope: trio.CancelScope) -> None:
+    async def keep_deadlines(self, scope: trio.CancelScope, keep: Keep) -> None:
         """End exchanges at their deadlines, until `scope` is cancelled; `open_transport` runs this."""
         with scope:
-            await self._deadlines.run()
+            await keep("upstream_deadlines", self._deadlines.run)
 
     async def aclose(self) -> None:
         """Close every idle connection; what is under way may finish and is closed then."""
@@ -189,7 +190,7 @@ class Transport(httpx.AsyncBaseTransport):
     async def _decode(self, decode: Callable[[], HttpAnswer], deadline_at: float) -> HttpAnswer:
         with trio.move_on_at(deadline_at):
             return await run_in_thread(decode, self._decoding)
-        raise httpx.ReadTimeout("there was no time left to decode the answer")
+        raise httpx.PoolTimeout("there was no time left to decode the answer")
 
     async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> UpstreamConnection:
         if phases is not None:
@@ -207,13 +208,13 @@ class Transport(httpx.AsyncBaseTransport):
 
 
 @asynccontextmanager
-async def open_transport(**options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
-    """A transport with the given `Transport` arguments, closed at the end of the block."""
+async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
+    """A transport with the given `Transport` arguments, closed at the end of the block; `keep` runs its one loop."""
     # The run's own clock: a read through Trio's function takes three times as long.
     transport = Transport(**options, now=trio.lowlevel.current_clock().current_time)
     watching = trio.CancelScope()
     # A system task, not a nursery: that would wrap whatever the block raises in a group.
-    trio.lowlevel.spawn_system_task(transport.keep_deadlines, watching)
+    trio.lowlevel.spawn_system_task(transport.keep_deadlines, watching, keep)
     try:
         yield transport
     finally:

@@ -10,8 +10,10 @@ from upstreams.transport.origin import Origin
 
 BYTES_MAX: Final = 16 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 512 * 1024
-ANSWER_COSTS_BYTES: Final = 4_096
-"""The memory that an answer takes beside its body: its headers, and those of its call."""
+ANSWER_COSTS_BYTES: Final = 2_048
+"""The memory that an answer takes beside its body and the texts of its headers and its call."""
+_HEADER_BYTES: Final = 250
+"""The memory that a header takes beside its text."""
 
 
 class _Asked(NamedTuple):
@@ -50,17 +52,18 @@ class Revalidating:
     def _keep(self, key: _Asked, answer: HttpAnswer) -> None:
         before = self._kept.pop(key, None)
         if before is not None:
-            self._bytes -= _bytes_of(before)
+            self._bytes -= _bytes_of(key, before)
         if answer.status == 200 and answer.headers.get("etag") and len(answer.body) <= ANSWER_BYTES_MAX:
             self._kept[key] = answer
-            self._bytes += _bytes_of(answer)
+            self._bytes += _bytes_of(key, answer)
         while self._bytes > self._bytes_max:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= _bytes_of(gone)
+            self._bytes -= _bytes_of(*self._kept.popitem(last=False))
 
 
-def _bytes_of(answer: HttpAnswer) -> int:
-    return len(answer.body) + ANSWER_COSTS_BYTES
+def _bytes_of(key: _Asked, answer: HttpAnswer) -> int:
+    """The memory of a kept answer; who runs an upstream decides how many headers it has."""
+    headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in answer.headers.items())
+    return ANSWER_COSTS_BYTES + len(key.target) + headers + len(answer.body)
 
 
 def _of_now(headers: dict[str, str]) -> dict[str, str]:

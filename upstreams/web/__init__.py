@@ -7,6 +7,7 @@ from functools import partial
 from upstreams.model.archetypes import WEB_PAGE, WEB_PAGE_LIST
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.web import engines, extracting, mapping, searching
+from upstreams.web.costly import CostlyPages
 from upstreams.web.extracting import extract
 from upstreams.web.mapping import map_site
 from upstreams.web.robots import RobotsMemory
@@ -50,8 +51,8 @@ _SEARCH = (
 
 
 def make_web() -> Platform:
-    """The platform of pages, with its own memory of robots files."""
-    robots = RobotsMemory()
+    """The platform of pages, with its own memory of robots files and of costly pages."""
+    robots, costly = RobotsMemory(), CostlyPages()
     return Platform(
         slug=SLUG,
         title="Web",
@@ -59,17 +60,17 @@ def make_web() -> Platform:
         docs_url="https://www.rfc-editor.org/rfc/rfc9309",
         refusals=judge_page,
         open_web=True,
-        endpoints=(*_of_pages(robots), *_of_sites(robots)),
+        endpoints=(*_of_pages(robots, costly), *_of_sites(robots, costly)),
     )
 
 
-def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
+def _of_pages(robots: RobotsMemory, costly: CostlyPages) -> tuple[Endpoint, ...]:
     return (
         Endpoint(
             "scrape",
             "One page of any host, as Markdown, HTML or text.",
             WEB_PAGE,
-            partial(scrape, robots),
+            partial(scrape, robots, costly),
             PARAMS,
             description=_SCRAPE,
             price=PRICE,
@@ -81,7 +82,7 @@ def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
             "extract",
             "Values of one page, by a schema of CSS selectors.",
             WEB_PAGE,
-            partial(extract, robots),
+            partial(extract, robots, costly),
             extracting.PARAMS,
             one_of=(("schema", "prompt"),),
             price=extracting.PRICE,
@@ -93,13 +94,13 @@ def _of_pages(robots: RobotsMemory) -> tuple[Endpoint, ...]:
     )
 
 
-def _of_sites(robots: RobotsMemory) -> tuple[Endpoint, ...]:
+def _of_sites(robots: RobotsMemory, costly: CostlyPages) -> tuple[Endpoint, ...]:
     return (
         Endpoint(
             "map",
             "The pages of a site, by its sitemaps and the links of one page.",
             WEB_PAGE_LIST,
-            partial(map_site, robots),
+            partial(map_site, robots, costly),
             mapping.PARAMS,
             description=_MAP,
             cache_ttl_s=CACHED_S,

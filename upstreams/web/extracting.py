@@ -11,6 +11,7 @@ from upstreams.model.endpoint import PriceRange, fixed
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Single, Steps, Task
+from upstreams.web.costly import CostlyPages
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.scraping import MAX_AGE, METADATA, PROXY, TIMEOUT, URL, check_proxy, instant_text
 from upstreams.web.visiting import visit
@@ -43,15 +44,17 @@ _SAMPLE: Final = {
 }
 
 
-def extract(robots: RobotsMemory, args: Args) -> Steps:
+def extract(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """The values of a page."""
     schema = _schema(args)
     check_proxy(args.values)
+    asked = costly.page_of("extract", args)
     url = args.text("url")
     visited = yield from visit(url, args, robots)
     wanted = {"schema": schema, "only_main_content": bool(args.values["only_main_content"])}
     arguments = (visited.answer.raw, visited.content_type, url, visited.url, wanted)
-    done = yield Task("upstreams.web.reading.extraction:read_extraction", arguments, _SAMPLE)
+    asked.check()
+    done = yield Task("upstreams.web.reading.extraction:read_extraction", arguments, _SAMPLE, asked.remember)
     metadata = done.body["metadata"]
     record = page(
         url=url,

@@ -12,12 +12,15 @@ from upstreams.model.errors import NotFound
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
 from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
+from upstreams.web.costly import CostlyPages, RequestedPage
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.visiting import visit
 
 LIMIT_MAX: Final = 5_000
 SITEMAPS_MAX: Final = 60
 """Sitemaps of one map that are read."""
+RANKED_MAX: Final = 2 * LIMIT_MAX
+"""Pages of a search that are kept until only the best of them are."""
 _AT_ONCE: Final = 4
 _FOUND: Final = {"sitemaps": [], "pages": [["https://example.com/articles/1", ""]]}
 
@@ -71,8 +74,9 @@ PARAMS: Final = (
 )
 
 
-def map_site(robots: RobotsMemory, args: Args) -> Steps:
+def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """The pages of a site."""
+    requested = costly.page_of("map", args)
     url, limit, sitemap = args.text("url"), args.number("limit"), args.text("sitemap")
     found: dict[str, str] = {}
     warnings: list[str] = []
@@ -84,22 +88,24 @@ def map_site(robots: RobotsMemory, args: Args) -> Steps:
         "limit": limit,
     }
     if sitemap != "skip":
-        yield from _by_sitemaps(url, args, robots, scope=scope, found=found, warnings=warnings)
+        yield from _by_sitemaps(url, args, robots, requested, scope=scope, found=found, warnings=warnings)
     if sitemap != "only" and (len(found) < limit or scope["search"]):
-        yield from _by_links(url, args, robots, scope=scope, found=found, needed=not found)
+        yield from _by_links(url, args, robots, requested, scope=scope, found=found, needed=not found)
     if scope["search"]:
-        from upstreams.web.reading.sitemaps import fitness  # noqa: PLC0415 - few maps are searched
-
-        words = str(scope["search"]).lower().split()
-        ordered = sorted(found, key=lambda one: (-fitness(words, one, found[one]), len(one)))
-    else:
-        ordered = list(found)
-    records = [page(url=one, title=found[one] or None) for one in ordered[:limit]]
+        yield from _keep_best(found, scope)
+    records = [page(url=one, title=found[one] or None) for one in list(found)[:limit]]
     return Page(records, warnings=tuple(warnings))
 
 
 def _by_sitemaps(
-    url: str, args: Args, robots: RobotsMemory, *, scope: dict[str, Any], found: dict[str, str], warnings: list[str]
+    url: str,
+    args: Args,
+    robots: RobotsMemory,
+    requested: RequestedPage,
+    *,
+    scope: dict[str, Any],
+    found: dict[str, str],
+    warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
     """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
     file = yield from robots.file_of(url, args)
@@ -118,19 +124,29 @@ def _by_sitemaps(
                     warnings.append(f"The sitemap {place} could not be read: {answer.problem}")
                 continue
             arguments = (answer.body, answer.headers.get("content-type", ""), place, scope)
-            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND)
+            requested.check()
+            done = yield Task("upstreams.web.reading.sitemaps:read_sitemap", arguments, _FOUND, requested.remember)
             _add(found, done.body["pages"])
             for one in done.body["sitemaps"]:
                 further = led_to(place, one)
                 if further is not None and further not in seen and len(seen) < 10 * SITEMAPS_MAX:
                     seen.add(further)
                     waiting.append(further)
+        if scope["search"] and len(found) > RANKED_MAX:
+            yield from _keep_best(found, scope)
     if waiting and read >= SITEMAPS_MAX:
         warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; so many were read.")
 
 
 def _by_links(
-    url: str, args: Args, robots: RobotsMemory, *, scope: dict[str, Any], found: dict[str, str], needed: bool
+    url: str,
+    args: Args,
+    robots: RobotsMemory,
+    requested: RequestedPage,
+    *,
+    scope: dict[str, Any],
+    found: dict[str, str],
+    needed: bool,
 ) -> Generator[Wanted, Any, None]:
     """Add the pages that a page links to; it may be absent where others were found."""
     try:
@@ -140,8 +156,17 @@ def _by_links(
             raise
         return
     arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
-    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND)
+    requested.check()
+    done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND, requested.remember)
     _add(found, done.body["pages"])
+
+
+def _keep_best(found: dict[str, str], scope: dict[str, Any]) -> Generator[Wanted, Any, None]:
+    """Keep the pages that fit the words best, the best first; a worker process compares them."""
+    arguments = ([[url, title] for url, title in found.items()], scope)
+    done = yield Task("upstreams.web.reading.sitemaps:best_pages", arguments, _FOUND)
+    found.clear()
+    found.update((url, title) for url, title in done.body["pages"])
 
 
 def _add(found: dict[str, str], pages: list[list[str]]) -> None:

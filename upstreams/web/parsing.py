@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from upstreams.content.charset import is_binary
 from upstreams.model.archetypes import page
 from upstreams.model.errors import (
     InvalidArgument,
@@ -34,6 +35,7 @@ _BY_ENDING: Final[Mapping[str, str]] = {
     "txt": "text/plain",
 }
 """The types of files whose senders name none, as programs do that send any file as bytes."""
+_TEXTS: Final = ("text/", *(kind for kind in _BY_ENDING.values() if kind != "application/pdf"))
 _UNNAMED: Final = ("", "application/octet-stream")
 
 
@@ -41,12 +43,15 @@ def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping
     """The task that reads a file.
 
     Raises:
-        InvalidArgument: a field cannot be used.
+        InvalidArgument: a field cannot be used, or the file is no text though its type says so.
     """
     name = fields.get("filename", filename)
     kind = fields.get("mime_type", content_type).strip()
     if kind.partition(";")[0].strip().lower() in _UNNAMED:
         kind = _BY_ENDING.get(name.rpartition(".")[2].lower(), kind)
+    is_pdf = content[:1024].lstrip().startswith(b"%PDF-")  # read as one, whatever its type
+    if not is_pdf and kind.lower().startswith(_TEXTS) and is_binary(content, kind):
+        raise InvalidArgument("file", f"is not what its type, {kind[:60]}, says: its bytes are no text")
     sent: dict[str, Any] = {"formats": fields.get("formats") or "markdown", "pdf_parse": True}
     wanted = {**wanted_of({**sent, "only_main_content": _flag("only_main_content", fields)}), "is_file": True}
     url = address_of(fields) or ""

@@ -37,7 +37,7 @@ class WaitParam(Param):
         Raises:
             InvalidArgument: it is neither.
         """
-        from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - few requests have one
+        from upstreams.web.reading.selectors import parsed  # noqa: PLC0415 - few requests have one
 
         wanted = text.strip()
         if wanted.isascii() and wanted.lstrip("+-").isdigit():
@@ -45,7 +45,7 @@ class WaitParam(Param):
                 raise InvalidArgument(self.name, f"must be 0 to {WAIT_MS_MAX} milliseconds, or a CSS selector")
             return str(int(wanted))
         try:
-            selector(wanted)
+            parsed(wanted)
         except ValueError as exc:
             problem = f"must be milliseconds or a CSS selector, which {wanted[:60]} is not: {exc}"
             raise InvalidArgument(self.name, problem) from exc

@@ -13,6 +13,7 @@ from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Single, Steps, Task
 from upstreams.web.addresses import URL_MAX, PageParam
 from upstreams.web.browser.looks import look_of
+from upstreams.web.costly import CostlyPages
 from upstreams.web.rendered import PICTURE, WaitParam, is_rendered, render
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.visiting import Visited, visit
@@ -29,6 +30,8 @@ FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", P
 _NEED: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
 """The formats that no node has the means for."""
 _SELECTORS_MAX: Final = 50
+_STEPS_MAX: Final = 100
+"""Steps of all selectors of a parameter: each looks at every element of the page."""
 
 SAMPLE: Final[Mapping[str, Any]] = {
     "source_type": "html",
@@ -143,8 +146,9 @@ PARAMS: Final = (
 )
 
 
-def scrape(robots: RobotsMemory, args: Args) -> Steps:
+def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     """One page."""
+    asked = costly.page_of("scrape", args)
     url, renders = args.text("url"), is_rendered(args.values)
     wanted = wanted_of(args.values, has_browser="browser_url" in args.credentials)
     agent = look_of(mobile=bool(args.values.get("mobile"))).named(args.credentials.get("contact", ""))
@@ -153,7 +157,8 @@ def scrape(robots: RobotsMemory, args: Args) -> Steps:
     if renders and is_html(visited):
         visited, picture = yield from render(visited, args)
         credits_used = 5
-    done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE)
+    asked.check()
+    done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE, asked.remember)
     record = page_record(args, visited, done.body, picture=picture)
     return Single(record, credits_used=5 if done.body["source_type"] == "pdf" else credits_used)
 
@@ -229,7 +234,7 @@ def _formats(text: str) -> tuple[str, ...]:
 
 def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
     """The selectors of a parameter, each of which can be read."""
-    from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - few requests have some
+    from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have some
 
     text = values.get(name)
     if not isinstance(text, str):
@@ -237,11 +242,14 @@ def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
     found = _parted(text)
     if len(found) > _SELECTORS_MAX:
         raise InvalidArgument(name, f"may have {_SELECTORS_MAX} selectors")
+    steps = 0
     for css in found:
         try:
-            selector(css)
+            steps += steps_of(css)
         except ValueError as exc:
-            raise InvalidArgument(name, f"has {css[:60]}, which is no CSS selector: {exc}") from exc
+            raise InvalidArgument(name, f"has {css[:60]}, which is no usable CSS selector: {exc}") from exc
+    if steps > _STEPS_MAX:
+        raise InvalidArgument(name, f"may have selectors of {_STEPS_MAX} steps together, not {steps}")
     return found
 
 

@@ -8,6 +8,7 @@ started when it is first needed, works with low priority, and is replaced after 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 import trio
 
-from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamFailed, unreadable
+from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody, UpstreamFailed, unreadable
 from upstreams.model.steps import Answer, Task
-from upstreams.workers.line import TaskLine
+from upstreams.workers.line import SPARE, TaskLine
 from upstreams.workers.process import LENGTH
 
 if TYPE_CHECKING:
@@ -33,10 +34,21 @@ PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
+_ENDED_BY_MAX: Final = 1_000
+CHARGED_CPU_S: Final = 2.0
+"""Seconds of CPU time from which on a task is charged that its deadline ended: few honest pages take as much."""
+REMEMBERED_CPU_S: Final = 4.0
+"""Seconds of CPU time from which on its page is remembered too; on a busy node the deadline may come earlier."""
 _CPU_CLOCK: Final = 2
 """With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
+_BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
+"""Signals by which a page ends the process that reads it: its CPU time is up, or a library gives up or crashes."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
+
+
+class ResultTooLong(Exception):
+    """A process has more to say than any result has."""
 
 
 @dataclass(slots=True)
@@ -71,10 +83,14 @@ class ProcessPool:
     """
 
     def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
-        self._line = TaskLine(max(1, min(processes_max, os.cpu_count() or 1)))
+        at_once = max(1, min(processes_max, os.cpu_count() or 1))
+        self._line = TaskLine(at_once)
+        self._processes_max = at_once + SPARE
         self.check_room = self._line.check_room
         self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
+        self._ended_by: dict[str, int] = {}
+        """The processes that an account's tasks ended, and that it has not started again."""
         self.started_total = 0
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
@@ -82,13 +98,24 @@ class ProcessPool:
 
         Raises:
             NotFound: the task found nothing.
+            PageTooCostly: it used more CPU time or memory than a task may, or much of it before its deadline.
             WorkersBusy: others are before it for so long that it was not begun.
             UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
         """
         size_bytes = sum(len(one) for one in task.args if isinstance(one, bytes))
-        with trio.move_on_at(deadline_at):
-            async with self._line.turn(account_id, size_bytes, deadline_at) as turn:
-                return Answer(200, {}, await self._run(task, source, turn), source)
+        turn: FairTurn | None = None
+        try:
+            with trio.move_on_at(deadline_at):
+                async with self._line.turn(account_id, size_bytes, deadline_at) as turn:
+                    return Answer(200, {}, await self._run(task, source, turn), source)
+        except PageTooCostly:
+            task.remember()
+            raise
+        used_s = 0.0 if turn is None else turn.used_s or 0.0
+        if used_s >= REMEMBERED_CPU_S:
+            task.remember()
+        if used_s >= CHARGED_CPU_S:
+            raise PageTooCostly("The time of the request was over before the page was read.")
         raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
 
     def close(self) -> None:
@@ -99,27 +126,50 @@ class ProcessPool:
             worker.process.wait()
 
     async def _run(self, task: Task, source: str, turn: FairTurn) -> Any:
-        worker = self._idle.pop() if self._idle else await self._start()
-        with self._ended_unless_answered(worker), _counted(worker, turn):
+        worker = await self._worker(turn.account_id)
+        with self._ended_unless_answered(worker, turn.account_id), _counted(worker, turn):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
+            except ResultTooLong as exc:
+                raise PageTooCostly from exc
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
-                raise UpstreamFailed(source, "its answer takes more than may be had to read it") from exc
+                if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - who is cancelled needs no reason
+                    raise PageTooCostly from exc
+                raise UpstreamFailed(source, "the process that read its answer has ended") from exc
         with reply:
             kind, *told = msgspec.msgpack.decode(reply)
         if kind == "done":
             return told[0]
+        if kind == "costly":
+            raise PageTooCostly(told[0])
         if kind == "not_found":
             raise NotFound(told[0], reason=told[1])
         raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
 
+    async def _worker(self, account_id: str) -> _Worker:
+        """Return an idle process, or a new one.
+
+        An account that ended processes starts as many itself: starting takes ten times as long as reading a short
+        page, and otherwise an account whose tasks end processes would leave only cold ones to the others.
+        """
+        ended = self._ended_by.pop(account_id, 0)
+        if ended > 1:
+            self._ended_by[account_id] = ended - 1
+        has_room = self.statistics().in_use + len(self._idle) <= self._processes_max
+        if self._idle and not (ended and has_room):
+            return self._idle.pop()
+        return await self._start()
+
     @contextmanager
-    def _ended_unless_answered(self, worker: _Worker) -> Iterator[None]:
+    def _ended_unless_answered(self, worker: _Worker, account_id: str) -> Iterator[None]:
         """Take the process back when the block ends well and it is not worn out; else end it."""
         try:
             yield
         except BaseException:
             _end(worker)
+            self._ended_by[account_id] = min(self._ended_by.get(account_id, 0) + 1, self._processes_max)
+            if len(self._ended_by) > _ENDED_BY_MAX:
+                del self._ended_by[next(iter(self._ended_by))]
             raise
         worker.tasks += 1
         if worker.tasks < TASKS_EACH:
@@ -140,8 +190,11 @@ class ProcessPool:
 
 @contextmanager
 def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
-    """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts."""
-    began_s = worker.cpu_s()
+    """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts.
+
+    The first task pays for the start.
+    """
+    began_s = worker.cpu_s() if worker.tasks else 0.0
     try:
         yield
     finally:
@@ -161,13 +214,14 @@ async def _exchange(worker: _Worker, request: bytes) -> mmap:
     Both may be long, so neither is copied: the pages of a copy that come all at once hold up the loop.
 
     Raises:
-        EOFError: the process ended, or says more than any result has.
+        EOFError: the process ended.
+        ResultTooLong: its result is longer than `RESULT_BYTES_MAX`.
     """
     await worker.into.send_all(LENGTH.pack(len(request)))
     await worker.into.send_all(request)
     (length,) = LENGTH.unpack(await _read(worker.out_of, bytearray(LENGTH.size)))
     if not 0 < length <= RESULT_BYTES_MAX:
-        raise EOFError
+        raise ResultTooLong
     return await _read(worker.out_of, mmap(-1, length))
 
 
@@ -185,6 +239,12 @@ async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
         into[at : at + len(piece)] = piece
         at += len(piece)
     return into
+
+
+async def _exit_signal(worker: _Worker) -> int:
+    """Return the signal that ended a process, 0 for none; one that only closed its pipe is killed."""
+    worker.kill()
+    return -await trio.to_thread.run_sync(worker.process.wait)
 
 
 def _end(worker: _Worker) -> None:

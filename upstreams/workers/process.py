@@ -1,8 +1,10 @@
 """The worker process: reads tasks from its input, and answers each on its output, until its input ends.
 
 A message is its length in four bytes and MessagePack behind it: `(function, args)` comes; `("done", value)`,
-`("not_found", message, reason)`, `("unexpected", message)` or `("failed", message)` goes. Nothing of a page is pickled:
-a process that reads hostile pages is not believed either.
+`("not_found", message, reason)`, `("costly", message)`, `("unexpected", message)` or `("failed", message)` goes.
+Nothing of a page is pickled, because a process that reads hostile pages is not trusted.
+
+A task has `CPU_S` seconds of the processor. A timer of the kernel ends the process after that, whatever code it runs.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import gc
 import logging
 import os
 import resource
+import signal
 import sys
 import warnings
 from contextlib import suppress
@@ -20,11 +23,13 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.model.errors import PAGE_TOO_COSTLY, NotFound, PageTooCostly, UnexpectedBody
 
 LENGTH: Final = Struct(">I")
 MEMORY_BYTES_MAX: Final = 3 * 1024**3
 """The most of its addresses: a page that needs more ends its process."""
+CPU_S: Final = 8.0
+"""Seconds of CPU that a task may use, far below the time of a request; the longest honest pages take about 3."""
 _NICE: Final = 4
 
 
@@ -34,7 +39,9 @@ def main() -> None:
     sink, source = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
     os.dup2(2, 1)  # whatever a library prints is no reply
     while (request := _read(source)) is not None:
+        signal.setitimer(signal.ITIMER_PROF, CPU_S)
         reply = msgspec.msgpack.encode(answer(request))
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         sink.write(LENGTH.pack(len(reply)))
         sink.write(reply)
         sink.flush()
@@ -48,6 +55,10 @@ def answer(request: bytes) -> tuple[Any, ...]:
     work = getattr(import_module(module), name)
     try:
         return "done", work(*args)
+    except PageTooCostly as exc:
+        return "costly", str(exc)
+    except MemoryError:
+        return "costly", PAGE_TOO_COSTLY
     except NotFound as exc:
         return "not_found", str(exc), exc.reason
     except UnexpectedBody as exc:
@@ -58,6 +69,7 @@ def answer(request: bytes) -> tuple[Any, ...]:
 
 def _live_modestly() -> None:
     """Let everybody else go first, and bound the memory."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process; a handler of Python's would wait for C code
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with suppress(OSError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from sys import getsizeof
+from typing import Final
 
 import orjson
 import trio
@@ -28,18 +30,84 @@ from upstreams.model.archetypes import Record
 from upstreams.model.params import Value
 from upstreams.model.steps import Fetched, Leg, Page, Part
 
-READINGS_MAX = 500
-READING_BYTES_MAX = 300
+READINGS_BYTES_MAX: Final = 16_000_000
+"""The bound of the queries that all endpoints remember together, counted with all objects that they consist of."""
+_QUERY_BYTES_MAX: Final = 300
+"""A longer query is not remembered."""
+_READING_BYTES: Final = 336
+"""The size of a remembered query beside its texts and values: four objects, and its place in a dictionary."""
+_PATH_BYTES: Final = 300
+"""The most that a name in `fields` takes: a dictionary, its text, and its place in the dictionary above."""
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
 """The values of a query, the cache's key of its answers, the part that is wanted, and whether it is any call's."""
 _PRICED = frozenset(("dry_run", "max_credits", "max_age", "fresh"))
+
+
+class Readings:
+    """The queries that were read lately, of all endpoints together, within one bound in bytes.
+
+    They are in two generations. When the recent ones take half of the bound, they replace the older ones, which are
+    forgotten; an older query that comes again becomes a recent one. So queries in use stay, and a hit is one look-up.
+    """
+
+    def __init__(self, bytes_max: int = READINGS_BYTES_MAX) -> None:
+        self._generation_bytes_max = bytes_max // 2
+        self._recent_bytes = 0
+        self._endpoints: list[EndpointReadings] = []
+
+    def of_endpoint(self) -> EndpointReadings:
+        """The queries of one more endpoint."""
+        self._endpoints.append(endpoint := EndpointReadings(self))
+        return endpoint
+
+    def make_room(self, size: int) -> None:
+        """Count `size` more bytes of recent queries; with them a generation may end."""
+        self._recent_bytes += size
+        if self._recent_bytes > self._generation_bytes_max:
+            self._recent_bytes = size
+            for endpoint in self._endpoints:
+                endpoint.older, endpoint.recent = endpoint.recent, {}
+
+
+class EndpointReadings:
+    """The queries of one endpoint that are remembered."""
+
+    __slots__ = ("_all", "older", "recent")
+
+    def __init__(self, every: Readings) -> None:
+        self._all = every
+        self.recent: dict[bytes, Reading] = {}
+        self.older: dict[bytes, Reading] = {}
+
+    def keep(self, query_string: bytes, reading: Reading) -> None:
+        """Remember a query, unless it is long."""
+        if len(query_string) <= _QUERY_BYTES_MAX:
+            self._all.make_room(_size_of(query_string, reading))
+            self.recent[query_string] = reading
+
+
+def _size_of(query_string: bytes, reading: Reading) -> int:
+    """The bytes that a remembered query takes at most."""
+    values, key, part, _ = reading
+    size = _READING_BYTES + len(query_string) + len(key) + getsizeof(values) + sum(map(getsizeof, values.values()))
+    if part is not None:
+        paths = str(values.get("fields", ""))
+        size += _PATH_BYTES * (1 + paths.count(",") + paths.count(".")) + 4 * len(paths)
+    return size
 
 
 class DataEndpoint:
     """Answers one endpoint of the catalog."""
 
     def __init__(
-        self, listing: Listing, *, cost_credits: int, calls: BilledCalls, replies: Replies, usage: FreeUsage
+        self,
+        listing: Listing,
+        *,
+        cost_credits: int,
+        calls: BilledCalls,
+        replies: Replies,
+        usage: FreeUsage,
+        readings: Readings,
     ) -> None:
         self._listing = listing
         self._cost_credits = cost_credits
@@ -50,7 +118,7 @@ class DataEndpoint:
         self._rules = declared_by(listing.endpoint)
         self._is_list = listing.endpoint.archetype.many
         # The same few hundred queries come again and again: measured (`docs/performance.md`).
-        self._readings: dict[bytes, Reading] = {}
+        self._readings = readings.of_endpoint()
 
     @property
     def route(self) -> Route:
@@ -61,7 +129,8 @@ class DataEndpoint:
         """Check the parameters, then make the billed call."""
         if not self._listing.available:
             raise unavailable()
-        values, key, part, is_plain = self._readings.get(request.query_string) or self._read(request.query_string)
+        query_string = request.query_string
+        values, key, part, is_plain = self._readings.recent.get(query_string) or self._read(query_string)
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, request.owe, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
@@ -90,13 +159,12 @@ class DataEndpoint:
 
     def _read(self, query_string: bytes) -> Reading:
         """The values of a query and what their answers are stored under, remembered for the next time."""
-        values = self._rules.read(query_of(query_string))
-        part = projection_of(self._listing.endpoint.archetype, values)
-        reading = values, cache_key(self._listing, values), part, _PRICED.isdisjoint(values)
-        if len(query_string) <= READING_BYTES_MAX:
-            if len(self._readings) >= READINGS_MAX:
-                self._readings.clear()  # measured: to drop the oldest alone costs more than to read all anew
-            self._readings[query_string] = reading
+        reading = self._readings.older.get(query_string)
+        if reading is None:
+            values = self._rules.read(query_of(query_string))
+            part = projection_of(self._listing.endpoint.archetype, values)
+            reading = values, cache_key(self._listing, values), part, _PRICED.isdisjoint(values)
+        self._readings.keep(query_string, reading)
         return reading
 
     async def _part(self, request: Request, result: CallResult, part: Projection) -> Reply:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Final
 
 import trio
@@ -16,7 +15,7 @@ from gateway.docs.guide import Guides
 from gateway.docs.openapi.document import OpenApi
 from gateway.docs.operations import Reference
 from gateway.docs.pages.site import PublicPages
-from gateway.http.conditional import PUBLIC, tagged
+from gateway.http.conditional import PUBLIC, TaggedText, tagged, with_tag
 from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
 from gateway.http.request import Caller, Public, Reply, Request
@@ -30,13 +29,15 @@ _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "gi
 
 
 class OpenApiRoute:
-    """Answers with the document, made at its first request, in a thread, and kept: nothing in it changes."""
+    """Answers with the document, which is made with its first request, in a thread, and kept: it never changes."""
 
     def __init__(self, reference: Reference, documents: OpenApi, replies: Replies) -> None:
         self._reference = reference
         self._documents = documents
         self._replies = replies
-        self._made: dict[str | None, bytes] = {}
+        self._made: dict[str | None, TaggedText] = {}
+        """The whole document, and that of each platform which was asked for."""
+        self._making = trio.Lock()
 
     @property
     def route(self) -> Route:
@@ -51,14 +52,17 @@ class OpenApiRoute:
         chosen = read_free(request.query, _PARAMS).get("platform")
         platform = None if chosen is None else str(chosen)
         if platform is not None and platform not in self._reference.platforms:
-            near = get_close_matches(platform.lower()[:100], self._reference.platforms, n=1, cutoff=0.6)
             problem = f"must be one of {', '.join(self._reference.platforms)}"
-            raise InvalidParam("platform", problem, meant=near[0] if near else None)
-        body = self._made.get(platform)
-        if body is None:
-            body = self._made[platform] = await trio.to_thread.run_sync(self._documents.document, platform)
-        body = self._replies.relinked(request, body)
-        return tagged(request, Reply(200, body), body, caching=PUBLIC)
+            raise InvalidParam("platform", problem, meant=self._reference.nearest_platform(platform))
+        made = self._replies.relinked(request, self._made.get(platform) or await self._make(platform))
+        return tagged(request, Reply(200, made.text), made.tag, caching=PUBLIC)
+
+    async def _make(self, platform: str | None) -> TaggedText:
+        """Make a document, one at a time: the first one takes 0.3 s, and many may ask for it at once."""
+        async with self._making:
+            if platform not in self._made:
+                self._made[platform] = with_tag(await trio.to_thread.run_sync(self._documents.document, platform))
+            return self._made[platform]
 
 
 class Description:

@@ -10,10 +10,10 @@ import trio
 
 from gateway.api.responses import Replies
 from gateway.docs.account.node import CATALOG, GUIDE
-from gateway.docs.catalog import catalog_of
+from gateway.docs.catalog import EncodedCatalog
 from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation, Reference
-from gateway.http.conditional import tagged
+from gateway.http.conditional import TaggedText, tagged, with_tag
 from gateway.http.envelope import fragment
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.params import read_free
@@ -43,6 +43,9 @@ class Discovery:
         self._guides = guides
         self._aside = trio.CapacityLimiter(1)
         self._replies = replies
+        self._catalog: EncodedCatalog | None = None
+        self._made: dict[str, TaggedText] = {}
+        """The guides that were read so far, by method and path: as many as there are operations."""
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -54,21 +57,39 @@ class Discovery:
 
     async def endpoints(self, request: Request, caller: Caller) -> Reply:
         """The catalog (spec 2.3)."""
-        data = catalog_of(self._reference, read_free(request.query, _CATALOG), self._replies.base_url)
-        return await self._tagged(request, caller, fragment("utility", request.path, data))
+        filters = read_free(request.query, _CATALOG)
+        catalog = self._catalog
+        if catalog is None:
+            catalog = await trio.to_thread.run_sync(self._encode, limiter=self._aside)
+        made = with_tag(fragment("utility", request.path, catalog.data(filters)))
+        return await self._tagged(request, caller, made)
 
     async def endpoint(self, request: Request, caller: Caller) -> Reply:
         """The guide of one endpoint (spec 2.4)."""
         operation = self._chosen(read_free(request.query, _GUIDE))
-        # The example of a composite over many platforms is a tenth of a second's work.
-        guide = await trio.to_thread.run_sync(self._guides.of, operation, limiter=self._aside)
-        return await self._tagged(request, caller, fragment("utility", request.path, guide))
+        made = self._made.get(_name_of(operation))
+        if made is None:  # the example of a composite over many platforms takes a tenth of a second
+            made = await trio.to_thread.run_sync(self._guide, operation, limiter=self._aside)
+        return await self._tagged(request, caller, made)
 
-    async def _tagged(self, request: Request, caller: Caller, stored: bytes) -> Reply:
-        """The answer with a tag of what does not depend on who asks."""
-        stored = self._replies.relinked(request, stored)
-        reply = await self._replies.free(request, caller, stored)
-        return tagged(request, reply, stored, caching=b"private, no-cache")
+    def _encode(self) -> EncodedCatalog:
+        """The catalog, encoded with its first read; one thread at a time runs this."""
+        if self._catalog is None:
+            self._catalog = EncodedCatalog(self._reference, self._replies.base_url)
+        return self._catalog
+
+    def _guide(self, operation: ApiOperation) -> TaggedText:
+        """The guide of an operation, made with its first read; one thread at a time runs this."""
+        name = _name_of(operation)
+        if name not in self._made:
+            self._made[name] = with_tag(fragment("utility", "/v1/utility/endpoint", self._guides.of(operation)))
+        return self._made[name]
+
+    async def _tagged(self, request: Request, caller: Caller, made: TaggedText) -> Reply:
+        """The answer with a tag of the part that is the same for all callers."""
+        made = self._replies.relinked(request, made)
+        reply = await self._replies.free(request, caller, made.text)
+        return tagged(request, reply, made.tag, caching=b"private, no-cache")
 
     def _chosen(self, values: Mapping[str, Any]) -> ApiOperation:
         if ("id" in values) == ("url" in values):
@@ -86,6 +107,10 @@ class Discovery:
                 details={"did_you_mean": shown} if shown else None,
             )
         return operation
+
+
+def _name_of(operation: ApiOperation) -> str:
+    return f"{operation.method} {operation.path}"
 
 
 def _id(sent: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import orjson
+import trio
 from msgspec import Meta
 
 from events.instants import iso
@@ -24,12 +25,14 @@ from gateway.http.params import CURSOR, DRY_RUN, MAX_CREDITS, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from limits.idempotency import StoredReply
+from limits.long_reads import LongReads
 from scheduler.jobs.crawl.spec import PLATFORM, BatchBody, CrawlBody, batch_of, crawl_of
 from scheduler.jobs.crawl.webhooks import JobWebhooks, links_of
-from scheduler.jobs.records import EndedStep, JobRecord, facts_of
+from scheduler.jobs.records import EndedStep, JobRecord, StepStatus, facts_of
 from scheduler.jobs.service import JobDraft, JobOwner, JobService
 from scheduler.json_input import nearest
 from scheduler.monitors.webhooks import Webhooks
+from scheduler.packing import PIECE_BYTES, Unpacker
 from scheduler.recipes import Recipes
 from storage.store import Write
 from upstreams.model.cursors import CursorSigner
@@ -41,6 +44,12 @@ _BEGIN: Final = (DRY_RUN, MAX_CREDITS)
 _LIST: Final = (limit(100, default=20), CURSOR)
 _STEPS: Final = (limit(100, default=20), CURSOR)
 _LINES_AT_ONCE: Final = 25
+
+
+class _Result(msgspec.Struct, frozen=True):
+    """The part of a stored result that is shown; its page is not decoded."""
+
+    page: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ChangeBody(msgspec.Struct, frozen=True):
@@ -62,8 +71,10 @@ class JobRoutes:
         signer: CursorSigner,
         replies: Replies,
         changes: Changes,
+        reads: LongReads,
     ) -> None:
         """`hooks` registers their webhooks, and `webhooks` has what was delivered to those."""
+        self._reads = reads
         self._jobs = jobs
         self._hooks = hooks
         self._recipes = recipes
@@ -76,7 +87,7 @@ class JobRoutes:
     @property
     def routes(self) -> tuple[Route, ...]:
         """Their places in the routing table."""
-        crawl, batch = partial(self.begin, CrawlBody, crawl_of), partial(self.begin, BatchBody, batch_of)
+        crawl, batch = partial(self.begin, CrawlBody, _crawl_of), partial(self.begin, BatchBody, batch_of)
         return (
             Route("/v1/web/crawl", crawl, ("POST",), doc=docs.CRAWL, params=_BEGIN, body=CrawlBody),
             Route("/v1/web/batch-scrape", batch, ("POST",), doc=docs.BATCH, params=_BEGIN, body=BatchBody),
@@ -93,14 +104,14 @@ class JobRoutes:
     async def begin(
         self,
         kind: type[CrawlBody | BatchBody],
-        draft_of: Callable[[Any, Recipes], JobDraft],
+        draft_of: Callable[[Any, Recipes], Awaitable[JobDraft]],
         request: Request,
         caller: Caller,
     ) -> Reply:
         """202 with the job, whose ceiling is reserved, and its webhook's secret this once."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
-        draft = draft_of(sent, self._recipes)
+        draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
         claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
         check_max_credits(values, draft.held_credits)
@@ -158,40 +169,49 @@ class JobRoutes:
         return await self._replies.free(request, caller, self._fragment(request, job))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
-        """A page of what it has read, in its order."""
-        return await self._steps_page(request, caller, ("done",), _shown_result)
+        """Answer with a page of results, in order."""
+        caller.hold(await self._reads.take(caller.key.account_id))
+        return await self._steps_page(request, caller, ("done",))
 
     async def errors(self, request: Request, caller: Caller) -> Reply:
-        """A page of what did not come."""
-        return await self._steps_page(request, caller, ("empty", "failed"), _shown_error)
+        """Answer with a page of the steps that failed or found nothing."""
+        return await self._steps_page(request, caller, ("empty", "failed"))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
         """All that it has read so far, sent while it is read."""
         read_free(request.query, ())
         account_id, job_id = caller.key.account_id, _job_id(request)
         await self._jobs.get(account_id, job_id)
+        caller.hold(await self._reads.take(account_id))
         reply = Reply(200, b"", content_type=b"application/x-ndjson", pieces=self._lines(account_id, job_id))
         return await self._replies.bare(caller, reply)
 
     async def _lines(self, account_id: str, job_id: str) -> AsyncIterator[bytes]:
         after, has_more = 0, True
         while has_more:
-            rows, has_more = await self._jobs.steps(account_id, job_id, ("done",), after=after, limit=_LINES_AT_ONCE)
+            rows, has_more = await self._jobs.steps(
+                account_id, job_id, ("done",), after=after, limit=_LINES_AT_ONCE, bytes_max=PIECE_BYTES
+            )
             if rows:
-                after = rows[-1].number
-                yield b"".join(orjson.dumps(_shown_result(one)) + b"\n" for one in rows)
+                some = await self._reads.run(account_id, partial(_lines_of, rows))
+                after, has_more = some.last, has_more or some.last != rows[-1].number
+                yield some.text
 
-    async def _steps_page(
-        self, request: Request, caller: Caller, statuses: Any, shown: Callable[[EndedStep], dict[str, Any]]
-    ) -> Reply:
+    async def _steps_page(self, request: Request, caller: Caller, statuses: tuple[StepStatus, ...]) -> Reply:
         values = read_free(request.query, _STEPS)
         place = self._lists.place(request, caller, values)
         after = 0 if place.state is None else int(place.state["number"])
         rows, has_more = await self._jobs.steps(
             caller.key.account_id, _job_id(request), statuses, after=after, limit=int(values["limit"])
         )
-        more = {"number": rows[-1].number} if has_more else None
-        return await self._lists.page(request, caller, [shown(one) for one in rows], place=place, more=more)
+
+        def make() -> bytes:
+            items = [_shown_error(one) for one in rows] if "failed" in statuses else _shown_results(rows, Unpacker())
+            is_cut = len(items) < len(rows)
+            more = {"number": items[-1]["number"]} if has_more or is_cut else None
+            return self._lists.fragment(request, items, place=place, more=more)
+
+        return await self._replies.free(request, caller, await self._reads.run(caller.key.account_id, make))
 
     def _fragment(self, request: Request, job: JobRecord) -> bytes:
         return envelope.fragment(PLATFORM, request.path, self._shown(request, job))
@@ -200,21 +220,49 @@ class JobRoutes:
         return {**facts_of(job), "links": links_of(job, self._replies.base_url_for(request))}
 
 
+async def _crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
+    await trio.lowlevel.checkpoint()
+    return crawl_of(sent, recipes)
+
+
 def _job_id(request: Request) -> str:
     """The job that the path names."""
     assert request.named is not None, "its route has the name"
     return request.named["job_id"]
 
 
-def _shown_result(step: EndedStep) -> dict[str, Any]:
-    data = orjson.loads(step.result or b"{}")
+class _Lines(NamedTuple):
+    """Results as lines of JSON, up to the one with the number `last`."""
+
+    text: bytes
+    last: int
+
+
+def _lines_of(rows: Sequence[EndedStep]) -> _Lines:
+    shown = _shown_results(rows, Unpacker(PIECE_BYTES))
+    text = b"".join(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in shown)
+    return _Lines(text, shown[-1]["number"])
+
+
+def _shown_results(rows: Sequence[EndedStep], unpacker: Unpacker) -> list[dict[str, Any]]:
+    """The first results, as many as there is room for."""
+    shown = []
+    for row in rows:
+        if (bodies := unpacker.take(row.result)) is None:
+            break
+        shown.append(_shown_result(row, bodies[0] or b"{}"))
+    return shown
+
+
+def _shown_result(step: EndedStep, result: bytes) -> dict[str, Any]:
     return {
         "number": step.number,
         "depth": step.wave - 1,
         "url": step.name,
         "fetched_at": iso(step.ended_at),
         "credits_used": step.credits_used,
-        "page": data.get("page"),
+        "page": orjson.Fragment(bytes(msgspec.json.decode(result, type=_Result).page)),
+        **({} if step.error is None else {"_warnings": [step.error]}),
     }
 
 

@@ -18,6 +18,7 @@ from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.server.http1.fields import fields_of
+from limits.long_reads import LongReads
 from scheduler.errors import MonitorInvalid
 from scheduler.monitors.history.projections import Projections, shown_backtest
 from scheduler.monitors.history.timeseries import Chosen
@@ -56,8 +57,11 @@ class BacktestBody(msgspec.Struct, frozen=True):
 class MonitorPastRoutes:
     """Answers about the past of the monitors of the caller's account; all of it is free."""
 
-    def __init__(self, monitors: MonitorService, projections: Projections, *, replies: Replies) -> None:
+    def __init__(
+        self, monitors: MonitorService, projections: Projections, *, replies: Replies, reads: LongReads
+    ) -> None:
         self._monitors = monitors
+        self._reads = reads
         self._projections = projections
         self._replies = replies
 
@@ -75,6 +79,7 @@ class MonitorPastRoutes:
         """Points, and on a numbers-only monitor the series of each row."""
         values = read_free(request.query, _SERIES)
         monitor, window = await self._owned(request, caller), window_of(values)
+        caller.hold(await self._reads.take(caller.key.account_id))
         data = await self._projections.timeseries(monitor, window, _chosen(values, monitor))
         return await self._replies.free(request, caller, account_fragment(request.path, orjson.Fragment(data)))
 
@@ -82,6 +87,7 @@ class MonitorPastRoutes:
         """A download, sent while it is read."""
         values = read_free(request.query, _EXPORT)
         monitor, window, form = await self._owned(request, caller), window_of(values), str(values["format"])
+        caller.hold(await self._reads.take(caller.key.account_id))
         pieces = await self._projections.export(monitor, window, as_csv=form == "csv")
         if pieces.is_empty and monitor.track is None:
             problem = "names a monitor whose results hold no number that could be exported"
@@ -100,6 +106,7 @@ class MonitorPastRoutes:
         _check_metrics([metric], monitor)
         if row is None and monitor.track is not None and metric.startswith(ROW):
             raise InvalidParam("row", f"is required, since {metric} is a number of each row; timeseries lists the rows")
+        caller.hold(await self._reads.take(caller.key.account_id))
         picture = await self._projections.chart(monitor, window, metric=metric, row=PAGE if row is None else str(row))
         # Nothing in it could run, and nothing is let in to run: it may be opened as a page of its own.
         headers = fields_of(
@@ -123,6 +130,7 @@ class MonitorPastRoutes:
             rules = stored_rules(orjson.loads(monitor.alert_rules))
         else:
             rules = read_rules(sent.alert_rules, _track(monitor))
+        caller.hold(await self._reads.take(caller.key.account_id))
         found = await self._projections.backtest(monitor, window, rules)
         data = {"monitor_id": monitor.id, **shown_backtest(found)}
         return await self._replies.free(request, caller, account_fragment(request.path, data))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, get_args
 
 import orjson
@@ -22,14 +23,17 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.server.http1.fields import joined
 from limits.idempotency import StoredReply
+from limits.long_reads import LongReads
 from scheduler.errors import MonitorUnknown
 from scheduler.json_input import nearest
-from scheduler.monitors.history.lists import RunEntry, StatusFilter
+from scheduler.monitors.history.lists import RunEntry, StatusFilter, unpacked_entries
 from scheduler.monitors.model.draft import CreateBody
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.model.records import RunStatus
+from scheduler.monitors.runs.run_rows import DataPart
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.web.watch import ID_PREFIX
+from scheduler.packing import Unpacker
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param, limit
 
@@ -54,8 +58,17 @@ _RUNS: Final = (
 class MonitorRoutes:
     """Answers for the monitors of the caller's account."""
 
-    def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
+    def __init__(
+        self,
+        monitors: MonitorService,
+        *,
+        signer: CursorSigner,
+        replies: Replies,
+        changes: Changes,
+        reads: LongReads,
+    ) -> None:
         self._monitors = monitors
+        self._reads = reads
         self._replies = replies
         self._changes = changes
         self._making = MonitorChanges(monitors, changes)
@@ -134,7 +147,7 @@ class MonitorRoutes:
         account_id, monitor_id = caller.key.account_id, plain_id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
         if isinstance(made, StoredReply):  # the run as it is now
-            found = await self._monitors.run(account_id, monitor_id, text_of(made), with_data=False)
+            found = await self._monitors.run(account_id, monitor_id, text_of(made))
             run = run_record(found.run, found.delivery)
         else:
             run = run_record(made)
@@ -142,16 +155,25 @@ class MonitorRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def show_run(self, request: Request, caller: Caller) -> Reply:
-        """One of its runs."""
+        """Answer with one of its runs."""
         include = _includes(read_free(request.query, _RUN).get("include"))
         assert request.named is not None, "its route has the name"
+        if include:
+            caller.hold(await self._reads.take(caller.key.account_id))
         found = await self._monitors.run(
-            caller.key.account_id, plain_id_of(request), request.named["run_id"], with_data=bool(include)
+            caller.key.account_id, plain_id_of(request), request.named["run_id"], parts=_parts_of(include)
         )
-        return await self._free(request, caller, {"run": _shown_run(found, include)})
+
+        def make() -> bytes:
+            (shown,) = _shown_runs([found], include)
+            return account_fragment(request.path, {"run": shown})
+
+        fragment = await self._reads.run(caller.key.account_id, make) if include else make()
+        return await self._replies.free(request, caller, fragment)
 
     async def runs(self, request: Request, caller: Caller) -> Reply:
-        """A page of its runs, newest first."""
+        """Answer with a page of its runs, newest first."""
+        caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _RUNS)
         window, include = window_of(values), _includes(values.get("include"))
         status = str(values["status"]) if "status" in values else None
@@ -164,11 +186,16 @@ class MonitorRoutes:
             status=status,
             window=window,
             limit=int(values["limit"]),
-            with_data=bool(include),
+            parts=_parts_of(include),
         )
-        more = {"at": repr(page.entries[-1].run.scheduled_for)} if page.has_more else None
-        items = [_shown_run(entry, include) for entry in page.entries]
-        return await self._lists.page(request, caller, items, place=place, more=more)
+
+        def make() -> bytes:
+            items = _shown_runs(page.entries, include)
+            has_more = page.has_more or len(items) < len(page.entries)
+            more = {"at": repr(page.entries[len(items) - 1].run.scheduled_for)} if has_more else None
+            return self._lists.fragment(request, items, place=place, more=more)
+
+        return await self._replies.free(request, caller, await self._reads.run(caller.key.account_id, make))
 
     async def _free(self, request: Request, caller: Caller, data: dict[str, Any]) -> Reply:
         return await self._replies.free(request, caller, account_fragment(request.path, data))
@@ -208,6 +235,16 @@ def _includes(sent: object) -> tuple[str, ...]:
             problem = f"must be result, numbers or both with a comma between them, not {name[:100]}"
             raise InvalidParam("include", problem, meant=nearest(name.lower(), _INCLUDES))
     return names
+
+
+def _parts_of(include: tuple[str, ...]) -> tuple[DataPart, ...]:
+    result: tuple[DataPart, ...] = ("result",) if "result" in include else ()
+    return (*result, "numbers", "deltas") if "numbers" in include else result
+
+
+def _shown_runs(entries: Iterable[RunEntry], include: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The first runs, as many as a page has room for."""
+    return [_shown_run(entry, include) for entry in unpacked_entries(entries, Unpacker())]
 
 
 def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:

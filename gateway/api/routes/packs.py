@@ -9,12 +9,14 @@ import msgspec
 import orjson
 
 from billing.errors import PackUnknown
-from billing.packs.packs import Packs
+from billing.packs.packs import Packs, drop_purchase
+from billing.packs.records import Purchase
 from events.instants import iso
 from gateway.admin.pack_operations import pack_view, purchase_view
-from gateway.api.changes import Changes, text_of
+from gateway.api.changes import Changes, claim_of_change, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies, account_fragment
+from gateway.calls.idempotency import fingerprint
 from gateway.docs.account import packs as docs
 from gateway.http.bodies import read_json
 from gateway.http.errors import InvalidParam, Refused
@@ -100,19 +102,17 @@ class PackRoutes:
         page = f"{self._replies.base_url_for(request)}{BILLING_PAGE}"
         success, cancel = _way_back("success_url", sent.success_url), _way_back("cancel_url", sent.cancel_url)
 
-        async def make() -> str:
-            begun = await checkout.begin(
-                caller.key.account_id, sent.pack, success_url=success or f"{page}?paid=1", cancel_url=cancel or page
+        async def open_page(purchase: Purchase) -> str:
+            session = await checkout.open_page(
+                purchase, success_url=success or f"{page}?paid=1", cancel_url=cancel or page
             )
-            session = begun.session
-            data = {
-                "purchase_id": begun.purchase.id,
-                "checkout_url": session.url,
-                "expires_at": iso(session.expires_at),
-            }
+            data = {"purchase_id": purchase.id, "checkout_url": session.url, "expires_at": iso(session.expires_at)}
             return orjson.dumps(data).decode()
 
-        made = await self._changes.repeat_safely(request, caller, sent, make)
+        claim = claim_of_change(request, caller, sent)
+        named = None if claim is None else fingerprint(claim.id.encode(), claim.fingerprint.encode())
+        begin = self._packs.beginning(caller.key.account_id, sent.pack, named)
+        made = await self._changes.make_outside(claim, begin, open_page, undo=drop_purchase)
         data = orjson.loads(text_of(made) if isinstance(made, StoredReply) else made)
         return await self._changes.answer(request, caller, account_fragment(PURCHASES, data), made, status=201)
 

@@ -12,7 +12,7 @@ import trio
 from events.instants import iso
 from gateway.docs.account.node import STATUS
 from gateway.http import envelope
-from gateway.http.conditional import PUBLIC, tagged
+from gateway.http.conditional import PUBLIC, tag_of, tagged
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog
@@ -51,7 +51,7 @@ class Status:
         stored = envelope.fragment("utility", request.path, data)
         body = envelope.success(stored, request_id=request.id, credits_used=0, balance=None, cached=False)
         states = orjson.dumps({name: part for name, part in data.items() if name != "updated_at"})
-        return tagged(request, Reply(200, body), states, caching=PUBLIC)
+        return tagged(request, Reply(200, body), tag_of(states), caching=PUBLIC)
 
     def data(self) -> dict[str, Any]:
         """The states of all platforms and of the whole."""
@@ -99,8 +99,8 @@ def _hosts(source: Source | NamedSource) -> dict[str, int]:
     """The hosts that callers named at a source, in sum; one that cannot be called tells nothing of the platform."""
     if not isinstance(source, NamedSource):
         return {}
-    states = [one.breaker.state for one in source.sources().values()]
-    return {"hosts": len(states), "open": sum(state == "open" for state in states)}
+    hosts, are_open = source.counts()
+    return {"hosts": hosts, "open": are_open}
 
 
 def _health(states: Iterable[str]) -> Health:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, get_args
 
 import orjson
@@ -20,12 +21,14 @@ from gateway.http.params import CURSOR, DRY_RUN, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from limits.idempotency import StoredReply
+from limits.long_reads import LongReads
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.changes import View
-from scheduler.monitors.history.lists import RunEntry, SlotSpan, StatusFilter
+from scheduler.monitors.history.lists import RunEntry, SlotSpan, StatusFilter, unpacked_entries
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.web.draft import WebBody, WebPatch
 from scheduler.monitors.web.watch import ID_PREFIX, watch_of
+from scheduler.packing import Unpacker
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param, limit
 
@@ -43,8 +46,17 @@ _CHECKS: Final = (limit(100, default=20), CURSOR)
 class WebMonitorRoutes:
     """Answers about the watches of the caller's account: monitors of another kind, on the same clock."""
 
-    def __init__(self, monitors: MonitorService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
+    def __init__(
+        self,
+        monitors: MonitorService,
+        *,
+        signer: CursorSigner,
+        replies: Replies,
+        changes: Changes,
+        reads: LongReads,
+    ) -> None:
         self._monitors = monitors
+        self._reads = reads
         self._replies = replies
         self._changes = changes
         self._making = MonitorChanges(monitors, changes)
@@ -117,12 +129,14 @@ class WebMonitorRoutes:
         account_id, monitor_id = caller.key.account_id, _id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
         run_id = text_of(made) if isinstance(made, StoredReply) else made.id
-        entry = await self._monitors.run(account_id, monitor_id, run_id, with_data=True)
-        fragment = envelope.fragment(PLATFORM, request.path, {"check": _check(entry)})
+        entry = await self._monitors.run(account_id, monitor_id, run_id, parts=("deltas",))
+        (check,) = _checks_of([entry])
+        fragment = envelope.fragment(PLATFORM, request.path, {"check": check})
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def checks(self, request: Request, caller: Caller) -> Reply:
-        """A page of its checks, newest first."""
+        """Answer with a page of its checks, newest first."""
+        caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _CHECKS)
         place = self._lists.place(request, caller, values)
         window = SlotSpan() if place.state is None else SlotSpan(until=float(place.state["at"]))
@@ -132,10 +146,16 @@ class WebMonitorRoutes:
             status=None,
             window=window,
             limit=int(values["limit"]),
-            with_data=True,
+            parts=("deltas",),
         )
-        more = {"at": repr(page.entries[-1].run.scheduled_for)} if page.has_more else None
-        return await self._lists.page(request, caller, list(map(_check, page.entries)), place=place, more=more)
+
+        def make() -> bytes:
+            items = _checks_of(page.entries)
+            has_more = page.has_more or len(items) < len(page.entries)
+            more = {"at": repr(page.entries[len(items) - 1].run.scheduled_for)} if has_more else None
+            return self._lists.fragment(request, items, place=place, more=more)
+
+        return await self._replies.free(request, caller, await self._reads.run(caller.key.account_id, make))
 
     def _view(self, view: View) -> dict[str, Any]:
         return _shown(self._monitors.to_json(view), view.monitor.web)
@@ -184,6 +204,11 @@ def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
         "created_at": monitor["created_at"],
         "updated_at": monitor["updated_at"],
     }
+
+
+def _checks_of(entries: Iterable[RunEntry]) -> list[dict[str, Any]]:
+    """The first checks, as many as a page has room for."""
+    return [_check(entry) for entry in unpacked_entries(entries, Unpacker())]
 
 
 def _check(entry: RunEntry) -> dict[str, Any]:

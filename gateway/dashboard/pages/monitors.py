@@ -180,9 +180,7 @@ class MonitorPages:
 
     async def _shown(self, monitor_id: str, *, status: int = 200, secret: str = "", **more: Any) -> Response:
         view = await self._view(monitor_id)
-        runs = await self._monitors.runs(
-            account_id(), monitor_id, status=None, window=SlotSpan(), limit=RUNS, with_data=False
-        )
+        runs = await self._monitors.runs(account_id(), monitor_id, status=None, window=SlotSpan(), limit=RUNS)
         monitor = _plain(self._monitors.to_json(view))
         rules = monitor["alert_rules"]
         return await self._frame.shown(

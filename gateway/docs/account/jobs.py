@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.docs.account.webhooks.deliveries import DeliveryDocs, LoggedView
@@ -96,6 +96,7 @@ class JobResult(TypedDict):
     fetched_at: Instant
     credits_used: Annotated[int, meaning("Its price.", 1)]
     page: Annotated[dict[str, Any], meaning("The page, as `web/scrape` answers it.", {"url": "https://example.com/"})]
+    _warnings: NotRequired[list[str]]
 
 
 class JobResultsData(TypedDict):

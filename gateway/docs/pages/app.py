@@ -15,6 +15,7 @@ from gateway.docs.pages.endpoint import sample_markdown
 from gateway.docs.pages.library import DocPage
 from gateway.docs.pages.render import Rendered, Renderer
 from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, in_hours, search_words
+from gateway.http.conditional import with_tag
 from gateway.http.request import Request
 
 _LIVE: Final = frozenset(OWN) - {"/docs"}
@@ -62,11 +63,11 @@ class HtmlPages:
         """A page that there is."""
         path = page_request.path
         body = await self._body_of(path, page_request.query_string)
-        return MadePage(body, HTML, live=path in _LIVE)
+        return MadePage(with_tag(body), HTML, live=path in _LIVE)
 
     async def missing(self) -> MadePage:
         """The page for addresses that have none."""
-        return MadePage(await self._body_of(_MISSING, b""), HTML)
+        return MadePage(with_tag(await self._body_of(_MISSING, b"")), HTML)
 
     async def _body_of(self, path: str, query_string: bytes) -> bytes:
         parts: list[bytes] = []

@@ -11,6 +11,10 @@ from gateway.docs.pages.library import DocPage, Library
 
 QUERY_MAX: Final = 100
 _FOUND_MAX: Final = 40
+_WORDS_MAX: Final = 10
+"""Words of a query that are looked for: anyone may search, and each word is looked for in every page."""
+_COUNTED_MAX: Final = 3
+"""Occurrences of a word in a text that count."""
 _WORD = re.compile(r"[a-z0-9_./{}-]+")
 _SHOWN: Final = 160
 _FEW: Final = 2
@@ -41,7 +45,7 @@ class Search:
         none, those that have most.
         """
         sent = _WORD.findall(query.lower()[:QUERY_MAX])
-        words = [word for word in sent if word not in _SMALL] or sent
+        words = ([word for word in sent if word not in _SMALL] or sent)[:_WORDS_MAX]
         if not words:
             return []
         points = [entry.points(words) for entry in self._entries]
@@ -63,7 +67,7 @@ class _Entry:
 
     def points(self, words: list[str]) -> list[int]:
         """The points of each word; 0 for one that is missing."""
-        return [9 * (w in self.title) + 4 * (w in self.terms) + min(3, self.lower.count(w)) for w in words]
+        return [9 * (w in self.title) + 4 * (w in self.terms) + _times_in(self.lower, w) for w in words]
 
     def excerpt(self, words: list[str]) -> str:
         """Where the text has the first word; the page's summary where none is there."""
@@ -73,6 +77,14 @@ class _Entry:
         start = self.text.rfind("\n", 0, at) + 1
         line = re.sub(r"[`*|#\[\]]", "", self.text[start : start + 2 * _SHOWN].split("\n")[0]).strip()
         return line[:_SHOWN] + ("..." if len(line) > _SHOWN else "") or self.page.summary
+
+
+def _times_in(text: str, word: str) -> int:
+    """How often a word is in a text, `_COUNTED_MAX` at most: it looks no further."""
+    times, at = 0, text.find(word)
+    while at >= 0 and times < _COUNTED_MAX:
+        times, at = times + 1, text.find(word, at + len(word))
+    return times
 
 
 def _entry(library: Library, page: DocPage) -> _Entry:

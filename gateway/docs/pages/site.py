@@ -17,7 +17,7 @@ import trio
 from gateway.docs.guide import Guides
 from gateway.docs.operations import Reference
 from gateway.docs.schemas import schema_of
-from gateway.http.conditional import PUBLIC, tagged
+from gateway.http.conditional import PUBLIC, TaggedText, tagged
 from gateway.http.request import Reply, Request
 from gateway.server.http1.fields import fields_of, joined
 from upstreams.model.archetypes import ARCHETYPES
@@ -39,7 +39,7 @@ _GUARDED: Final = fields_of(
         (b"referrer-policy", b"same-origin"),
     ]
 )
-Relinked = Callable[[Request, bytes], bytes]
+Relinked = Callable[[Request, TaggedText], TaggedText]
 """Returns a text with links that begin with the address under which a request came."""
 StatusData = Callable[[], Mapping[str, Any]]
 """Returns the data of the status route, or the last hours of each platform."""
@@ -80,9 +80,8 @@ class PublicPages:
     async def answer(self, request: Request) -> Reply:
         """A page that there is, unless the client has it."""
         made = self._kept(request) or await self._make(request)
-        body = self._relinked(request, made.body)
-        reply = Reply(200, body, content_type=made.content_type)
-        reply = tagged(request, reply, body, caching=PUBLIC)
+        text, tag = self._relinked(request, made.text)
+        reply = tagged(request, Reply(200, text, content_type=made.content_type), tag, caching=PUBLIC)
         if reply.status == 304 or not made.content_type.startswith(b"text/html"):
             return reply
         return replace(reply, headers=joined(reply.headers, _GUARDED))
@@ -93,7 +92,7 @@ class PublicPages:
             async with self._making:
                 self._missing = await (await self._with_html()).missing()
         fields = joined(refused.headers, joined(_GUARDED, ((b"vary",), (b"accept",))))
-        return replace(refused, body=self._missing.body, content_type=self._missing.content_type, headers=fields)
+        return replace(refused, body=self._missing.text.text, content_type=self._missing.content_type, headers=fields)
 
     def _kept(self, request: Request) -> MadePage | None:
         made = self._made.get(request.path)

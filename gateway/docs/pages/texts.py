@@ -17,6 +17,7 @@ from gateway.docs.operations import Reference
 from gateway.docs.pages.library import DocPage, Library
 from gateway.docs.pages.llms import llms, llms_full
 from gateway.docs.pages.search import QUERY_MAX, Search, SearchHit, words_of
+from gateway.http.conditional import TaggedText, with_tag
 from gateway.http.request import Request
 
 HTML: Final = b"text/html; charset=utf-8"
@@ -40,7 +41,7 @@ OWN: Final = ("/", "/docs", "/search", "/status")
 class MadePage:
     """A page as it is sent. One that is `live` tells of the node as it stands, and is soon made anew."""
 
-    body: bytes
+    text: TaggedText
     content_type: bytes
     live: bool = False
 
@@ -87,21 +88,24 @@ class Texts:
         """A text; None for a page that is none."""
         path = request.path
         if path in FILES:
-            return MadePage(await trio.Path(HERE / path[1:]).read_bytes(), FILES[path])
+            return MadePage(with_tag(await trio.Path(HERE / path[1:]).read_bytes()), FILES[path])
         if path in self._fixed:
             content_type, write = self._fixed[path]
-            return MadePage((await trio.to_thread.run_sync(write)).encode(), content_type, live=path == "/status.md")
+            text = (await trio.to_thread.run_sync(write)).encode()
+            return MadePage(with_tag(text), content_type, live=path == "/status.md")
         if path == "/search.md":
             lines = "\n".join(words_of(await self.find(search_words(request.query_string))))
-            return MadePage(f"# Search\n\n{lines or 'Nothing was found.'}\n".encode(), MARKDOWN, live=True)
+            text = f"# Search\n\n{lines or 'Nothing was found.'}\n".encode()
+            return MadePage(with_tag(text), MARKDOWN, live=True)
         if path.endswith(".md"):
-            return MadePage((await trio.to_thread.run_sync(self.library.markdown, path[:-3])).encode(), MARKDOWN)
+            text = (await trio.to_thread.run_sync(self.library.markdown, path[:-3])).encode()
+            return MadePage(with_tag(text), MARKDOWN)
         return None
 
     @staticmethod
     def kept(body: bytes, content_type: bytes) -> MadePage:
         """A text that was made elsewhere and never changes."""
-        return MadePage(body, content_type)
+        return MadePage(with_tag(body), content_type)
 
     async def find(self, words: str) -> list[SearchHit]:
         """The pages with these words."""

@@ -54,5 +54,5 @@ async def open_account_webhooks(
     webhooks = Webhooks(store, cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner)
     async with AsyncExitStack() as stack:
         if setting.keeps_time:
-            hub.follow = (await stack.enter_async_context(open_feeder(feeder))).follow
+            hub.follow = (await stack.enter_async_context(open_feeder(feeder, keep=runtime.keep))).follow
         yield AccountWebhookRuntime(AccountWebhooks(service_setting), webhooks)

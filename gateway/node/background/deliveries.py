@@ -43,10 +43,12 @@ async def open_webhooks(
     config: Config, stores: Stores, *, runtime: Runtime, resolve: Resolve | None
 ) -> AsyncIterator[WebhookRuntime]:
     """A runtime that sends the queued deliveries while the block runs."""
-    webhooks = config.webhooks
+    webhooks, keep = config.webhooks, runtime.keep
     if webhooks.allow_insecure_targets:
         runtime.log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
-    async with open_sender(resolve=resolve, allow_insecure=webhooks.allow_insecure_targets) as sender:
+    async with open_sender(
+        resolve=resolve, allow_insecure=webhooks.allow_insecure_targets, keep=runtime.keep
+    ) as sender:
         setting = DeliverySetting(
             store=stores.store,
             feed=stores.feed,
@@ -54,6 +56,7 @@ async def open_webhooks(
             sender=sender,
             node=stores.charges.node,
             log=runtime.log,
+            keep=keep,
             now=runtime.now,
             make_id=runtime.make_id,
             rng=runtime.rng,

@@ -18,7 +18,7 @@ from scheduler.jobs.cohorts.service import CohortService
 from scheduler.jobs.cohorts.setting import CohortSetting, PageRecipes
 from scheduler.jobs.cohorts.shards import CohortShards
 from scheduler.jobs.crawl.pages import PageSteps
-from scheduler.jobs.crawl.spec import KINDS
+from scheduler.jobs.crawl.spec import KINDS, PLATFORM
 from scheduler.jobs.crawl.webhooks import JobWebhooks, check_job
 from scheduler.jobs.discover.schedules.service import ScheduleService
 from scheduler.jobs.discover.schedules.slots import ScheduleSlots
@@ -35,6 +35,7 @@ from scheduler.monitors.webhooks import WebhookOwner, Webhooks
 from scheduler.recipes import Recipes
 from storage.opening import is_shared
 from upstreams.catalog import Catalog
+from upstreams.workers.pool import ProcessPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,9 @@ async def open_jobs(
     recipes, turns = monitors.recipes, Turns()
     insecure, outbox = config.webhooks.allow_insecure_targets, monitors.webhook_runtime.outbox
     hooks = JobWebhooks(stores.cipher, outbox, monitors.resolve, allow_insecure=insecure)
-    pages, steps = PageSteps(recipes, hooks.ended), DiscoverSteps(stores.store, recipes, stores.feed)
+    web = catalog.sites.get(PLATFORM)
+    pages = PageSteps(recipes, ProcessPool() if web is None else web.workers, hooks.ended)
+    steps = DiscoverSteps(stores.store, recipes, stores.feed)
     cohort_setting = _cohort_setting(stores, recipes, catalog, runtime)
     kinds: dict[str, JobKind] = {
         **dict.fromkeys(KINDS, pages),
@@ -113,6 +116,7 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
         runs=runs,
         node=stores.charges.node,
         log=runtime.log,
+        keep=runtime.keep,
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
         stopping=runtime.stopping.is_set,
@@ -136,4 +140,5 @@ def _cohort_setting(stores: Stores, recipes: PageRecipes, catalog: Catalog, runt
         routes=post_routes(catalog),
         now=runtime.now,
         make_id=runtime.make_id,
+        reads=stores.reads,
     )

@@ -39,7 +39,7 @@ async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) 
     from gateway.payments.checkout import Checkout  # noqa: PLC0415 - most nodes do without what it loads
     from gateway.payments.stripe_api import CONNECTIONS, StripeApi  # noqa: PLC0415
 
-    async with setting.open_exchange(max_connections=CONNECTIONS, egress="") as exchange:
+    async with setting.open_exchange(max_connections=CONNECTIONS, egress="", keep=runtime.keep) as exchange:
         stripe = StripeApi(terms.api_url, secret_key, exchange)
         now, log = runtime.now, runtime.log
         yield PaymentRuntime(

@@ -37,6 +37,7 @@ async def open_sessions(
         charges=stores.charges,
         pages=pages,
         log=runtime.log,
+        keep=runtime.keep,
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
     )

@@ -15,6 +15,7 @@ import trio
 from gateway.admin.app import answered, refused, unsettled
 from gateway.admin.client import AdminAnswer, AdminQuestion, AdminSilent, AdminUnproved, AdminUnreached, ask, ask_proved
 from gateway.node.workers.slots import Slot, WorkerSlots
+from storage.supervision import Supervision
 
 READY_WITHIN_S = 3.0
 METRICS_WITHIN_S = 5.0
@@ -33,9 +34,10 @@ Ask = Callable[[str], Awaitable[AdminAnswer]]
 class AllWorkers:
     """Does operations for an `Admin` when several workers serve; arguments are theirs to check."""
 
-    def __init__(self, slots: WorkerSlots, token: str) -> None:
-        """`token` is the workers' own, which is never sent."""
+    def __init__(self, slots: WorkerSlots, token: str, supervision: Supervision | None = None) -> None:
+        """`token` is the workers' own, which is never sent; `supervision` is that of the supervisor's loops."""
         self._slots = slots
+        self._supervision = supervision
         self._token = token
 
     async def readiness(self) -> str | None:
@@ -49,6 +51,8 @@ class AllWorkers:
             for slot in self._slots.slots
             if (reason := _unready(slot, answers.get(slot.number)))
         ]
+        if self._supervision is not None and (loops := self._supervision.fault) is not None:
+            reasons.append(f"supervisor: loop down: {loops}")
         return "\n".join(reasons) or None
 
     async def scrape(self) -> bytes:

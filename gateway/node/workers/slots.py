@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import trio
 
 from gateway.observability.logs import Log
+from storage.supervision import Keep, unsupervised
 
 KILL_AFTER_S = 5.0
 """The time after its drain when a worker that is still there is killed."""
@@ -55,7 +57,14 @@ class WorkerSlots:
     """A number of workers, until `stopping` is set; `all_ready` is set once all of them have been ready together."""
 
     def __init__(
-        self, count: int, command: Command, *, drain_s: float, log: Log, kill_after_s: float = KILL_AFTER_S
+        self,
+        count: int,
+        command: Command,
+        *,
+        drain_s: float,
+        log: Log,
+        kill_after_s: float = KILL_AFTER_S,
+        keep: Keep = unsupervised,
     ) -> None:
         self.slots = [Slot(number) for number in range(count)]
         self.stopping = trio.Event()
@@ -65,12 +74,14 @@ class WorkerSlots:
         self._command = command
         self._stop_within_s = drain_s + kill_after_s
         self._log = log
+        self.keep = keep
+        """Runs the supervisor's own loops."""
 
     async def run(self) -> None:
         """Keep the workers running; after `stopping` return when all are gone, killed if need be."""
         async with trio.open_nursery() as nursery:
             for slot in self.slots:
-                nursery.start_soon(self._keep, slot)
+                nursery.start_soon(self.keep, "worker", partial(self._keep_running, slot))
             await self.stopping.wait()
             nursery.cancel_scope.deadline = trio.current_time() + self._stop_within_s
 
@@ -94,9 +105,9 @@ class WorkerSlots:
             if slot.process is not None:
                 slot.process.kill()
 
-    async def _keep(self, slot: Slot) -> None:
+    async def _keep_running(self, slot: Slot) -> None:
         pause_s = 0.0
-        while True:
+        while not self.stopping.is_set():
             began_at = trio.current_time()
             exit_code = await self._run_one(slot)
             if self.stopping.is_set():

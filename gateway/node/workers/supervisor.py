@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 
 import trio
 
@@ -25,6 +26,7 @@ from gateway.node.workers.slots import Command, Slot, WorkerSlots
 from gateway.node.workers.worker import Worker, environ_of
 from gateway.observability.logs import Log
 from gateway.server.serve import serve_native
+from storage.supervision import Supervision
 
 SILENT_S = 10.0
 ASKS = 3
@@ -66,29 +68,41 @@ async def supervise(plan: SupervisorPlan) -> None:
     command = Command(
         plan.program, lambda number: environ_of(Worker(number=number, port=port, admin_url=admin_url), plan.environ)
     )
-    slots = WorkerSlots(server.workers, command, drain_s=server.drain_s, log=plan.log)
+    supervision = Supervision(plan.log, Random())
+    slots = WorkerSlots(server.workers, command, drain_s=server.drain_s, log=plan.log, keep=supervision.keep)
     with ExitStack() as held:
         for place in places:
             held.enter_context(closing(place))
-        await _run(slots, private, line, plan)
+        await _run(slots, private, line, plan, supervision)
     if slots.refused:
         raise WorkersRefused(slots.refused)
 
 
 async def _run(
-    slots: WorkerSlots, private: list[trio.SocketListener], line: Mapping[str, str], plan: SupervisorPlan
+    slots: WorkerSlots,
+    private: list[trio.SocketListener],
+    line: Mapping[str, str],
+    plan: SupervisorPlan,
+    supervision: Supervision,
 ) -> None:
-    gone, workers = trio.Event(), AllWorkers(slots, plan.admin_token)
+    gone, workers = trio.Event(), AllWorkers(slots, plan.admin_token, supervision)
     doorkeeper = doorkeeper_of(plan.config, plan.admin_token)
     pages = OperatorPages(plan.admin_token, workers.operate)
     app = Admin(doorkeeper, readiness=workers.readiness, scrape=workers.scrape, operate=workers.operate, pages=pages)
     serve_admin = partial(
-        serve_native, app, private, shutdown=gone, drain_s=1.0, edge_answer=plain_edge_answer, bounds=BOUNDS
+        serve_native,
+        app,
+        private,
+        shutdown=gone,
+        drain_s=1.0,
+        edge_answer=plain_edge_answer,
+        bounds=BOUNDS,
+        keep=supervision.keep,
     )
     async with trio.open_nursery() as private_side:
         await private_side.start(serve_admin)
         async with trio.open_nursery() as watching:
-            watching.start_soon(_obey, slots, plan)
+            watching.start_soon(supervision.keep, "signals", partial(_obey, slots, plan))
             watching.start_soon(_announce, slots, line, plan.log)
             watching.start_soon(kill_hung, slots, plan.log)
             await slots.run()
@@ -121,7 +135,7 @@ async def kill_hung(slots: WorkerSlots, log: Log, *, silent_s: float = SILENT_S)
     """Ask every ready worker until the stop, and kill those that hang; recovery refunds their open charges."""
     async with trio.open_nursery() as nursery:
         for slot in slots.slots:
-            nursery.start_soon(_watch, slot, log, silent_s)
+            nursery.start_soon(slots.keep, "worker_watch", partial(_watch, slot, log, silent_s))
         await slots.stopping.wait()
         nursery.cancel_scope.cancel()
 

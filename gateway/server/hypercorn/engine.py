@@ -30,6 +30,7 @@ from gateway.server.hypercorn.websocket import GOODBYE_S, Upgrades
 from gateway.server.lifespan import open_lifespan
 from gateway.server.unsent import Unsent
 from gateway.server.websocket.handshake import read_handshake
+from storage.supervision import Keep, unsupervised
 
 _logger = logging.getLogger("sluice.server")
 
@@ -45,6 +46,7 @@ async def serve_hypercorn(
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
     tls: Callable[[], ssl.SSLContext] | None = None,
+    keep: Keep = unsupervised,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if its context offers it.
@@ -73,7 +75,7 @@ async def serve_hypercorn(
 
         accept = partial(_accept, connect=connect, tls=tls, connections=connections, limit=bounds.connections)
         task_status.started()
-        await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes)
+        await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes, keep=keep)
         await context.terminated.set()
         connections.cancel_scope.deadline = trio.current_time() + drain_s
         sends.end_by(connections.cancel_scope.deadline + GOODBYE_S)

@@ -23,6 +23,7 @@ SELECT {COLUMNS} FROM cohorts WHERE account_id = ? AND destroyed_at IS NULL AND 
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 READ_KEY = "SELECT kept FROM cohort_keys WHERE cohort_id = ?"
+READ_KEYS = "SELECT cohort_id, kept FROM cohort_keys WHERE cohort_id IN {in}"
 COUNT = "SELECT COUNT(*) FROM cohorts WHERE account_id = ? AND destroyed_at IS NULL AND expires_at > ?"
 RENEW = "UPDATE cohorts SET member_count = member_count + ?, updated_at = ?, expires_at = ? WHERE id = ?"
 
@@ -120,6 +121,11 @@ def read_key(tx: Tx, cohort_id: str) -> bytes | None:
     """The kept key of a cohort; None: it was destroyed."""
     row = tx.one(READ_KEY, (cohort_id,))
     return None if row is None else bytes(row[0])
+
+
+def read_keys(tx: Tx, cohort_ids: Sequence[str]) -> dict[str, bytes]:
+    """Return the kept keys of these cohorts, without those that were destroyed."""
+    return {cohort_id: bytes(kept) for cohort_id, kept in tx.all_in(READ_KEYS, cohort_ids)}
 
 
 def renew(tx: Tx, cohort: CohortRecord, now: float, *, added: int = 0) -> None:

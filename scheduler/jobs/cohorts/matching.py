@@ -75,7 +75,7 @@ class Keywords:
         return self._patterns[keyword].search(words) is not None
 
 
-@lru_cache(maxsize=200)
+@lru_cache(maxsize=32)  # as many as have steps at the same time; 20 long keywords take 0.6 MB
 def keywords_of(normal: tuple[str, ...]) -> Keywords:
     """The keywords, compiled once for all shards of a query."""
     return Keywords(normal)

@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
-import trio
-
 from scheduler.errors import CohortQueryNotReady, CohortQueryOver, JobOver
 from scheduler.jobs.cohorts import cohort_rows, query_rows
 from scheduler.jobs.cohorts.query_rows import QueryRecord
@@ -22,8 +20,8 @@ from scheduler.jobs.service import JobOwner, JobService
 from storage.store import Tx, Write
 
 QueryStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
-SHARDS_AT_ONCE: Final = 4
-"""Shards that are read from the store at a time: each may be as long as some pages."""
+SHARDS_AT_ONCE: Final = 8
+"""Shards that are read from the store at a time, at most: each may be as long as some pages."""
 _STATUS: Final[dict[JobStatus, QueryStatus]] = {
     "queued": "queued",
     "running": "running",
@@ -64,6 +62,7 @@ class CohortQueries:
         self._recipes = setting.recipes
         self._routes = setting.routes
         self._now = setting.now
+        self._reads = setting.reads
 
     async def plan(self, account_id: str, cohort_id: str, sent: QueryBody) -> QueryPlan:
         """A query that can be begun, with what it may cost.
@@ -157,16 +156,19 @@ class CohortQueries:
         while True:
             read = partial(query_rows.results_from, query_id=query_id, number=here.number, limit=SHARDS_AT_ONCE)
             found = await self._store.read(read)
-            for number, sealed in found:
-                start = here if number == here.number else ResultPosition(number, 0)
-                await trio.lowlevel.checkpoint()
-                left = builder.fill(start, rows_of(query_id, number, _opened(key, query_id, number, sealed)))
-                if left is not None:
-                    return builder.page(left)
-            if not found:
-                return builder.page(None)
+            left = await self._reads.run(account_id, partial(_fill, builder, key, query_id, here, found))
+            if left is not None or not found:
+                return builder.page(left)
             here = ResultPosition(found[-1][0] + 1, 0)
 
 
-def _opened(key: CohortKey, query_id: str, number: int, sealed: bytes) -> bytes:
-    return key.unseal(sealed, results_of(query_id, number))
+def _fill(
+    builder: PageBuilder, key: CohortKey, query_id: str, begin: ResultPosition, found: list[tuple[int, bytes]]
+) -> ResultPosition | None:
+    """Fill a page from these shards, and return the first row that was left out; None if all were taken."""
+    for number, sealed in found:
+        here = begin if number == begin.number else ResultPosition(number, 0)
+        rows = rows_of(query_id, number, key.unseal(sealed, results_of(query_id, number)))
+        if (left := builder.fill(here, rows)) is not None:
+            return left
+    return None

@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 from scheduler.errors import CohortQueryUnknown
 from scheduler.jobs import job_rows
 from scheduler.jobs.records import JobRecord
+from scheduler.packing import rows_within
 from storage.store import Tx
 
 
@@ -37,7 +38,12 @@ WHERE id = ?
 """
 ADD_RESULTS = "INSERT INTO cohort_results (query_id, number, sealed) VALUES (?, ?, ?)"
 EXPIRED = "SELECT 1 FROM cohorts WHERE id = ? AND expires_at <= ?"
-RESULTS = "SELECT number, sealed FROM cohort_results WHERE query_id = ? AND number >= ? ORDER BY number LIMIT ?"
+RESULT_SIZES = """
+SELECT number, length(sealed) FROM cohort_results WHERE query_id = ? AND number >= ? ORDER BY number LIMIT ?
+"""
+RESULTS = """
+SELECT number, sealed FROM cohort_results WHERE query_id = ? AND number >= ? AND number <= ? ORDER BY number
+"""
 LIVE = """
 SELECT q.id FROM cohort_queries AS q JOIN jobs AS j ON j.id = q.id
 WHERE q.cohort_id = ? AND q.gone IS NULL AND j.finished_at IS NULL ORDER BY q.id
@@ -122,8 +128,12 @@ def add_results(tx: Tx, query_id: str, number: int, sealed: bytes, counts: Shard
 
 
 def results_from(tx: Tx, query_id: str, number: int, limit: int) -> list[tuple[int, bytes]]:
-    """The results of the shards from a number on."""
-    return [(found, bytes(sealed)) for found, sealed in tx.all(RESULTS, (query_id, number, limit))]
+    """Return the sealed results of at most `limit` shards from a number on, and only as many as a page may read."""
+    sizes = tx.all(RESULT_SIZES, (query_id, number, limit))
+    if not sizes:
+        return []
+    last = sizes[rows_within(size for _, size in sizes) - 1][0]
+    return [(found, bytes(sealed)) for found, sealed in tx.all(RESULTS, (query_id, number, last))]
 
 
 def live_queries(tx: Tx, cohort_id: str) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from scheduler.errors import CohortResultTooLarge
+from scheduler.packing import unpacked
 
 PAGE_BYTES: Final = 1_000_000
 """A page is shorter than this, with all that stands around its rows."""
@@ -45,7 +45,7 @@ class ResultRow(NamedTuple):
 def rows_of(query_id: str, number: int, packed: bytes) -> Iterator[ResultRow]:
     """The rows of a shard."""
     place = 0
-    for member in orjson.loads(zlib.decompress(packed)):
+    for member in orjson.loads(unpacked(packed)):
         own = {"query_id": query_id, "member_id": member["member_id"], "external_id": member["external_id"]}
         for item in member["items"]:
             place += 1

@@ -96,7 +96,8 @@ class CohortService:
 
         def read(tx: Tx) -> list[tuple[CohortRecord, bytes | None]]:
             found = cohort_rows.cohorts_of(tx, account_id, self._now(), COHORTS_MAX)
-            return [(record, cohort_rows.read_key(tx, record.id)) for record in found]
+            keys = cohort_rows.read_keys(tx, [record.id for record in found])
+            return [(record, keys.get(record.id)) for record in found]
 
         return [self._named(record, kept) for record, kept in await self._store.read(read)]
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from billing.charges.charges import Charges
 from billing.keys.sealing import Cipher
+from limits.long_reads import LongReads
 from scheduler.jobs.cohorts.platforms import PostRoutes
 from scheduler.recipes import RecipePages, Recipes
 from storage.store import Store
@@ -28,3 +29,4 @@ class CohortSetting:
     routes: PostRoutes
     now: Callable[[], float]
     make_id: Callable[[str], str]
+    reads: LongReads

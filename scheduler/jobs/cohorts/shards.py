@@ -20,7 +20,7 @@ from scheduler.jobs.cohorts.reading import MemberPosts, QueryWindow, read_member
 from scheduler.jobs.cohorts.sealing import CohortKey, open_key
 from scheduler.jobs.cohorts.setting import CohortSetting
 from scheduler.jobs.cohorts.spec import QuerySpec, read_keywords, sealed_member_of, spec_of
-from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, StepStatus
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, StepStatus
 from scheduler.recipes import RecipeInvalid
 from storage.store import Tx
 
@@ -74,10 +74,6 @@ class CohortShards(JobKind):
         sealed = shard.key.seal(body, results_of(job.id, step.number))
         status: StepStatus = "done" if counts.pages_succeeded else "failed" if failed else "empty"
         return Outcome(status, credits_used=used, brought=ShardFindings(sealed, counts))
-
-    def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:  # noqa: ARG002
-        """None: all shards are planned at the begin."""
-        return []
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:  # noqa: ARG002
         """Keep what the shard has found."""

@@ -98,7 +98,7 @@ class QuerySpec(msgspec.Struct, frozen=True):
     """The price of a page on each platform that could be read when the query was begun; no other is read."""
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=100)  # of at most 50 KB each, and a few dozen work at the same time
 def spec_of(text: str) -> QuerySpec:
     """The query that a job keeps; remembered, since each of its shards reads it."""
     return msgspec.json.decode(text, type=QuerySpec)

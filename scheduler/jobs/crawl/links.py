@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, unquote_plus, urlsplit, urlunsplit
 
+import msgspec
+
 URL_MAX: Final = 2_048
+ADDRESS_MAX: Final = 8_192
+"""Characters of an address as it was found: some of them may be left out of its spelling."""
+MEMBERS_MAX: Final = 100
+"""Members of a query; a link with more is hardly a page's."""
+FOUND_BYTES_MAX: Final = 16_000_000
+"""The most bytes that the links of one step may have, as JSON."""
 SEGMENTS_MAX: Final = 24
 """Segments of a path; a longer one is hardly a page's."""
 REPEATS_MAX: Final = 3
@@ -40,7 +48,9 @@ _SAFE: Final = "/:@!$&'()*+,;=~-._%"
 
 
 def canonical(url: str) -> str | None:
-    """The one spelling of a page's address; None where it is none, or is too long."""
+    """Return the one spelling of a page's address; None if it is not one, or is too long."""
+    if len(url) > ADDRESS_MAX:
+        return None
     try:
         parts = urlsplit(url.strip())
         port = parts.port
@@ -52,13 +62,18 @@ def canonical(url: str) -> str | None:
         return None
     netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
     path = quote(_SESSION_IN_PATH.sub("", parts.path) or "/", safe=_SAFE)
-    query = "&".join(one for one in parts.query.split("&") if one and not _is_tracking(one))
+    query = parts.query
+    if query.count("&") < MEMBERS_MAX:  # a longer one is hardly a page's
+        query = "&".join(one for one in query.split("&") if one and not _is_tracking(one))
     whole = urlunsplit((parts.scheme, netloc, path, quote(query, safe=_SAFE + "?"), ""))
     return whole if len(whole) <= URL_MAX else None
 
 
 def _is_tracking(member: str) -> bool:
-    return _TRACKING.fullmatch(unquote_plus(member.partition("=")[0])) is not None
+    name = member.partition("=")[0]
+    if "%" in name or "+" in name:
+        name = unquote_plus(name)
+    return _TRACKING.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +91,24 @@ class CrawlBounds:
     exclude: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Frontier:
-    """The pages that a crawl has come to, in order; `take` alone changes it."""
+@dataclass(frozen=True, slots=True)
+class LinkRules:
+    """The rules of a crawl that need no more than a link itself: its site, its folder, patterns, and traps."""
 
     bounds: CrawlBounds
-    _seen: set[str] = field(default_factory=set)
-    _paths: Counter[str] = field(default_factory=Counter)
-    _shapes: Counter[str] = field(default_factory=Counter)
-    _rules: tuple[list[re.Pattern[str]], list[re.Pattern[str]]] = field(init=False)
+    _include: PathPatterns = field(init=False)
+    _exclude: PathPatterns = field(init=False)
 
     def __post_init__(self) -> None:
-        self._rules = _patterns(self.bounds.include), _patterns(self.bounds.exclude)
+        object.__setattr__(self, "_include", PathPatterns(self.bounds.include))
+        object.__setattr__(self, "_exclude", PathPatterns(self.bounds.exclude))
 
-    def take(self, url: str) -> str | None:
-        """The page's spelling where the crawl is to go there; None where it has been, or does not go."""
-        page = canonical(url)
-        if page is None or _key(page) in self._seen or not self._is_within(page) or self._is_trap(page):
+    def page_of(self, link: str) -> str | None:
+        """Return the spelling of the page that a link leads to; None if the crawl does not follow it."""
+        if link.count("&") >= MEMBERS_MAX:
             return None
-        self._note(page)
-        return page
-
-    def note(self, pages: Iterable[str]) -> None:
-        """Know these pages, which the crawl has."""
-        for page in pages:
-            self._note(page)
-
-    def _note(self, page: str) -> None:
-        self._seen.add(_key(page))
-        self._paths[page.partition("?")[0]] += 1
-        if _DATE.search(page):
-            self._shapes[_DIGITS.sub("0", page)] += 1
+        page = canonical(link)
+        return page if page is not None and self._is_within(page) and not _is_trap(page) else None
 
     def _is_within(self, page: str) -> bool:
         bounds, parts, start = self.bounds, urlsplit(page), urlsplit(self.bounds.start)
@@ -115,45 +117,116 @@ class Frontier:
             return False
         if is_here and not bounds.backward and not f"{parts.path.rstrip('/')}/".startswith(_folder(start.path)):
             return False
-        include, exclude = self._rules
-        if include and not any(one.match(parts.path) for one in include):
+        if bounds.include and not self._include.match(parts.path):
             return False
-        return not any(one.match(parts.path) for one in exclude)
+        return not self._exclude.match(parts.path)
 
-    def _is_trap(self, page: str) -> bool:
-        parts = urlsplit(page)
-        segments = [one for one in parts.path.split("/") if one]
-        if len(segments) > SEGMENTS_MAX or _NO_PAGE.search(parts.path):
+
+@dataclass(slots=True)
+class Frontier:
+    """The pages that a crawl has come to. Its methods take a few microseconds a page."""
+
+    _seen: set[str] = field(default_factory=set)
+    _paths: Counter[str] = field(default_factory=Counter)
+    _shapes: Counter[str] = field(default_factory=Counter)
+
+    def take(self, page: str) -> bool:
+        """Note a page that the rules let through; False if the crawl has been there, or it is one of a trap."""
+        key = _key(page)
+        if key in self._seen or self._paths[_path(page)] >= QUERIES_MAX:
+            return False
+        shape = _shape(page)
+        if shape is not None and self._shapes[shape] >= SHAPE_MAX:
+            return False
+        self._note(page, key, shape)
+        return True
+
+    def note(self, page: str) -> None:
+        """Note a page that the crawl has."""
+        self._note(page, _key(page), _shape(page))
+
+    def _note(self, page: str, key: str, shape: str | None) -> None:
+        self._seen.add(key)
+        self._paths[_path(page)] += 1
+        if shape is not None:
+            self._shapes[shape] += 1
+
+
+def pages_led_to(bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
+    """Return the pages that the links of some steps lead to, each once for a step; a task of the worker processes.
+
+    `found` are compressed lists of links, as steps store them. One that would decompress to more than a step may store
+    leads nowhere.
+    """
+    rules = LinkRules(msgspec.convert(bounds, CrawlBounds))
+    return [_pages_of(rules, one) for one in found]
+
+
+def _pages_of(rules: LinkRules, found: bytes) -> list[str]:
+    stream = zlib.decompressobj()
+    text = stream.decompress(found, FOUND_BYTES_MAX)
+    links: list[str] = msgspec.json.decode(text, type=list[str]) if stream.eof else []
+    return list(dict.fromkeys(page for link in links if (page := rules.page_of(link)) is not None))
+
+
+class PathPatterns:
+    """Patterns of paths in which only `*` means anything: any text. A match takes time linear in the path.
+
+    The text between two stars is looked for once, at the first place where it can be: a later place leaves no more room
+    for what follows. So nothing is ever tried again.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        plain = dict.fromkeys(text for text in texts if "*" not in text)
+        split = [tuple(text.split("*")) for text in dict.fromkeys(texts) if "*" in text]
+        self._plain = frozenset(plain)
+        self._heads = tuple({parts[0] for parts in split})
+        self._split = [(parts[0], tuple(filter(None, parts[1:-1])), parts[-1]) for parts in split]
+
+    def match(self, path: str) -> bool:
+        """Whether one of them is the pattern of a path."""
+        if path in self._plain:
             return True
-        if segments and max(Counter(segments).values()) > REPEATS_MAX:
-            return True
-        is_many = self._paths[page.partition("?")[0]] >= QUERIES_MAX
-        return is_many or (_DATE.search(page) is not None and self._shapes[_DIGITS.sub("0", page)] >= SHAPE_MAX)
+        if not path.startswith(self._heads):  # one call for all of them
+            return False
+        return any(_matches(path, *parts) for parts in self._split)
 
 
-def next_pages(bounds: CrawlBounds, known: Sequence[str], found: Iterable[Sequence[str]], *, room: int) -> list[str]:
-    """The pages that come next: what was found, in the order in which it stands, at most as many as there is room."""
-    frontier, pages = Frontier(bounds), list[str]()
-    frontier.note(known)
-    for links in found:
-        for link in links:
-            if len(pages) >= room:
-                return pages
-            if (page := frontier.take(link)) is not None:
-                pages.append(page)
-    return pages
+def _matches(path: str, head: str, middle: Sequence[str], tail: str) -> bool:
+    at, end = len(head), len(path) - len(tail)
+    if at > end or not path.startswith(head) or not path.endswith(tail):
+        return False
+    for part in middle:
+        found = path.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
-def _patterns(texts: Sequence[str]) -> list[re.Pattern[str]]:
-    """Patterns in which only `*` means anything, so that none takes long."""
-    return [re.compile(translate(re.sub(r"([\[?])", r"[\1]", text))) for text in texts]
+def _is_trap(page: str) -> bool:
+    path = urlsplit(page).path
+    segments = [one for one in path.split("/") if one]
+    if len(segments) > SEGMENTS_MAX or _NO_PAGE.search(path):
+        return True
+    return bool(segments) and max(Counter(segments).values()) > REPEATS_MAX
+
+
+def _path(page: str) -> str:
+    return page.partition("?")[0]
+
+
+def _shape(page: str) -> str | None:
+    """A page's address without its digits, if it has a date."""
+    return _DIGITS.sub("0", page) if _DATE.search(page) else None
 
 
 def _key(page: str) -> str:
-    """PageSteps that differ by a slash at the end, by the scheme, or by the order of a query are the same."""
-    parts = urlsplit(page)
-    query = "&".join(sorted(parts.query.split("&")))
-    return f"{_site(parts.netloc)}{parts.path.rstrip('/')}?{query}"
+    """Return the same for pages that differ by a slash at the end, by the scheme, or by the order of a query."""
+    place, _, query = page.partition("://")[2].partition("?")
+    if "&" in query:
+        query = "&".join(sorted(query.split("&")))
+    return f"{_site(place).rstrip('/')}?{query}"
 
 
 def _site(netloc: str) -> str:

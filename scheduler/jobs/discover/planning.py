@@ -8,10 +8,15 @@ first whatever the budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import orjson
+import trio
+
 from scheduler.jobs.discover.spec import DiscoverSpec
+from scheduler.jobs.records import Wave
+from scheduler.packing import unpacked
 
 PAGES_MAX: Final = 20
 """Pages of a leg."""
@@ -55,12 +60,26 @@ def read_step(name: str) -> LegPage | AccountRead:
     return LegPage(int(leg), int(page))
 
 
-def next_steps(found: Iterable[Sequence[str]], names: Sequence[str]) -> list[str]:
-    """The names of the next wave, each once: accounts before pages, both in the order in which they were found."""
-    known, following = set(names), dict[str, None]()
-    for some in found:
-        following |= dict.fromkeys(name for name in some if name not in known)
-    return sorted(following, key=lambda name: not name.startswith("@"))
+class SearchWave(Wave):
+    """The steps that come next in a run: accounts before pages, both in the order in which they were found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known = set[str]()
+
+    def note(self, name: str) -> None:
+        """Note a step that the run has."""
+        self._known.add(name)
+
+    async def add(self, found: Sequence[bytes]) -> None:
+        """Add the steps that some others found, as they are stored."""
+        await trio.lowlevel.checkpoint()
+        for some in found:
+            for name in orjson.loads(unpacked(some)):
+                if name not in self._known:
+                    self._known.add(name)
+                    self.names.append(name)
+        self.names.sort(key=lambda name: not name.startswith("@"))
 
 
 def price_of(spec: DiscoverSpec, step: LegPage | AccountRead) -> int:

@@ -106,13 +106,3 @@ class DiscoverRow:
     first_version: int
     version: int
     is_gone: int = 0
-
-
-class RowChanges(NamedTuple):
-    """The rows that differ from those of an earlier version, up to `version`; `gone` are ids."""
-
-    version: int
-    added: list[DiscoverRow]
-    changed: list[DiscoverRow]
-    gone: list[str]
-    has_more: bool

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
+from scheduler import packing
 from scheduler.errors import JobInvalid, JobUnknown
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover.records import (
@@ -16,7 +17,6 @@ from scheduler.jobs.discover.records import (
     DiscoverRow,
     DiscoverView,
     FailedLeg,
-    RowChanges,
 )
 from scheduler.jobs.discover.spec import KIND
 from scheduler.jobs.records import JobRecord
@@ -49,9 +49,12 @@ SAVE_LEG = """
 UPDATE discover_legs SET status = ?, pages = ?, rows_found = ?, credits_used = ?, state = ?, error = ?
 WHERE run_id = ? AND number = ?
 """
-FAILED_LEGS = """
-SELECT number, error FROM discover_legs WHERE run_id = ? AND status = 'failed' ORDER BY number LIMIT ?
-"""
+FAILED_LEGS = f"""
+SELECT run_id, number, error FROM (
+    SELECT run_id, number, error, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY number) AS place
+    FROM discover_legs WHERE run_id IN {{in}} AND status = 'failed'
+) AS failed WHERE place <= {LEGS_TOLD} ORDER BY run_id, number
+"""  # noqa: S608 - a number
 # Each half by an index of its own: with OR both engines read all rows of the run.
 FIND = f"""
 SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND is_gone = 0 AND key IN ({{keys}})
@@ -63,13 +66,21 @@ INSERT INTO discover_rows ({ROW_COLUMNS}) VALUES {{rows}}
 ON CONFLICT (run_id, number) DO UPDATE SET key = excluded.key, found_in = excluded.found_in, record = excluded.record,
     judged = excluded.judged, version = excluded.version, is_gone = excluded.is_gone
 """  # noqa: S608 - made of constants
-LIST_ROWS = f"""
-SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND number > ? AND is_gone = 0 AND is_new >= ?
+# Each list is read twice: first the sizes of its rows, which needs none of their records, then the rows that fit.
+_SIZE: Final = "COALESCE(length(record), 0) + length(found_in) + COALESCE(length(judged), 0)"
+ROW_SIZES = f"""
+SELECT number, {_SIZE} FROM discover_rows WHERE run_id = ? AND number > ? AND is_gone = 0 AND COALESCE(is_new, 0) >= ?
 ORDER BY number LIMIT ?
 """  # noqa: S608 - made of constants
-LIST_ALL_ROWS = LIST_ROWS.replace(" AND is_new >= ?", "")
+LIST_ROWS = f"""
+SELECT {ROW_COLUMNS} FROM discover_rows
+WHERE run_id = ? AND number > ? AND number <= ? AND is_gone = 0 AND COALESCE(is_new, 0) >= ? ORDER BY number
+"""  # noqa: S608 - made of constants
+CHANGED_SIZES = f"""
+SELECT version, {_SIZE} FROM discover_rows WHERE run_id = ? AND version > ? ORDER BY version LIMIT ?
+"""  # noqa: S608 - made of constants
 CHANGED = f"""
-SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND version > ? ORDER BY version LIMIT ?
+SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND version > ? AND version <= ? ORDER BY version
 """  # noqa: S608 - made of constants
 SEE = "INSERT INTO discover_seen (schedule_id, row_id, run_id) VALUES {rows} ON CONFLICT DO NOTHING"
 SEEN_HERE = "SELECT row_id FROM discover_seen WHERE schedule_id = ? AND run_id = ? AND row_id IN ({ids})"
@@ -136,9 +147,12 @@ def save_leg(tx: Tx, leg: DiscoverLeg) -> None:
     tx.run(SAVE_LEG, (*values, leg.run_id, leg.number))
 
 
-def failed_legs(tx: Tx, run_id: str) -> list[FailedLeg]:
-    """The first legs that failed."""
-    return [FailedLeg(*row) for row in tx.all(FAILED_LEGS, (run_id, LEGS_TOLD))]
+def failed_legs(tx: Tx, run_ids: Sequence[str]) -> dict[str, list[FailedLeg]]:
+    """Return the first legs of each of these runs that failed."""
+    found: dict[str, list[FailedLeg]] = {}
+    for run_id, *leg in tx.all_in(FAILED_LEGS, run_ids):
+        found.setdefault(run_id, []).append(FailedLeg(*leg))
+    return found
 
 
 def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) -> list[DiscoverRow]:
@@ -172,11 +186,20 @@ def see(tx: Tx, schedule_id: str, run_id: str, row_ids: Sequence[str]) -> set[st
     return {row[0] for row in tx.all(sql, (schedule_id, run_id, *row_ids))}
 
 
-def rows_after(tx: Tx, run_id: str, after: int, *, limit: int, only_new: bool) -> list[DiscoverRow]:
-    """The rows behind number `after`, in order; `only_new`: those that no earlier occurrence has found."""
-    if only_new:
-        return [DiscoverRow(*row) for row in tx.all(LIST_ROWS, (run_id, after, 1, limit))]
-    return [DiscoverRow(*row) for row in tx.all(LIST_ALL_ROWS, (run_id, after, limit))]
+def rows_after(
+    tx: Tx, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int
+) -> tuple[list[DiscoverRow], bool]:
+    """Return at most `limit` rows after number `after`, in order, and if there are more.
+
+    With `only_new`, those that no earlier occurrence has found. They have at most `bytes_max` bytes as they are stored,
+    unless the first one alone has more.
+    """
+    sizes = tx.all(ROW_SIZES, (run_id, after, int(only_new), limit + 1))
+    count = min(limit, packing.rows_within((size for _, size in sizes), bytes_max))
+    if not count:
+        return [], False
+    rows = tx.all(LIST_ROWS, (run_id, after, sizes[count - 1][0], int(only_new)))
+    return [DiscoverRow(*row) for row in rows], len(sizes) > count
 
 
 def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
@@ -195,28 +218,36 @@ def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
     return row.number
 
 
-def changes_since(tx: Tx, run: DiscoverRecord, since: int, limit: int) -> RowChanges:
-    """The rows that differ from those of version `since`, at most so many: then `version` is that of the last one."""
-    found = [DiscoverRow(*row) for row in tx.all(CHANGED, (run.run_id, since, limit + 1))]
-    rows, has_more = found[:limit], len(found) > limit
-    return RowChanges(
-        version=rows[-1].version if has_more else run.version,
-        added=[one for one in rows if not one.is_gone and one.first_version > since],
-        changed=[one for one in rows if not one.is_gone and one.first_version <= since],
-        gone=[one.row_id for one in rows if one.is_gone and one.first_version <= since],
-        has_more=has_more,
-    )
+def changes_since(tx: Tx, run_id: str, since: int, limit: int) -> tuple[list[DiscoverRow], bool]:
+    """Return at most `limit` rows that changed after version `since`, in the order of versions, and if there are more.
+
+    They are limited in size as those of `rows_after`.
+    """
+    sizes = tx.all(CHANGED_SIZES, (run_id, since, limit + 1))
+    count = min(limit, packing.rows_within(size for _, size in sizes))
+    if not count:
+        return [], False
+    rows = tx.all(CHANGED, (run_id, since, sizes[count - 1][0]))
+    return [DiscoverRow(*row) for row in rows], len(sizes) > count
 
 
 def packed(record: Mapping[str, Any]) -> bytes:
-    """A record as it is kept."""
-    return zlib.compress(orjson.dumps(record))
+    """Return a record as it is stored."""
+    return packing.packed(orjson.dumps(record))
+
+
+def rows_with_records(rows: Iterable[DiscoverRow], unpacker: packing.Unpacker) -> Iterator[DiscoverRow]:
+    """The first rows with their records decompressed, as many as the unpacker has room for."""
+    for row in rows:
+        if (bodies := unpacker.take(row.record)) is None:
+            return
+        yield replace(row, record=bodies[0])
 
 
 def record_of(row: DiscoverRow) -> dict[str, Any]:
-    """The record of a row that is not gone."""
+    """Return the record of a row that is not gone."""
     assert row.record is not None, "it is not gone"
-    record: dict[str, Any] = orjson.loads(zlib.decompress(row.record))
+    record: dict[str, Any] = orjson.loads(packing.unpacked(row.record))
     return record
 
 

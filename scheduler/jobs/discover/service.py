@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
-import trio
 
 from billing.charges.batch_rows import ChargeRequest, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
@@ -17,7 +16,7 @@ from scheduler.errors import JobInvalid
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
 from scheduler.jobs.discover.planning import least_credits, most_credits
-from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg, RowChanges
+from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg
 from scheduler.jobs.discover.run_drafts import PLATFORM, RunTerms, draft_of
 from scheduler.jobs.discover.run_events import RUNS_PATH
 from scheduler.jobs.discover.searches import Searches
@@ -26,14 +25,21 @@ from scheduler.jobs.discover.steps import DiscoverSteps
 from scheduler.jobs.job_runs import settle
 from scheduler.jobs.records import EndedStep, JobRecord, Stop
 from scheduler.jobs.service import OWNER, JobOwner, JobService, refuse_over
+from scheduler.packing import PAGE_BYTES
 from storage.store import Store, Tx, Write
 
 FOLLOWED_AT_ONCE: Final = 500
 _ENDED: Final = ("done", "empty", "failed")
 WAIT_S: Final = 55.0
 """For how long the beginning of a run waits for its end."""
-_LOOKS_S: Final = (0.05, 1.0)
-"""The pause between the first two looks at a run that is waited for, and the longest one."""
+
+
+class RunChanges(NamedTuple):
+    """A run with rows that changed after a version, in the order of their versions, and whether more have."""
+
+    view: DiscoverView
+    rows: list[DiscoverRow]
+    has_more: bool
 
 
 class RunPatch(msgspec.Struct, frozen=True):
@@ -84,39 +90,34 @@ class DiscoverService:
         """
         return await self._store.read(partial(run_rows.owned, account_id=account_id, run_id=run_id))
 
-    async def failed_legs(self, run_id: str) -> list[FailedLeg]:
-        """The first legs of a run that failed."""
-        return await self._store.read(partial(run_rows.failed_legs, run_id=run_id))
+    async def failed_legs(self, views: Iterable[DiscoverView]) -> dict[str, list[FailedLeg]]:
+        """Return the first legs that failed of those of these runs that have any."""
+        run_ids = [view.run.run_id for view in views if view.run.legs_failed]
+        return await self._store.read(partial(run_rows.failed_legs, run_ids=run_ids)) if run_ids else {}
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverView]:
         """A page, newest first."""
         jobs = await self._jobs.page(account_id, before=before, limit=limit)
         return await self._store.read(partial(run_rows.runs_of, jobs=jobs))
 
-    async def wait_settled(
-        self, account_id: str, run_id: str, *, within_s: float, stopping: Callable[[], bool]
-    ) -> None:
+    async def wait_settled(self, run_id: str, *, within_s: float, stopping: Callable[[], bool]) -> None:
         """Return when a run has ended or is paused, when the node stops, or after so many seconds."""
-        pause_s, longest_s = _LOOKS_S
-        with trio.move_on_after(within_s):
-            while not stopping() and not is_settled((await self.get(account_id, run_id)).job):
-                await trio.sleep(pause_s)
-                pause_s = min(longest_s, pause_s * 1.3)
+        await self._steps.waits.wait(run_id, within_s=within_s, stopping=stopping)
 
-    async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> tuple[DiscoverView, RowChanges]:
-        """The rows of a run that differ from those of an earlier version of it.
+    async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> RunChanges:
+        """Return a run with the rows of it that changed after version `since`.
 
         Raises:
             JobUnknown: the account has no such run.
             JobInvalid: there is no such version.
         """
 
-        def read(tx: Tx) -> tuple[DiscoverView, RowChanges]:
+        def read(tx: Tx) -> RunChanges:
             view = run_rows.owned(tx, account_id, run_id)
             if since > view.run.version:
                 how = "Send the version of an earlier answer."
                 raise JobInvalid("changes_since", f"must be 0 to {view.run.version}, the run's version", how)
-            return view, run_rows.changes_since(tx, view.run, since, limit)
+            return RunChanges(view, *run_rows.changes_since(tx, run_id, since, limit))
 
         return await self._store.read(read)
 
@@ -133,11 +134,14 @@ class DiscoverService:
 
         return await self._store.read(read)
 
-    async def rows(self, run_id: str, after: int, *, limit: int, only_new: bool) -> list[DiscoverRow]:
-        """The rows of a run behind a number, in their order."""
-        return await self._store.read(
-            partial(run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new)
+    async def rows(
+        self, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int = PAGE_BYTES
+    ) -> tuple[list[DiscoverRow], bool]:
+        """Return rows of a run after a number, in order, and if there are more; see `run_rows.rows_after`."""
+        read = partial(
+            run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new, bytes_max=bytes_max
         )
+        return await self._store.read(read)
 
     def follow(self, account_id: str, run_id: str) -> Follower:
         """Looks at a run of the account's, as its steps end."""
@@ -251,7 +255,10 @@ class Follower:
 
         def read(tx: Tx) -> tuple[DiscoverView, list[EndedStep]]:
             view = run_rows.owned(tx, self._account_id, self._run_id)
-            return view, job_rows.ended_steps(tx, self._run_id, _ENDED, after=self._low, limit=FOLLOWED_AT_ONCE)
+            ended, _ = job_rows.ended_steps(
+                tx, self._run_id, _ENDED, after=self._low, limit=FOLLOWED_AT_ONCE, bytes_max=PAGE_BYTES
+            )
+            return view, ended
 
         view, ended = await self._store.read(read)
         new = [one for one in ended if one.number not in self._given]

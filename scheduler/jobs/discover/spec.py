@@ -128,7 +128,7 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
         return self.language is None or language is None or language.partition("-")[0].lower() == self.language
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=100)  # of at most 50 KB each, and a few dozen work at the same time
 def spec_of(text: str) -> DiscoverSpec:
     """The request that a job keeps; remembered, since each of its steps reads it."""
     return msgspec.json.decode(text, type=DiscoverSpec)

@@ -15,12 +15,13 @@ from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
 from scheduler.jobs.discover.drafts import RowDraft, drafts_of, is_past, row_key
 from scheduler.jobs.discover.merging import Merge
-from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, next_steps, price_of, read_step
+from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, SearchWave, price_of, read_step
 from scheduler.jobs.discover.records import DiscoverLeg, DiscoverRecord, DiscoverRow, Sighting
 from scheduler.jobs.discover.run_events import progressed, settled
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedRead, PlannedSearch, spec_of
+from scheduler.jobs.discover.waiting import RunWaits
 from scheduler.jobs.holds import patiently
-from scheduler.jobs.records import Finding, JobKind, JobRecord, JobStep, Outcome, Stop
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop, Wave
 from scheduler.recipes import Gathered, GatheringFailed, RecipeInvalid, Recipes
 from storage.store import Store, Tx
 
@@ -57,14 +58,16 @@ class DiscoverSteps(JobKind):
         self._store = store
         self._recipes = recipes
         self._feed = feed
+        self.waits = RunWaits(store)
+        """The requests that wait for runs to settle."""
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:
         """The price of a page, or of reading an account."""
         return price_of(spec_of(job.spec), read_step(step.name))
 
-    def next_wave(self, job: JobRecord, findings: Sequence[Finding], names: Sequence[str]) -> list[str]:  # noqa: ARG002 - of the protocol
-        """The accounts that the last wave found, and the pages that follow."""
-        return next_steps((one.found for one in findings), names)
+    def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - of the protocol
+        """Begin to plan the accounts that the last wave found, and the pages that follow."""
+        return SearchWave()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
         """Read a page of a search, or an account; a full run reads no further pages."""
@@ -150,6 +153,7 @@ class DiscoverSteps(JobKind):
         told, facts = settled(job, replace(run, version=run.version + 1))
         run_rows.save_run(tx, told)
         self._feed.append(tx, facts)
+        tx.on_commit(partial(self.waits.publish, job.id))
 
 
 async def _drafts_of(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run, RunData
 from scheduler.monitors.runs import run_rows
-from scheduler.monitors.runs.run_rows import Delivered
+from scheduler.monitors.runs.run_rows import DataPart, Delivered
+from scheduler.packing import Unpacker, rows_within
 from storage.store import Tx
-
-PAGE_BYTES: Final = 4_000_000
-"""A page of runs ends early when what it shows of them reaches this size: a run may have 4,000 alerts."""
 
 MONITORS = f"""
 SELECT {store.COLUMNS} FROM monitors
@@ -27,6 +25,13 @@ SELECT {run_rows.COLUMNS} FROM runs
 WHERE monitor_id = ? AND (? = '' OR status = ?) AND scheduled_for >= ? AND scheduled_for < ?
 ORDER BY scheduled_for DESC LIMIT ?
 """  # noqa: S608 - made of constants
+# A run may have 4,000 alerts, and megabytes of data: the size is read first, which needs none of them.
+RUN_SIZES = """
+SELECT runs.scheduled_for, length(runs.alerts) + length(runs.legs) + length(runs.warnings){parts}
+FROM runs LEFT JOIN run_data ON run_data.run_id = runs.id
+WHERE runs.monitor_id = ? AND (? = '' OR runs.status = ?) AND runs.scheduled_for >= ? AND runs.scheduled_for < ?
+ORDER BY runs.scheduled_for DESC LIMIT ?
+"""
 RUN = f"SELECT {run_rows.COLUMNS} FROM runs WHERE monitor_id = ? AND id = ?"  # noqa: S608 - made of constants
 # Later rows are later deliveries of the same run.
 DELIVERIES = """
@@ -62,7 +67,7 @@ class SlotSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run in a list, with its delivery and, where it is asked for, what it brought."""
+    """A run in a list, with its delivery and those parts of its data that were asked for, as they are stored."""
 
     run: Run
     delivery: Delivered | None = None
@@ -95,24 +100,39 @@ def monitors_page(
 
 
 def runs_page(
-    tx: Tx, monitor_id: str, *, status: str | None, window: SlotSpan, limit: int, with_data: bool
+    tx: Tx, monitor_id: str, *, status: str | None, window: SlotSpan, limit: int, parts: Sequence[DataPart]
 ) -> RunsPage:
-    """At most `limit` runs of a monitor in a window of slots, and only as many as a page holds."""
-    rows = tx.all(RUNS, (monitor_id, status or "", status or "", *window.bounds, limit + 1))
-    runs = [Run(*row) for row in rows[:limit]]
-    data = _data(tx, runs, with_data=with_data)
-    ends = {row[0]: Delivered(*row[1:]) for row in tx.all_in(DELIVERIES, [run.id for run in runs[: len(data)]])}
-    entries = [RunEntry(run, ends.get(run.id), kept) for run, kept in zip(runs, data, strict=False)]
-    return RunsPage(entries, len(rows) > len(entries))
+    """At most `limit` runs of a monitor in a window of slots, and only as many as a page holds as they are stored."""
+    stored = "".join(f" + COALESCE(length(run_data.{part}), 0)" for part in parts)
+    chosen = (monitor_id, status or "", status or "")
+    since, until = window.bounds
+    sizes = tx.all(RUN_SIZES.replace("{parts}", stored), (*chosen, since, until, limit + 1))
+    count = min(limit, rows_within(size for _, size in sizes))
+    rows = tx.all(RUNS, (*chosen, sizes[count - 1][0], until, count)) if count else []
+    ids = [row[0] for row in rows]
+    ends = {row[0]: Delivered(*row[1:]) for row in tx.all_in(DELIVERIES, ids)}
+    data = run_rows.read_data(tx, ids, parts)
+    entries = [RunEntry(Run(*row), ends.get(row[0]), data.get(row[0], RunData())) for row in rows]
+    return RunsPage(entries, len(sizes) > count)
 
 
-def run_entry(tx: Tx, monitor_id: str, run_id: str, *, with_data: bool) -> RunEntry | None:
+def unpacked_entries(entries: Iterable[RunEntry], unpacker: Unpacker) -> Iterator[RunEntry]:
+    """The first runs with their data decompressed, as many as the unpacker has room for."""
+    for entry in entries:
+        data = entry.data
+        if (bodies := unpacker.take(data.result, data.numbers, data.deltas)) is None:
+            return
+        result, numbers, deltas = bodies
+        yield replace(entry, data=RunData(result, numbers, deltas))
+
+
+def run_entry(tx: Tx, monitor_id: str, run_id: str, *, parts: Sequence[DataPart]) -> RunEntry | None:
     """A monitor's run, with its latest delivery; None: it has no such run."""
     row = tx.one(RUN, (monitor_id, run_id))
     if row is None:
         return None
     ends = [Delivered(*end[1:]) for end in tx.all_in(DELIVERIES, [run_id])]
-    data = run_rows.read_data(tx, run_id) if with_data else RunData()
+    data = run_rows.read_data(tx, [run_id], parts).get(run_id, RunData())
     return RunEntry(Run(*row), ends[-1] if ends else None, data)
 
 
@@ -147,19 +167,6 @@ def drop_pending(tx: Tx, monitor_id: str) -> None:
 def drop_runs(tx: Tx, monitor_id: str, limit: int) -> int:
     """Forget at most `limit` runs of a monitor with all that belongs to them; how many they were."""
     return tx.run(DROP_RUNS, (monitor_id, limit))
-
-
-def _data(tx: Tx, runs: Sequence[Run], *, with_data: bool) -> list[RunData]:
-    """The data of the first of these, as many as a page holds; empty where none is wanted."""
-    found: list[RunData] = []
-    size = 0
-    for run in runs:
-        if size >= PAGE_BYTES:
-            break
-        data = run_rows.read_data(tx, run.id) if with_data else RunData()
-        size += sum(len(part or b"") for part in (data.result, data.numbers, data.deltas, run.alerts, run.legs))
-        found.append(data)
-    return found
 
 
 def _count(tx: Tx, sql: str, account_id: str) -> int:

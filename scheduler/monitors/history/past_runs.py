@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
@@ -12,6 +11,7 @@ import orjson
 from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.metrics.numbers import PAGE, Number, Numbers, change
 from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE
+from scheduler.packing import unpacked
 from storage.store import Tx
 
 Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
@@ -87,21 +87,31 @@ def newest_runs(tx: Tx, monitor_id: str, window: SlotSpan, limit: int = RUNS_MAX
 def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
     """The numbers that a run at this instant is compared with; None where nothing came before it."""
     row = tx.one(BASELINE, (monitor_id, at))
-    return None if row is None or row[0] is None else orjson.loads(zlib.decompress(row[0]))
+    return None if row is None or row[0] is None else orjson.loads(unpacked(row[0]))
 
 
-def read_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> Iterator[RunNumbers]:
-    """Yield the stored numbers of these runs, in their order.
+class StoredNumbers(NamedTuple):
+    """A run with its numbers and deltas as they are stored."""
 
-    They are read together and unpacked one by one: objects by the ten thousand would keep the garbage collector busy.
-    """
+    run: PastRun
+    numbers: bytes | None
+    deltas: bytes | None
+
+
+def stored_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> list[StoredNumbers]:
+    """Return the stored numbers of these runs, in their order."""
     kept = {row[0]: row[1:] for row in tx.all_in(CHANGED if with_deltas else NUMBERS, [run.run_id for run in runs])}
-    for run in runs:
-        yield _numbers(run, *kept.pop(run.run_id, (None, None)))
+    return [StoredNumbers(run, *kept.get(run.run_id, (None, None))) for run in runs]
+
+
+def unpacked_numbers(stored: Sequence[StoredNumbers]) -> Iterator[RunNumbers]:
+    """Decompress and decode runs one by one: ten thousand objects at once would keep the garbage collector busy."""
+    for one in stored:
+        yield _numbers(*one)
 
 
 def _numbers(run: PastRun, numbers: bytes | None, deltas: bytes | None) -> RunNumbers:
-    found: Numbers = {} if numbers is None else orjson.loads(zlib.decompress(numbers))
-    changes = changes_in(None if deltas is None else zlib.decompress(deltas), found)
+    found: Numbers = {} if numbers is None else orjson.loads(unpacked(numbers))
+    changes = changes_in(None if deltas is None else unpacked(deltas), found)
     alerts: list[dict[str, Any]] = orjson.loads(run.alerts)
     return RunNumbers(run.t, run.run_id, run.status, found, changes, alerts)

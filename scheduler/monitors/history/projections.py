@@ -1,7 +1,7 @@
 """Projects a monitor's past: series, exports, charts, and when rules would have fired (spec 4.5).
 
-A thousand runs of two hundred rows are millions of numbers. They are read and projected on the store's readers, a few
-runs at a time, so that neither memory nor the other requests feel it; and few of these at once, for the readers' sake.
+A thousand runs of two hundred rows are millions of numbers. The store's readers return them as they are stored, a few
+runs at a time; they are decompressed and projected in the thread of long reads, so that other requests do not wait.
 """
 
 from __future__ import annotations
@@ -10,17 +10,26 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import orjson
 import trio
 
 from events.instants import iso
-from scheduler.monitors.history.chart import chart_svg, points_of
+from limits.long_reads import LongReads
+from scheduler.monitors.history.chart import ChartPoint, chart_svg, points_of
 from scheduler.monitors.history.export import CSV_HEADER, csv_lines, ndjson_lines
 from scheduler.monitors.history.lists import SlotSpan
-from scheduler.monitors.history.past_runs import PastRun, RunNumbers, baseline_before, newest_runs, read_numbers
-from scheduler.monitors.history.timeseries import Chosen, timeseries
+from scheduler.monitors.history.past_runs import (
+    PastRun,
+    RunNumbers,
+    StoredNumbers,
+    baseline_before,
+    newest_runs,
+    stored_numbers,
+    unpacked_numbers,
+)
+from scheduler.monitors.history.timeseries import Chosen, Timeseries
 from scheduler.monitors.metrics.alerts import Firing, Seen
 from scheduler.monitors.metrics.alerts import backtest as judge_past
 from scheduler.monitors.metrics.numbers import PAGE, Numbers
@@ -29,11 +38,8 @@ from scheduler.monitors.metrics.rules import AlertRule
 from scheduler.monitors.model.records import Monitor
 from storage.store import Store, Tx
 
-AT_ONCE: Final = 2
-"""Projections that may occupy readers at the same time; there are four on PostgreSQL."""
 RUNS_A_READ: Final = 8
 ALERTS_MAX: Final = 10_000
-T = TypeVar("T")
 
 
 class Backtest(NamedTuple):
@@ -49,14 +55,13 @@ class Pieces:
 
     def __init__(
         self,
-        read: Callable[[Callable[[Tx], bytes]], Awaitable[bytes]],
+        make: Callable[[Sequence[PastRun]], Awaitable[bytes]],
         runs: Sequence[PastRun],
-        make: Callable[[Iterable[RunNumbers]], bytes],
         head: bytes,
     ) -> None:
-        self._read = read
-        self._runs = runs
+        """`make` gives the text of some runs."""
         self._make = make
+        self._runs = runs
         self._ready = head
         self._at = 0
         self.is_empty = False
@@ -83,68 +88,78 @@ class Pieces:
         while not text and self._at < len(self._runs):
             runs = self._runs[self._at : self._at + RUNS_A_READ]
             self._at += RUNS_A_READ
-            text = await self._read(partial(_text, runs=runs, make=self._make))
+            text = await self._make(runs)
         return text
 
 
 class Projections:
     """Reads what runs have kept; whose monitor it is was asked before."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, reads: LongReads) -> None:
         self._store = store
-        self._at_once = trio.CapacityLimiter(AT_ONCE)
+        self._reads = reads
         self._judging = trio.CapacityLimiter(1)
 
     async def timeseries(self, monitor: Monitor, window: SlotSpan, chosen: Chosen) -> bytes:
-        """The `data` of a timeseries as JSON."""
+        """Return the `data` of a timeseries as JSON."""
+        runs, series = await self._newest(monitor, window), Timeseries(chosen)
+        for some in _parts(runs):
+            await self._reads.run(monitor.account_id, partial(_add, series, await self._stored(some)))
+            if series.is_full:
+                break
+        newest = await self._stored(runs[:1])
 
-        def read(tx: Tx) -> bytes:
-            runs = newest_runs(tx, monitor.id, window)
-            body = timeseries(monitor.id, _each(tx, runs), chosen=chosen, by_row=monitor.track is not None)
-            return orjson.dumps({**body, **_missing(tx, runs[:1], chosen, body["metric_keys"])})
+        def encode() -> bytes:
+            body = series.data(monitor.id, by_row=monitor.track is not None)
+            return orjson.dumps({**body, **_missing(newest, chosen, body["metric_keys"])})
 
-        return await self._read(read)
+        return await self._reads.run(monitor.account_id, encode)
 
     async def chart(self, monitor: Monitor, window: SlotSpan, *, metric: str, row: str) -> str:
-        """The picture of one metric."""
-
-        def read(tx: Tx) -> str:
-            oldest_first = newest_runs(tx, monitor.id, window)[::-1]
-            title = metric if row == PAGE else f"{metric} of {row}"
-            return chart_svg(f"{monitor.name}: {title}", points_of(_each(tx, oldest_first), metric, row))
-
-        return await self._read(read)
+        """Return the picture of one metric."""
+        oldest_first, points = (await self._newest(monitor, window))[::-1], list[ChartPoint]()
+        for some in _parts(oldest_first):
+            points += await self._reads.run(monitor.account_id, partial(_points, await self._stored(some), metric, row))
+        title = metric if row == PAGE else f"{metric} of {row}"
+        return await self._reads.run(monitor.account_id, lambda: chart_svg(f"{monitor.name}: {title}", points))
 
     async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
-        """The numbers of the newest runs in the window, oldest first; the first of them are read at once."""
-        runs = await self._read(lambda tx: newest_runs(tx, monitor.id, window))
-        pieces = Pieces(self._read, runs[::-1], _csv if as_csv else _ndjson, CSV_HEADER.encode() if as_csv else b"")
+        """Return the numbers of the newest runs in the window, oldest first; the first of them are read at once."""
+        runs = (await self._newest(monitor, window))[::-1]
+        write = _csv if as_csv else _ndjson
+
+        async def make(some: Sequence[PastRun]) -> bytes:
+            stored = await self._store.read(partial(stored_numbers, runs=some, with_deltas=True))
+            return await self._reads.run(monitor.account_id, lambda: write(unpacked_numbers(stored)))
+
+        pieces = Pieces(make, runs, CSV_HEADER.encode() if as_csv else b"")
         await pieces.begin()
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired; one backtest runs at a time, in a thread, a few runs at once."""
+        """Return when rules would have fired; one backtest runs at a time, a few runs at once."""
         async with self._judging:
-            runs, previous = await self._read(partial(_tried, monitor_id=monitor.id, window=window))
+            runs, previous = await self._store.read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
             by_row = monitor.track is not None
             firings = judge_past(rules, iter(seen.popleft, None), by_row=by_row, previous=previous)
             fired: list[Firing] = []
-            alerts = 0
-            for start in range(0, len(runs), RUNS_A_READ):
-                batch = runs[start : start + RUNS_A_READ]
-                seen.extend(await self._read(partial(_seen, runs=batch)))
-                judged = await trio.to_thread.run_sync(_take, firings, len(batch))
-                for place, firing in enumerate(judged, start):
+            place = alerts = 0
+            for some in _parts(runs):
+                stored = await self._stored(some)
+                for firing in await self._reads.run(monitor.account_id, partial(_judged, stored, seen, firings)):
                     alerts += len(firing.alerts)
                     if alerts > ALERTS_MAX:
                         return Backtest(place, fired, truncated=True)
                     fired += [firing] if firing.alerts else []
+                    place += 1
             return Backtest(len(runs), fired, truncated=False)
 
-    async def _read(self, fn: Callable[[Tx], T]) -> T:
-        async with self._at_once:
-            return await self._store.read(fn)
+    async def _newest(self, monitor: Monitor, window: SlotSpan) -> list[PastRun]:
+        return await self._store.read(lambda tx: newest_runs(tx, monitor.id, window))
+
+    async def _stored(self, runs: Sequence[PastRun]) -> list[StoredNumbers]:
+        return await self._store.read(partial(stored_numbers, runs=runs))
 
 
 def shown_backtest(found: Backtest) -> dict[str, Any]:
@@ -163,12 +178,12 @@ def shown_backtest(found: Backtest) -> dict[str, Any]:
     }
 
 
-def _missing(tx: Tx, newest: Sequence[PastRun], chosen: Chosen, found: Sequence[str]) -> dict[str, list[str]]:
+def _missing(newest: Sequence[StoredNumbers], chosen: Chosen, found: Sequence[str]) -> dict[str, list[str]]:
     """A line for each metric that was asked for by name and that no run has, with the one that was probably meant."""
     missing = [metric for metric in chosen.metrics or () if metric not in found]
     known = [
         metric
-        for run in read_numbers(tx, newest if missing else ())
+        for run in unpacked_numbers(newest if missing else ())
         for values in run.numbers.values()
         for metric in values
     ]
@@ -180,14 +195,18 @@ def _missing(tx: Tx, newest: Sequence[PastRun], chosen: Chosen, found: Sequence[
     return {"_warnings": warnings} if warnings else {}
 
 
-def _each(tx: Tx, runs: Sequence[PastRun]) -> Iterator[RunNumbers]:
-    """The runs one by one, read a few at a time and no further than they are asked for."""
+def _parts(runs: Sequence[PastRun]) -> Iterator[Sequence[PastRun]]:
+    """The runs, a few at a time."""
     for start in range(0, len(runs), RUNS_A_READ):
-        yield from read_numbers(tx, runs[start : start + RUNS_A_READ])
+        yield runs[start : start + RUNS_A_READ]
 
 
-def _text(tx: Tx, runs: Sequence[PastRun], make: Callable[[Iterable[RunNumbers]], bytes]) -> bytes:
-    return make(read_numbers(tx, runs, with_deltas=True))
+def _add(series: Timeseries, stored: Sequence[StoredNumbers]) -> None:
+    series.add(unpacked_numbers(stored))
+
+
+def _points(stored: Sequence[StoredNumbers], metric: str, row: str) -> list[ChartPoint]:
+    return list(points_of(unpacked_numbers(stored), metric, row))
 
 
 def _csv(runs: Iterable[RunNumbers]) -> bytes:
@@ -204,10 +223,7 @@ def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Nu
     return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None
 
 
-def _take(firings: Iterator[Firing], count: int) -> list[Firing]:
-    """The next of them; nothing is left of `seen` behind the last."""
-    return list(islice(firings, count))
-
-
-def _seen(tx: Tx, runs: Sequence[PastRun]) -> list[Seen]:
-    return [Seen(run.run_id, run.t, run.numbers, run.status != "failed") for run in read_numbers(tx, runs)]
+def _judged(stored: Sequence[StoredNumbers], seen: deque[Seen], firings: Iterator[Firing]) -> list[Firing]:
+    """Return the firings of rules on these runs; nothing is left of `seen` after the last."""
+    seen.extend(Seen(run.run_id, run.t, run.numbers, run.status != "failed") for run in unpacked_numbers(stored))
+    return list(islice(firings, len(stored)))

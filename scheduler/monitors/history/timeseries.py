@@ -32,38 +32,47 @@ class Chosen:
         return {metric: value for metric, value in values.items() if metric in self.metrics}
 
 
-def timeseries(
-    monitor_id: str,
-    newest_first: Iterable[RunNumbers],
-    *,
-    chosen: Chosen,
-    by_row: bool,
-    points_max: int = POINTS_MAX,
-) -> dict[str, Any]:
-    """The `data` of a timeseries, oldest point first.
+class Timeseries:
+    """A timeseries that is made of runs, newest first, as they are read.
 
-    `points` are the numbers of the page, or of the one row that is asked for; `series`, of numbers-only monitors, has
-    every row. Beyond `points_max` numbers the oldest runs are left out, whole, and `series_truncated` says so.
+    Beyond `points_max` numbers the oldest runs are left out, whole, and `series_truncated` says so.
     """
-    kept: list[tuple[str, dict[str, Values]]] = []
-    size, truncated = 0, False
-    for run in newest_first:
-        numbers = chosen.of(run.numbers)
-        size += sum(map(len, numbers.values()))
-        truncated = size > points_max
-        if truncated:
-            break
-        if numbers:
-            kept.append((iso(run.t), numbers))
-    kept.reverse()
-    body: dict[str, Any] = {
-        "monitor_id": monitor_id,
-        "metric_keys": _metric_keys(kept),
-        "points": _points(kept, chosen),
-    }
-    if by_row:
-        body["series"] = _series(kept)
-    return {**body, "series_truncated": True} if truncated else body
+
+    def __init__(self, chosen: Chosen, points_max: int = POINTS_MAX) -> None:
+        self._chosen = chosen
+        self._left = points_max
+        self._kept: list[tuple[str, dict[str, Values]]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a run was left out, so that no further ones are taken."""
+        return self._left < 0
+
+    def add(self, newest_first: Iterable[RunNumbers]) -> None:
+        """Take the next runs, as many as there is room for."""
+        for run in newest_first:
+            numbers = self._chosen.of(run.numbers)
+            self._left -= sum(map(len, numbers.values()))
+            if self.is_full:
+                return
+            if numbers:
+                self._kept.append((iso(run.t), numbers))
+
+    def data(self, monitor_id: str, *, by_row: bool) -> dict[str, Any]:
+        """Return the `data` of the timeseries, oldest point first.
+
+        `points` are the numbers of the page, or of the one row that is asked for; `series`, of numbers-only monitors,
+        has every row.
+        """
+        kept = self._kept[::-1]
+        body: dict[str, Any] = {
+            "monitor_id": monitor_id,
+            "metric_keys": _metric_keys(kept),
+            "points": _points(kept, self._chosen),
+        }
+        if by_row:
+            body["series"] = _series(kept)
+        return {**body, "series_truncated": True} if self.is_full else body
 
 
 def _metric_keys(kept: Iterable[tuple[str, dict[str, Values]]]) -> list[str]:

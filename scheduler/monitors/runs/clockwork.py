@@ -1,12 +1,11 @@
-"""The clock: opens slots as they come, leases their runs, and runs them (architecture 6, decisions 12).
+"""The clock: opens slots when they are due, leases their runs, and runs them (architecture 6, decisions 12).
 
-All that is promised about slots stands in the database, so that any number of nodes may tick. A run is leased: while
-its node lives it is renewed, and once the lease has passed another node begins the next attempt.
+The store holds everything that is promised about slots, so any number of nodes may tick. `scheduler.leased_workers`
+explains how runs are leased.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import Final, NamedTuple
 
 import trio
 
-from scheduler.clock.catch_up import Ready, in_turn
+from scheduler.clock.catch_up import Ready
 from scheduler.clock.instants import SlotSource, instant_of
+from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from scheduler.log import OperatorLog
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Run
@@ -27,6 +27,7 @@ from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Opened, Slots
 from storage.errors import StorageError, StoreUnavailable
 from storage.store import Store, Tx
+from storage.supervision import Keep
 
 TICK_S: Final = 0.5
 HAIR_S: Final = 0.001
@@ -64,6 +65,7 @@ class ClockSetting:
     runs: Runs
     node: str
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
@@ -84,10 +86,8 @@ class Clock:
     """Runs slots in `nursery`, which owns every run of this node."""
 
     def __init__(self, setting: ClockSetting, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
         self._store = setting.store
         self._slots = setting.slots
-        self._runs = setting.runs
         self._node = setting.node
         self._log = setting.log
         self._now = setting.now
@@ -101,7 +101,16 @@ class Clock:
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self.others: Sequence[SlotSource] = ()
         """Further sources of slots; whoever has some may set them."""
-        self._in_flight: dict[str, str] = {}
+        kind = LeasedKind(
+            name="run",
+            lease_of=_lease_of,
+            run=setting.runs.run,
+            fail=setting.runs.fail,
+            renew=self._renew,
+            renew_every_s=RENEW_S,
+        )
+        self._leased = LeasedWorkers(kind, nursery, setting.log)
+        self.keep_renewing = self._leased.keep_renewing
         self._woken = trio.Event()
         self._is_behind = False
         self._due_at: float | None = 0.0
@@ -119,7 +128,7 @@ class Clock:
 
     def in_flight(self) -> int:
         """Return the number of runs under way."""
-        return len(self._in_flight)
+        return len(self._leased)
 
     async def run_slot(self, monitor_id: str, slot: float | None = None) -> tuple[Run, bool]:
         """Begin one slot now, by default that of this second; its run as it stands, and whether it was begun now.
@@ -142,16 +151,6 @@ class Clock:
                 await self._turn()
             with trio.move_on_after(self._pause_s()):
                 await self._woken.wait()
-
-    async def keep_renewing(self) -> None:
-        """Keep the leases of what is under way."""
-        while True:
-            await trio.sleep(RENEW_S)
-            try:
-                if self._in_flight:
-                    await self._store.write(partial(self._renew, run_ids=list(self._in_flight)))
-            except StorageError as exc:
-                self._log.event("warning", "leases_not_renewed", error=str(exc))
 
     async def keep_coming_back(self) -> None:
         """Bring back what a clock that stood ahead has made due too far off, this node's or another's.
@@ -222,44 +221,23 @@ class Clock:
         return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
 
     async def _begin(self, ready: list[Ready]) -> bool:
-        """Begin as many as there is room for; False: others were quicker with some, so there may be more to have.
+        """Begin as many runs as there is room for.
 
-        One that is under way here is not begun again, whatever its lease.
+        Return False if another node leased some of them first, so that there may be more to begin.
         """
-        under_way = self._in_flight
-        free = (YIELDING_MAX if self.is_yielding() else IN_FLIGHT_MAX) - len(under_way)
-        others = [one for one in ready if one.run_id not in under_way]
-        chosen = [one.run_id for one in in_turn(others, Counter(under_way.values()), free=free, each_max=EACH_MAX)]
+        at_once = YIELDING_MAX if self.is_yielding() else IN_FLIGHT_MAX
+        others = [one for one in ready if one.run_id not in self._leased]
+        chosen = self._leased.choose(others, at_once=at_once, each_max=EACH_MAX)
         self._is_behind = len(chosen) < len(others)
         if not chosen or self._stopping():
             return True
-        leases = await self._store.write(partial(self._lease, run_ids=chosen))
+        leases = await self._store.write(partial(self._lease, run_ids=[one.run_id for one in chosen]))
         self._start(leases)
         return len(leases) == len(chosen)
 
     def _start(self, leases: list[RunLease]) -> None:
-        for lease in leases:
-            self.begun_total += 1
-            self._in_flight[lease.run.id] = lease.run.account_id
-            self._nursery.start_soon(self._supervise, lease)
-
-    async def _supervise(self, lease: RunLease) -> None:
-        """Run it; whatever happens to it ends here."""
-        try:
-            await self._runs.run(lease)
-        except StorageError as exc:
-            self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
-        except Exception as exc:  # noqa: BLE001 - the run supervisor: one run never takes another down
-            self._log.failure("run_failed", exc, run=lease.run.id, attempt=lease.run.attempt)
-            await self._fail(lease)
-        finally:
-            self._in_flight.pop(lease.run.id, None)
-
-    async def _fail(self, lease: RunLease) -> None:
-        try:
-            await self._runs.fail(lease)
-        except StorageError as exc:
-            self._log.event("warning", "run_cut_short", run=lease.run.id, attempt=lease.run.attempt, error=str(exc))
+        self.begun_total += len(leases)
+        self._leased.start(leases)
 
     def _log_opened(self, opened: Opened) -> None:
         self.skipped_total += sum(run.status == "skipped" for run in opened.runs)
@@ -277,8 +255,13 @@ class Clock:
     def _lease(self, tx: Tx, run_ids: list[str]) -> list[RunLease]:
         return run_rows.lease_runs(tx, run_ids, self._node, now=self._now(), leases_at=self._leases_at(tx))
 
-    def _renew(self, tx: Tx, run_ids: list[str]) -> int:
-        return run_rows.renew_leases(tx, run_ids, self._node, leases_at=self._leases_at(tx))
+    async def _renew(self, run_ids: list[str]) -> None:
+        renew = partial(run_rows.renew_leases, run_ids=run_ids, node=self._node)
+        await self._store.write(lambda tx: renew(tx, leases_at=self._leases_at(tx)))
+
+
+def _lease_of(lease: RunLease) -> WorkLease:
+    return WorkLease(lease.run.id, lease.run.account_id, lease.run.attempt)
 
 
 @asynccontextmanager
@@ -291,9 +274,9 @@ async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
     async with trio.open_nursery() as nursery:
         clock = Clock(setting, nursery)
         await clock.adopt()
-        nursery.start_soon(clock.keep_renewing)
+        nursery.start_soon(setting.keep, "run_leases", clock.keep_renewing)
         if setting.ticks:
-            nursery.start_soon(clock.keep_ticking)
-            nursery.start_soon(clock.keep_coming_back)
+            nursery.start_soon(setting.keep, "clock", clock.keep_ticking)
+            nursery.start_soon(setting.keep, "clock_skew", clock.keep_coming_back)
         yield clock
         nursery.cancel_scope.cancel()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
+from scheduler import packing
 from scheduler.clock.catch_up import Ready
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run, RunData
@@ -61,11 +61,14 @@ UPDATE runs SET status = 'pending', lease_until = NULL
 WHERE id = ? AND status = 'running' AND attempt = ? AND node = ?
 """
 ADD_DATA = "INSERT INTO run_data (run_id, result, numbers, deltas, kept_at) VALUES (?, ?, ?, ?, ?)"
-READ_DATA = "SELECT result, numbers, deltas FROM run_data WHERE run_id = ?"
+READ_DATA = "SELECT run_id, {parts} FROM run_data WHERE run_id IN {in}"
 READ_NUMBERS = "SELECT numbers FROM run_data WHERE run_id = ?"
 DELIVERY_OF = """
 SELECT attempts, last_status, delivered_at, failed_at FROM deliveries WHERE run_id = ? ORDER BY created_at DESC LIMIT 1
 """
+
+
+DataPart = Literal["result", "numbers", "deltas"]
 
 
 class Delivered(NamedTuple):
@@ -173,19 +176,19 @@ def packed(data: RunData) -> RunData:
     return RunData(_packed(data.result), _packed(data.numbers), _packed(data.deltas), is_packed=True)
 
 
-def read_data(tx: Tx, run_id: str) -> RunData:
-    """Return the data of a run; empty where it brought none."""
-    row = tx.one(READ_DATA, (run_id,))
-    if row is None:
-        return RunData()
-    result, numbers, deltas = map(_unpacked, row)
-    return RunData(result, numbers, deltas)
+def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict[str, RunData]:
+    """Return these parts of the data of runs, by their ids and as they are stored; a run may have none."""
+    if not parts:
+        return {}
+    columns = ", ".join(part if part in parts else "NULL" for part in get_args(DataPart))
+    rows = tx.all_in(READ_DATA.replace("{parts}", columns), run_ids)
+    return {run_id: RunData(result, numbers, deltas, is_packed=True) for run_id, result, numbers, deltas in rows}
 
 
 def read_numbers(tx: Tx, run_id: str) -> bytes | None:
     """The numbers that were kept of a run."""
     row = tx.one(READ_NUMBERS, (run_id,))
-    return None if row is None else _unpacked(row[0])
+    return None if row is None or row[0] is None else packing.unpacked(row[0])
 
 
 def delivery_of(tx: Tx, run_id: str) -> Delivered | None:
@@ -195,8 +198,4 @@ def delivery_of(tx: Tx, run_id: str) -> Delivered | None:
 
 
 def _packed(text: bytes | None) -> bytes | None:
-    return None if text is None else zlib.compress(text)
-
-
-def _unpacked(packed: bytes | None) -> bytes | None:
-    return None if packed is None else zlib.decompress(packed)
+    return None if text is None else packing.packed(text)

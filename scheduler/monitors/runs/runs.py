@@ -135,7 +135,7 @@ class Runs:
             has_ended = True
         finally:
             if not has_ended:
-                with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
+                with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError, ChargeUnknown):
                     await self._charges.close(charge, used=0)
 
     async def _gather(self, lease: RunLease, recipe: Recipe, charge: Charge) -> RunVerdict:
@@ -195,8 +195,11 @@ class Runs:
         return True
 
     def _close(self, tx: Tx, charge: Charge, used: int) -> int:
-        """Close the charge and return its cost: `used`, unless somebody else has closed it before."""
+        """Close the charge and return its cost: `used`, unless it was closed before; 0 if its row is gone."""
         (outcome,) = self._charges.judge(tx, [close_request(charge, used=min(used, charge.credits))])
+        if isinstance(outcome, ChargeUnknown):
+            self._charges.note_lost(outcome)
+            return 0
         if isinstance(outcome, BillingError):
             raise outcome
         assert isinstance(outcome, Closed), "it was asked to be closed"

@@ -93,9 +93,10 @@ SELECT {COLUMNS} FROM deliveries WHERE monitor_id = ? AND (created_at, id) < (?,
 ORDER BY created_at DESC, id DESC LIMIT ?
 """  # noqa: S608 - made of constants
 LOG_ATTEMPTS = """
-SELECT delivery_id, number, at, status, error, latency_ms, answer FROM attempts WHERE delivery_id = ?
-ORDER BY number
+SELECT delivery_id, number, at, status, error, latency_ms, answer FROM attempts WHERE delivery_id IN {in}
+ORDER BY delivery_id, number
 """
+LOG_SIZES = "SELECT delivery_id, SUM(LENGTH(answer)) FROM attempts WHERE delivery_id IN {in} GROUP BY delivery_id"
 QUEUE_AGAIN = """
 UPDATE deliveries SET status = 'queued', next_at = ?, host = ?, redelivered_after = attempts, node = NULL,
     lease_until = NULL, delivered_at = NULL, failed_at = NULL, fail_reason = NULL
@@ -209,9 +210,17 @@ def deliveries_of(tx: Tx, monitor_id: str, *, before: tuple[float, str] | None, 
     return [Delivery(*row) for row in found]
 
 
-def attempts_of(tx: Tx, delivery_id: str) -> list[AttemptRow]:
-    """The attempts of a delivery in their order."""
-    return [AttemptRow(*row) for row in tx.all(LOG_ATTEMPTS, (delivery_id,))]
+def attempts_of(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
+    """Return the attempts of each of these deliveries that has any, in their order."""
+    found: dict[str, list[AttemptRow]] = {}
+    for row in tx.all_in(LOG_ATTEMPTS, delivery_ids):
+        found.setdefault(row[0], []).append(AttemptRow(*row))
+    return found
+
+
+def answer_sizes(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, int]:
+    """Return the characters of all answers to each of these deliveries that has any."""
+    return {delivery_id: int(size or 0) for delivery_id, size in tx.all_in(LOG_SIZES, delivery_ids)}
 
 
 def queue_again(tx: Tx, delivery_id: str, host: str, *, at: float) -> None:

@@ -18,6 +18,7 @@ import trio
 
 from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.targets.urls import struck
+from storage.supervision import Keep, unsupervised
 from upstreams.guard.addresses import check_url
 from upstreams.guard.pinned import NameUnknown, PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
@@ -99,12 +100,14 @@ async def open_sender(
     allow_insecure: bool = False,
     ssl_context: ssl.SSLContext | None = None,
     idle_s: float = _IDLE_S,
+    keep: Keep = unsupervised,
 ) -> AsyncIterator[Sender]:
     """A sender, its connections closed at the end of the block.
 
     `allow_insecure`, for tests only, lets http and private addresses pass. Connections unused for `idle_s` are dropped.
     """
     async with open_transport(
+        keep=keep,
         max_connections=_CONNECTIONS_PER_ADDRESS,
         max_idle=_CONNECTIONS_IDLE,
         connect_s=_CONNECT_S,

@@ -31,6 +31,7 @@ from scheduler.webhooks.signature import Headers, signed_headers
 from scheduler.webhooks.targets.urls import sealed_for, url_of
 from storage.errors import StorageError
 from storage.store import Store
+from storage.supervision import Keep
 
 LOOK_S: Final = 0.5
 """The pause between looks for other nodes' deliveries, and between looks where there are no others."""
@@ -70,6 +71,7 @@ class DeliverySetting:
     sender: Sends
     node: str
     log: OperatorLog
+    keep: Keep
     now: Callable[[], float]
     make_id: Callable[[str], str]
     rng: Random
@@ -204,6 +206,8 @@ class Deliveries:
                     self._look_by(delivery.next_at)
         except StorageError as exc:
             self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
+        except Exception as exc:  # noqa: BLE001 - a delivery attempt, whose lease passes
+            self._setting.log.failure("delivery_not_settled", exc, delivery=leased.delivery.id)
         finally:
             is_awaited = self._due_cache.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
             del self._in_flight[leased.delivery.id]
@@ -253,7 +257,7 @@ async def open_deliveries(setting: DeliverySetting) -> AsyncIterator[Deliveries]
     await deliveries.open()
     async with AsyncExitStack() as at_end, trio.open_nursery() as nursery:
         at_end.push_async_callback(deliveries.give_back)
-        nursery.start_soon(deliveries.keep_sending, nursery)
+        nursery.start_soon(setting.keep, "deliveries", partial(deliveries.keep_sending, nursery))
         yield deliveries
         with trio.move_on_after(CLOSE_S):
             await deliveries.finish()

@@ -21,7 +21,8 @@ from billing.errors import (
     KeyUnusable,
 )
 from billing.migrations import MIGRATIONS
-from storage.errors import StoreUnavailable
+from storage.errors import HandlerFailed, StoreUnavailable
+from storage.store import Tx
 from tests.billing.desk import Desk, open_desk
 from tests.fakes.entries import read_entries
 from tests.fakes.inline_store import open_inline
@@ -327,6 +328,57 @@ async def test_closings_that_the_store_refused_are_finished_later() -> None:
     assert await report(desk, account.id) == (94, 0)
     await desk.assert_sound()
     store.close()
+
+
+def lose(tx: Tx, charge: Charge) -> None:
+    """Leave the store as it was before the charge was taken, as a standby has it that lagged behind."""
+    tx.run("DELETE FROM charges WHERE id = ?", (charge.row[0],))
+    back = "SET balance = balance + ?, held = held - ?, place = place - 1, version = version + 1"
+    tx.run(f"UPDATE accounts {back} WHERE id = ?", (charge.credits, charge.credits, charge.account_id))
+
+
+@pytest.mark.critical
+async def test_charge_that_the_store_has_lost_keeps_no_other_open(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    account = await desk.accounts.create("Ada")
+    take = partial(desk.request, account.id, credits=5)
+    other, settled, refunded = [await desk.charges.take(take()) for _ in range(3)]
+    for one in (settled, refunded):
+        await desk.store.write(partial(lose, charge=one))
+    with caplog.at_level(logging.CRITICAL + 1):
+        desk.charges.settle_nowait(settled)
+        with pytest.raises(ChargeUnknown):
+            await desk.charges.close(refunded, used=2)
+        desk.charges.finish_later(other.request_id, partial(desk.charges.close, other, used=5))
+        assert await desk.charges.finish() == 1
+    assert (desk.charges.unfinished(), desk.charges.lost_total) == (0, 1)
+    assert await report(desk, account.id) == (95, 0)
+
+
+@pytest.mark.critical
+async def test_closing_that_always_fails_keeps_no_other_open(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    charge = await desk.charges.take(desk.request(account.id, credits=5))
+
+    async def fail() -> Closed:
+        await trio.lowlevel.checkpoint()
+        raise HandlerFailed("broken")
+
+    desk.charges.finish_later("req_broken", fail)
+    desk.charges.finish_later(charge.request_id, partial(desk.charges.close, charge, used=5))
+    with pytest.raises(HandlerFailed):
+        await desk.charges.finish()
+    assert desk.charges.unfinished() == 1
+    assert await report(desk, account.id) == (95, 0)
+
+
+@pytest.mark.critical
+async def test_settlements_of_an_account_that_the_store_has_lost_fail_alone(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    gone, charge = [await desk.charges.take(desk.request(account.id, credits=5)) for _ in range(2)]
+    gone = replace(gone, request_id="req_gone", account_id="acc_gone", row=(b"req_gone", *gone.row[1:]))
+    outcomes = await desk.store.write(partial(desk.charges.judge, requests=[gone, charge]))
+    assert [type(one) for one in outcomes] == [ChargeUnknown, Charge]
+    assert await report(desk, account.id) == (90, 5)
 
 
 @pytest.mark.sqlite

@@ -49,6 +49,20 @@ async def test_hits_and_refusals_are_added_by_key_endpoint_and_hour(desk: Desk) 
     await desk.assert_sound()
 
 
+@pytest.mark.critical
+async def test_key_that_the_store_has_lost_keeps_no_usage_of_others_back(desk: Desk) -> None:
+    account = await desk.accounts.create("Ada")
+    gone, kept = [(await desk.keys.create(account.id)).id for _ in range(2)]
+    usage, hour = usage_of(desk), int(desk.time // 3600)
+    usage.hit((account.id, gone, PATH))
+    usage.hit((account.id, kept, PATH))
+    usage.hit(("acc_gone", kept, PATH))
+    await desk.store.write(lambda tx: tx.run("DELETE FROM keys WHERE id = ?", (gone,)))
+    await usage.flush()
+    assert await usage.flush() == 0
+    assert await desk.store.read(lambda tx: tx.all(READ)) == [(account.id, kept, PATH, hour, 0, 1, 0, 0)]
+
+
 async def test_a_charged_call_and_a_hit_share_a_row(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = (await desk.keys.create(account.id)).id

@@ -38,7 +38,8 @@ class Counter:
 
     async def told(self, *events: PaymentEvent) -> list[str]:
         """Count events, each under an id of its own."""
-        return [await self.payments.count(f"evt_{next(self._numbers)}", "of.a.test", event) for event in events]
+        counted = [await self.payments.count(f"evt_{next(self._numbers)}", "of.a.test", event) for event in events]
+        return [one.outcome for one in counted]
 
     async def account(self, account_id: str) -> Account:
         return await self.desk.accounts.get(account_id)
@@ -65,7 +66,7 @@ async def buyer(counter: Counter, credits: int = 0) -> tuple[str, Purchase]:  # 
 
 
 def paid(purchase: Purchase) -> Paid:
-    return Paid(purchase.id, 900, PAYMENT)
+    return Paid(purchase.id, 900, "usd", PAYMENT)
 
 
 def refunded(cents: int) -> PaymentChange:
@@ -104,7 +105,7 @@ async def test_an_unknown_pack_or_account_is_named_with_the_nearest_and_enters_n
 
 async def test_an_event_counts_once_and_so_does_a_purchase_that_several_events_tell_of(counter: Counter) -> None:
     account, purchase = await buyer(counter)
-    outcomes = [await counter.payments.count("evt_same", "t", paid(purchase)) for _ in range(3)]
+    outcomes = [(await counter.payments.count("evt_same", "t", paid(purchase))).outcome for _ in range(3)]
     assert outcomes == ["counted", "repeated", "repeated"]
     assert await counter.told(paid(purchase)) == ["repeated"], "the session's other event"
     assert (await counter.account(account)).balance == 1_000
@@ -115,7 +116,7 @@ async def test_the_same_event_sent_many_times_at_once_counts_once(counter: Count
     outcomes: list[str] = []
 
     async def send(event_id: str) -> None:
-        outcomes.append(await counter.payments.count(event_id, "t", paid(purchase)))
+        outcomes.append((await counter.payments.count(event_id, "t", paid(purchase))).outcome)
 
     async with trio.open_nursery() as nursery:
         for number in range(20):
@@ -149,14 +150,14 @@ async def test_a_mark_that_is_removed_comes_back_with_the_next_reversal_and_not_
 ) -> None:
     account, purchase = await buyer(counter)
     await counter.told(paid(purchase))
-    assert await counter.packs.unmark(account) == (account, None)
+    assert await counter.packs.unmark(account) == (account, None, None)
     await counter.payments.count("evt_refund", "t", refunded(450))
-    assert await counter.packs.unmark(account) == (account, "refund")
-    assert await counter.payments.count("evt_refund", "t", refunded(450)) == "repeated"
+    assert await counter.packs.unmark(account) == (account, "refund", None)
+    assert (await counter.payments.count("evt_refund", "t", refunded(450))).outcome == "repeated"
     assert await counter.told(refunded(450)) == ["counted"], "another event that tells of the same"
     assert (await counter.account(account)).mark is None
     await counter.told(disputed("open", 450))
-    assert await counter.packs.unmark(account) == (account, "dispute")
+    assert await counter.packs.unmark(account) == (account, "dispute", None)
     with pytest.raises(AccountUnknown):
         await counter.packs.unmark("acc_none")
 
@@ -193,7 +194,7 @@ async def test_the_order_and_the_repetition_of_events_change_nothing(desk: Desk,
         account, purchase = await buyer(counter)
         payment = f"pi_{purchase.id}"
         events: Sequence[PaymentEvent] = (
-            Paid(purchase.id, 900, payment),
+            Paid(purchase.id, 900, "usd", payment),
             PaymentChange(payment, Payment(refunded_cents=300)),
             PaymentChange(payment, Payment(disputed_cents=600, dispute="open")),
             PaymentChange(payment, Payment(disputed_cents=600, dispute=last)),  # type: ignore[arg-type] # as the test says
@@ -226,7 +227,7 @@ async def test_an_abandoned_purchase_is_forgotten_and_a_paid_one_never(counter: 
     assert await counter.packs.list(account, limit=10) == []
     assert await counter.told(paid(purchase)) == ["unknown_purchase"]
     again = await counter.packs.begin(account, "starter")
-    await counter.told(Paid(again.id, 900, "pi_2"), Abandoned(again.id))
+    await counter.told(Paid(again.id, 900, "usd", "pi_2"), Abandoned(again.id))
     assert (await counter.only(account)).status == "paid"
 
 

@@ -1,13 +1,15 @@
 """Pages of the log on each real engine: filters, visibility, ends, what was removed and what is to come (spec 4.4)."""
 
 import random
+from functools import partial
 
 import pytest
 
 from events.errors import CursorAhead, CursorExpired
 from events.filters import Filters, Moved
+from events.log import pages
 from events.log.kinds import select
-from events.log.pages import count, find_event
+from events.log.pages import CountQuery, count, count_many, find_event
 from events.positions import EMPTY, Position
 from tests.events.consumers.test_consumers import drop_before
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places, revoked
@@ -155,6 +157,8 @@ async def test_any_page_and_count_is_what_brute_force_says(quick: Desk) -> None:
     ]
     await quick.append(*facts)
     log: list[Moved] = quick.told
+    queries: list[CountQuery] = []
+    counts: list[int] = []
     for _ in range(400):
         types = rng.choice([None, select("credits.*"), select("monitor.*"), select("key.*,credits.low")])
         subjects = rng.choice([None, frozenset({"run_1"}), frozenset({"mon_1"}), frozenset({"run_2", "key_2"})])
@@ -172,3 +176,17 @@ async def test_any_page_and_count_is_what_brute_force_says(quick: Desk) -> None:
             lambda tx: count(tx, ACCOUNT, key_id, filters, after=after, upto=bound)  # noqa: B023
         )
         assert counted == len(seen)
+        queries.append(CountQuery(ACCOUNT, key_id, filters, after, bound))
+        counts.append(counted)
+    assert await quick.store.read(partial(count_many, queries=queries)) == counts
+    assert await quick.store.read(partial(count_many, queries=[])) == []
+
+
+async def test_counts_of_long_logs_are_made_in_steps(quick: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Method: steps of 7 positions, and queries that end before, on and after the ends of steps."""
+    monkeypatch.setattr(pages, "COUNT_STEP", 7)
+    await quick.append(*[low()] * 40)
+    asked = [(0, 40), (3, 3), (0, 7), (5, 40), (39, 40), (40, 40), (1, 15)]
+    queries = [CountQuery(ACCOUNT, KEY, Filters(None, None), after, upto) for after, upto in asked]
+    found = await quick.store.read(partial(count_many, queries=queries))
+    assert found == [upto - after for after, upto in asked]

@@ -38,7 +38,15 @@ def test_an_account_is_made_credited_and_listed(shared: Place) -> None:
     assert shared.told("credits", "grant", made["id"], "250") == {"account": made["id"], "balance": 750}
     (listed,) = [each for each in shared.told("account", "list") if each["id"] == made["id"]]
     assert INSTANT.fullmatch(listed.pop("created_at"))
-    assert listed == {**made, "balance": 750, "held": 0, "unlimited": False, "state": "active", "mark": None}
+    assert listed == {
+        **made,
+        "balance": 750,
+        "held": 0,
+        "unlimited": False,
+        "state": "active",
+        "mark": None,
+        "mismatch": None,
+    }
 
 
 def test_the_mark_of_an_account_is_removed_and_told(shared: Place) -> None:
@@ -46,8 +54,8 @@ def test_the_mark_of_an_account_is_removed_and_told(shared: Place) -> None:
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE accounts SET mark = 'dispute' WHERE id = ?", account)
     assert shared.told("account", "show", account)["mark"] == "dispute"
-    assert shared.told("account", "unmark", account) == {"account": account, "removed": "dispute"}
-    assert shared.told("account", "unmark", account) == {"account": account, "removed": None}
+    assert shared.told("account", "unmark", account) == {"account": account, "removed": "dispute", "mismatch": None}
+    assert shared.told("account", "unmark", account) == {"account": account, "removed": None, "mismatch": None}
     assert shared.told("account", "show", account)["mark"] is None
 
 

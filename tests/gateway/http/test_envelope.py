@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.http.codes import CODES
-from gateway.http.envelope import error_fragment, error_name, failure, fragment, replay, success
+from gateway.http.envelope import _plain_error, error_fragment, error_name, failure, fragment, replay, success
 from gateway.http.errors import Refused
 
 BASE = "https://api.example.com"
@@ -86,6 +86,10 @@ def test_errors_that_differ_in_anything_are_not_taken_for_each_other() -> None:
         for base in (BASE, "http://else")
     ]
     assert len(set(told)) == 8
+    long = Refused("UPSTREAM_ERROR", "long " * 10_000)
+    before = _plain_error.cache_info().currsize
+    assert b"long long" in error_fragment(long, BASE)
+    assert _plain_error.cache_info().currsize == before, "a long message is not remembered"
     assert error_fragment(Refused("RATE_LIMITED", "One."), BASE) == told[0]
 
 

@@ -30,8 +30,10 @@ from limits.gate import BalanceUpdate
 from scheduler.retention import Retention
 from storage.store import Tx
 from tests.events.desk import alert
+from tests.fakes.many_platforms import many_platforms
 from tests.fakes.timed_node import TimedNode, open_timed_node
 from tests.fakes.upstream_server import Peer, open_upstream_server, reply
+from tests.gateway.docs.test_large_registry import FREE_READS, SEARCHES
 from tests.hostile.bombs import MB, rows_of
 from tests.hostile.test_bombs import shapes
 from tests.servers.redis import RedisServer
@@ -267,6 +269,19 @@ def fill_the_past(tx: Tx, monitor: str, account: str) -> None:
     rules = orjson.dumps([{"metric": f"engagement{at}", "op": "gt", "value": at} for at in range(20)]).decode()
     for at in range(100):
         tx.run(COPY_MONITOR.replace("{{", "{").replace("}}", "}"), (f"mon_{at:03}", account, rules, 2e9 + at))
+
+
+async def test_no_description_of_440_endpoints_takes_the_loop(tmp_path: Path) -> None:
+    """Method: the first reads, which make what is kept, many at once; then later reads of every kind."""
+    reads = [*FREE_READS.values(), *SEARCHES.values()]
+    async with open_timed_node(tmp_path, only=many_platforms(), limits=ROOMY) as node, open_client(node) as client:
+        for target in reads:
+            async with node.timed(f"first reads of {target}"), trio.open_nursery() as nursery:
+                for coding in ("identity", "gzip", "br"):
+                    nursery.start_soon(partial(client.get, target, headers={"accept-encoding": coding}))
+        async with node.timed("later reads"), trio.open_nursery() as nursery:
+            for target in reads:
+                nursery.start_soon(client.get, target)
 
 
 async def test_no_list_takes_the_loop(tmp_path: Path) -> None:

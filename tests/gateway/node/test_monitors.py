@@ -9,10 +9,10 @@ import trio
 from gateway.admin.operations import OperationRefused
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor
-from scheduler.monitors.runs import run_rows
 from scheduler.recipes import RecipeInvalid
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import told
+from tests.scheduler.stored import kept_data
 
 PROFILE = {"handle": "octocat"}
 FOLLOWERS = {"metrics": ["author.followers"], "row_key": None, "max_rows": 100}
@@ -60,7 +60,7 @@ async def test_an_operator_runs_a_slot_and_is_told_how_it_ended(tmp_path: Path) 
         again = await opened.operate("monitor.run", monitor="mon_1", slot="2026-01-31T12:00:00Z")
         assert again == {**record, "begun_now": False}
         assert await opened.net(record["run_id"]) == 2
-        data = await opened.node.stores.store.read(lambda tx: run_rows.read_data(tx, record["run_id"]))
+        data = await opened.node.stores.store.read(lambda tx: kept_data(tx, record["run_id"]))
         assert orjson.loads(data.numbers or b"")["_"].keys() == {"author.followers"}
         await opened.assert_sound()
 

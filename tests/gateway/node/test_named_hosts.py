@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.hosted_platform import HOSTED, SECRET
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
@@ -96,8 +98,10 @@ async def test_status_and_metrics_tell_of_the_hosts_in_sum(tmp_path: Path) -> No
     trips = {**QUIET, "breaker": {"failures": 1, "open_s": 60}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **trips) as node:
         node.upstream.script = lambda asked: told({"id": "1"}) if asked.startswith("up") else told({}, 500)
+        other, _ = await node.new_key(await node.new_account())
         for host, status in (("up1.example.com", 200), ("up2.example.com", 200), ("down.example.com", 502)):
             assert (await node.get(f"/v1/hosted/profile?instance={host}")).status == status
+        assert (await node.get("/v1/hosted/note?instance=down.example.com", key=other)).status == 502
         data = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["hosted"]
         assert data == {
             "status": "operational",
@@ -107,8 +111,43 @@ async def test_status_and_metrics_tell_of_the_hosts_in_sum(tmp_path: Path) -> No
         assert "example.com" not in (await node.client.get(f"{node.admin_url}/metrics")).text
         node.upstream.always(told({}, 500))
         assert (await node.get("/v1/hosted/profile")).status == 502
+        assert (await node.get("/v1/hosted/note", key=other)).status == 502
         assert (await node.get("/v1/status", key=None)).json["data"]["platforms"]["hosted"]["circuit"] == "open"
         assert (await node.operate("platform.reset", platform="hosted"))["sources"] == {"instance": "closed"}
+
+
+@pytest.mark.critical
+async def test_one_account_closes_no_named_host_to_another(tmp_path: Path) -> None:
+    """Before, two requests of a page that answers 500, and one that answers 429 with a long wait, closed its host."""
+    bad = {"down.example.com": told({}, 500), "slow.example.com": told({}, 429, **{"retry-after": "86400"})}
+    tables = {**QUIET, "breaker": {"failures": 5}, "upstreams": {"hosted": {"retries": 2}}}
+    async with open_test_node(tmp_path, platforms=(HOSTED,), **tables) as node:
+        other, _ = await node.new_key(await node.new_account())
+        good = Told(200, b"hello")
+        node.upstream.script = lambda asked: bad[asked.partition("/")[0]] if "/profile" in asked else good
+        for host, status in (("down.example.com", 502), ("slow.example.com", 503)):
+            for _ in range(10):
+                assert (await node.get(f"/v1/hosted/profile?instance={host}")).status == status
+            for key in (other, node.key):
+                got = await node.get(f"/v1/hosted/note?instance={host}", key=key, headers={"cache-control": "no-cache"})
+                assert got.status == 200, (host, got.body)
+        await node.assert_sound()
+
+
+@pytest.mark.critical
+async def test_requests_that_a_platform_fails_on_hold_back_only_their_account(tmp_path: Path) -> None:
+    """Before, any five failing requests closed a platform to every account, for up to five minutes."""
+    tables = {"upstreams": {"defaults": {"retries": 0}}}
+    async with open_test_node(tmp_path, **tables) as node:
+        other, _ = await node.new_key(await node.new_account())
+        good = node.upstream.script
+        node.upstream.script = lambda asked: told({}, 502) if "heavy" in asked else good(asked)
+        statuses = [(await node.get("/v1/github/profile?handle=heavy")).status for _ in range(7)]
+        assert statuses == [502] * 5 + [503] * 2
+        assert (await node.get("/v1/github/profile?handle=octocat")).status == 503
+        assert (await node.get("/v1/github/profile?handle=octocat", key=other)).status == 200
+        assert (await node.get("/v1/github/profile?handle=torvalds")).status == 200, "the circuit is closed"
+        await node.assert_sound()
 
 
 async def test_a_host_that_runs_something_else_is_a_free_400_and_no_call_the_second_time(tmp_path: Path) -> None:

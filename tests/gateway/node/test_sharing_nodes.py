@@ -70,7 +70,7 @@ class Running:
 @asynccontextmanager
 async def open_running(folder: Path, url: str, exchange: ScriptedExchange) -> AsyncIterator[Running]:
     @asynccontextmanager
-    async def open_exchange(*, max_connections: int, egress: str, body_bytes_max: int = 0) -> AsyncIterator[Exchange]:
+    async def open_exchange(*, max_connections: int, egress: str, **_rest: object) -> AsyncIterator[Exchange]:
         yield exchange
 
     config = Config(

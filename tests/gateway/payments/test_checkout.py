@@ -73,11 +73,13 @@ class Shop:
 
 
 @asynccontextmanager
-async def open_shop(folder: Path, **environ: str) -> AsyncIterator[Shop]:
+async def open_shop(folder: Path, *, store_url: str = "", **environ: str) -> AsyncIterator[Shop]:
     stand_in = StripeStandIn()
     async with open_stripe(stand_in) as url:
         stripe = {"secret_key_env": "STRIPE_KEY", "webhook_secret_env": "STRIPE_WEBHOOK", "api_url": url}
         tables: dict[str, Any] = {"packs": PACKS, "billing.stripe": stripe}
+        if store_url:
+            tables["store"] = {"url": store_url}
         async with open_test_node(folder, credits=0, environ={**ENVIRON, **environ}, **tables) as node:
             yield Shop(node, stand_in)
             await node.assert_sound()
@@ -268,6 +270,87 @@ async def test_a_repeated_purchase_under_one_idempotency_key_is_one(tmp_path: Pa
         answers = [await shop.buy(headers={"idempotency-key": "order-1"}) for _ in range(3)]
         assert len({answer.json["data"]["checkout_url"] for answer in answers}) == 1
         assert len(shop.stripe.sessions) == len(await shop.purchases()) == 1
+
+
+@pytest.mark.critical
+async def test_purchases_at_once_under_one_idempotency_key_are_one(tmp_path: Path, store_url: str) -> None:
+    """Before, all of eight wrote a purchase and asked Stripe for a page, and seven of them could never be paid."""
+    headers = {"idempotency-key": "order-1"}
+    async with open_shop(tmp_path, store_url=store_url) as shop:
+        shop.stripe.slow_s = 0.5
+        answers: list[Answered] = []
+
+        async def buy() -> None:
+            answers.append(await shop.buy(headers=headers))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(buy)
+        won = [answer for answer in answers if answer.status == 201]
+        lost = [answer.json["error"]["type"] for answer in answers if answer.status != 201]
+        assert (len(won), lost) == (1, ["IDEMPOTENCY_IN_PROGRESS"] * 7)
+        repeated = await shop.buy(headers=headers)
+        assert (repeated.status, repeated.json["idempotent_replay"]) == (201, True)
+        bought = won[0].json["data"]["purchase_id"]
+        assert repeated.json["data"]["purchase_id"] == bought
+        assert [one["id"] for one in await shop.purchases()] == shop.stripe.keys == [bought]
+        other = await shop.buy(headers={"idempotency-key": "order-2"})
+        assert other.json["data"]["purchase_id"] != bought
+
+
+@pytest.mark.critical
+async def test_a_purchase_that_stripe_refused_leaves_its_idempotency_key_free(tmp_path: Path, store_url: str) -> None:
+    headers = {"idempotency-key": "order-1"}
+    async with open_shop(tmp_path, store_url=store_url) as shop:
+        shop.stripe.refusing = 500
+        assert (await shop.buy(headers=headers)).status == 503
+        assert await shop.purchases() == []
+        shop.stripe.refusing = None
+        assert (await shop.buy(headers=headers)).status == 201
+        assert len(await shop.purchases()) == len(shop.stripe.sessions) == 1
+
+
+@pytest.mark.critical
+async def test_a_purchase_whose_node_died_before_it_answered_is_resumed(tmp_path: Path, store_url: str) -> None:
+    """Goal: one purchase and one page. Method: the claim is freed, as recovery frees those of a dead node."""
+    headers = {"idempotency-key": "order-1"}
+    async with open_shop(tmp_path, store_url=store_url) as shop:
+        first = await shop.buy(headers=headers)
+        await shop.node.node.stores.store.write(lambda tx: tx.run("DELETE FROM claims", ()))
+        second = await shop.buy(headers=headers)
+        assert "idempotent_replay" not in second.json
+        assert second.json["data"] == first.json["data"]
+        assert len(set(shop.stripe.keys)) == len(shop.stripe.sessions) == len(await shop.purchases()) == 1
+        await shop.told(event("checkout.session.completed", session(first.json["data"]["purchase_id"])))
+        await shop.node.node.stores.store.write(lambda tx: tx.run("DELETE FROM claims", ()))
+        third = await shop.buy(headers=headers)
+        assert third.json["data"]["purchase_id"] != first.json["data"]["purchase_id"], "the first one was paid"
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize(("cents", "currency"), [(1, "usd"), (0, "usd"), (901, "usd"), (900, "eur"), (900, None)])
+async def test_a_payment_that_differs_from_its_pack_is_flagged_and_not_credited(
+    tmp_path: Path, store_url: str, cents: int, currency: Any
+) -> None:
+    async with open_shop(tmp_path, store_url=store_url) as shop:
+        purchase = await shop.begin()
+        paid = event("checkout.session.completed", session(purchase, "pi_7", cents=cents, currency=currency))
+        for _ in range(2):
+            assert (await shop.told(paid)).status == 200, "Stripe must not repeat it without end"
+        assert await shop.balance() == 0
+        assert [one["status"] for one in await shop.purchases()] == ["open"]
+        flagged, repeated = shop.node.log_events("payment_event")
+        assert (flagged["level"], flagged["outcome"], repeated["outcome"]) == ("error", "mismatch", "repeated")
+        problem = f"{purchase}: paid {cents} {currency or 'none'}, expected 900 usd; payment pi_7"
+        assert flagged["problem"] == problem
+        assert (await shop.node.operate("account.show", account=shop.node.account))["mismatch"] == problem
+        assert await shop.node.gauge('sluice_payment_events_total{outcome="mismatch"}') == 1
+        removed = await shop.node.operate("account.unmark", account=shop.node.account, operation_id="unmark-0001")
+        assert removed == {"account": shop.node.account, "removed": None, "mismatch": problem}
+        assert (await shop.node.operate("account.show", account=shop.node.account))["mismatch"] is None
+        right = event("checkout.session.async_payment_succeeded", session(purchase, "pi_8", currency="USD"))
+        await shop.told(right)
+        assert await shop.balance() == 1_000
 
 
 @pytest.mark.parametrize("missing", ["STRIPE_KEY", "STRIPE_WEBHOOK"])

@@ -25,10 +25,10 @@ with warnings.catch_warnings():
     from stripe.params.checkout import SessionCreateParams
 
 EVENTS: list[tuple[str, dict[str, Any], PaymentEvent | None]] = [
-    ("checkout.session.completed", session("pur_1"), Paid("pur_1", 900, "pi_1")),
+    ("checkout.session.completed", session("pur_1"), Paid("pur_1", 900, "usd", "pi_1")),
     ("checkout.session.completed", session("pur_1", status="unpaid"), None),
     ("checkout.session.completed", {**session("pur_1"), "client_reference_id": None}, None),
-    ("checkout.session.async_payment_succeeded", session("pur_1"), Paid("pur_1", 900, "pi_1")),
+    ("checkout.session.async_payment_succeeded", session("pur_1"), Paid("pur_1", 900, "usd", "pi_1")),
     ("checkout.session.async_payment_failed", session("pur_1", status="unpaid"), Abandoned("pur_1")),
     ("checkout.session.expired", session("pur_1", status="unpaid"), Abandoned("pur_1")),
     ("charge.refunded", charge(refunded=450), PaymentChange("pi_1", Payment(refunded_cents=450))),

@@ -19,6 +19,7 @@ from scheduler.jobs.service import JobOwner, JobService
 from scheduler.jobs.turns import Turns
 from scheduler.recipes import Gathered, GatheringFailed, Recipe
 from storage.store import Tx
+from tests.fakes.tasks import TasksHere
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.working import WorkingDesk
 from upstreams.model.archetypes import POST_LIST
@@ -111,7 +112,7 @@ class JobDesk(WorkingDesk):
         super().__init__(desk)
         self.site = site
         self.turns = Turns()
-        self.pages = PageSteps(site, on_end)
+        self.pages = PageSteps(site, TasksHere(), on_end)
         self.runs = JobRuns(desk.store, desk.charges, dict.fromkeys(KINDS, self.pages), self.turns, now=desk.now)
         self.service = JobService(
             desk.store, desk.charges, now=desk.now, make_id=desk.make_id, wake=self.wake, kinds=KINDS, ended=on_end

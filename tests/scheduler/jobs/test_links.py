@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
+from fnmatch import translate
 
+import msgspec
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.jobs.crawl.links import QUERIES_MAX, SHAPE_MAX, CrawlBounds, canonical, next_pages
+from scheduler.jobs.crawl.links import (
+    MEMBERS_MAX,
+    QUERIES_MAX,
+    SHAPE_MAX,
+    CrawlBounds,
+    Frontier,
+    LinkRules,
+    PathPatterns,
+    canonical,
+    pages_led_to,
+)
+from scheduler.jobs.crawl.pages import LINK_CHARS_MAX, LINKS_MAX, followed_links
+from scheduler.packing import packed
 
 START = "https://site.test/docs/"
 
 
 def pages(*links: str, room: int = 10_000, known: Sequence[str] = (START,), **bounds: object) -> list[str]:
-    return next_pages(CrawlBounds(START, 10_000, **bounds), known, [links], room=room)  # type: ignore[arg-type]
+    """The pages that a crawl goes on with, as a wave finds them."""
+    rules, frontier = LinkRules(CrawlBounds(START, 10_000, **bounds)), Frontier()  # type: ignore[arg-type]
+    for page in known:
+        frontier.note(page)
+    led_to = (rules.page_of(link) for link in links)
+    return [page for page in led_to if page is not None and frontier.take(page)][:room]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +93,57 @@ def test_a_hostile_pattern_takes_no_longer_than_another() -> None:
     before = time.process_time()
     assert pages(f"{START}{'a' * 1_900}", include=("*a" * 99 + "b",)) == []
     assert time.process_time() - before < 1.0
+
+
+@pytest.mark.critical
+def test_the_costliest_page_and_patterns_take_a_second_of_one_worker_at_most() -> None:
+    """50 patterns each to include and exclude, and 2,000 links of which no pattern can refuse one early.
+
+    Each pattern was a regular expression of its own: those of the time took 40 s for such a page.
+    """
+    patterns = tuple("*" + "a*" * 8 + f"{n}" for n in range(50))
+    bounds = CrawlBounds(START, 10_000, include=(*patterns, "*"), exclude=patterns)
+    links, _ = followed_links([f"{START}{'a/b' * 150}{n}x" for n in range(LINKS_MAX)])
+    found = packed(orjson.dumps(links))
+    before = time.process_time()
+    pages_led_to(msgspec.to_builtins(bounds), [found])
+    assert time.process_time() - before < 5.0
+
+
+TEXTS = st.text(alphabet="ab/*.[]?!\\\n", max_size=12)
+
+
+def matches_before(patterns: Sequence[str], path: str) -> bool:
+    """What patterns meant when each was a regular expression."""
+    return any(re.match(translate(re.sub(r"([\[?])", r"[\1]", text)), path) for text in patterns)
+
+
+@pytest.mark.critical
+@given(st.lists(TEXTS, max_size=5), TEXTS)
+def test_patterns_mean_what_they_meant_as_regular_expressions(patterns: list[str], path: str) -> None:
+    assert PathPatterns(patterns).match(path) == matches_before(patterns, path)
+
+
+@given(st.lists(st.text(alphabet="ab*", max_size=10), max_size=4), st.text(alphabet="ab", max_size=30))
+def test_patterns_of_few_letters_mean_the_same_too(patterns: list[str], path: str) -> None:
+    assert PathPatterns(patterns).match(path) == matches_before(patterns, path)
+
+
+def test_links_of_a_page_are_bounded_by_count_and_length() -> None:
+    many = [f"{START}{n}" for n in range(LINKS_MAX + 5)]
+    assert followed_links(many) == (tuple(many[:LINKS_MAX]), 5)
+    long = ["x" * (LINK_CHARS_MAX // 4)] * 9
+    assert followed_links(long) == (tuple(long[:4]), 5)
+    assert followed_links([START, None, 7]) == ((START,), 0)
+    assert followed_links(None) == ((), 0)
+    assert pages(f"{START}?{'&'.join(f'{n}' for n in range(MEMBERS_MAX + 1))}") == []
+
+
+def test_findings_that_decompress_to_too_much_lead_nowhere() -> None:
+    bounds = msgspec.to_builtins(CrawlBounds(START, 10))
+    bomb = packed(orjson.dumps(["x" * 40_000_000]))
+    good = packed(orjson.dumps([f"{START}a", f"{START}a", "https://other.test/"]))
+    assert pages_led_to(bounds, [bomb, good]) == [[], [f"{START}a"]]
 
 
 def test_calendars_orders_of_lists_and_paths_that_grow_are_bounded() -> None:

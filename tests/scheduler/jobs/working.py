@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.service import JobOwner
 from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
+from storage.supervision import unsupervised
 from tests.scheduler.desk import Desk
 
 
@@ -32,6 +33,7 @@ class WorkingDesk:
             runs=self.runs,
             node=self.desk.node,
             log=self.desk.log,
+            keep=unsupervised,
             now=self.desk.now,
             is_alone=self.desk.is_alone,
             stopping=lambda: self.stopping,

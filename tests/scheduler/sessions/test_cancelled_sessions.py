@@ -16,6 +16,7 @@ from scheduler.sessions.holder import HolderSetting, SessionHolder, open_holder
 from scheduler.sessions.records import price_of
 from scheduler.sessions.service import SessionDraft, SessionOwner, SessionService
 from scheduler.sessions.session_rows import LEASE_S
+from storage.supervision import unsupervised
 from tests.fakes.cancelling import cancel_everywhere
 from tests.scheduler.desk import Desk
 from upstreams.model.errors import PageTooCostly
@@ -59,7 +60,13 @@ class Owned:
         self.pages = ScriptedPages()
         log: Any = desk.log
         self.setting = HolderSetting(
-            store=desk.store, charges=desk.charges, pages=self.pages, log=log, now=desk.now, is_alone=True
+            store=desk.store,
+            charges=desk.charges,
+            pages=self.pages,
+            log=log,
+            keep=unsupervised,
+            now=desk.now,
+            is_alone=True,
         )
         self.lives = 0
 

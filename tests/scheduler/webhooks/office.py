@@ -25,6 +25,7 @@ from scheduler.webhooks.signature import Headers
 from scheduler.webhooks.targets import hook_rows
 from scheduler.webhooks.targets.urls import host_in, new_webhook
 from storage.store import Tx
+from storage.supervision import unsupervised
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
 
@@ -131,6 +132,7 @@ class Office:
             sender=receivers,
             node=self.desk.node,
             log=self.desk.log,
+            keep=unsupervised,
             now=self.now,
             make_id=self.desk.make_id,
             rng=self.rng,
@@ -175,8 +177,8 @@ class Office:
         return found
 
     async def attempts(self, delivery_id: str) -> list[AttemptRow]:
-        found: list[AttemptRow] = await self.store.read(lambda tx: rows.attempts_of(tx, delivery_id))
-        return found
+        found = await self.store.read(lambda tx: rows.attempts_of(tx, [delivery_id]))
+        return found.get(delivery_id, [])
 
     async def webhook(self, monitor: Monitor) -> Webhook:
         found = await self.store.read(lambda tx: hook_rows.read_webhooks(tx, [monitor.id]))

@@ -101,7 +101,6 @@ async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock
         httpx.RemoteProtocolError("noise"),
         httpx.DecodingError("the gzip body is damaged"),
         httpx.ConnectTimeout("slow"),
-        httpx.PoolTimeout("busy"),
     ],
 )
 async def test_what_cannot_be_read_is_a_failure_that_counts(autojump_clock: MockClock, problem: Exception) -> None:

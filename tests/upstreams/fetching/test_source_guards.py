@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from functools import partial
 
+import httpx
 import pytest
 import trio
 from trio.testing import MockClock
 
+from limits.breaker import BreakerRules
 from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
     OK,
+    SILENCE,
+    LongestPauses,
     ScriptedExchange,
     Slow,
     asking,
@@ -64,12 +68,49 @@ async def test_five_failures_open_the_circuit_and_nothing_more_is_sent(autojump_
     assert exchange.calls == []
 
 
-async def test_each_attempt_counts_so_that_retries_stop_at_an_open_circuit(autojump_clock: MockClock) -> None:
+async def test_a_request_counts_once_however_often_it_is_retried(autojump_clock: MockClock) -> None:
+    """Two requests with two retries each failed six times, which opened a circuit of five failures."""
     exchange = ScriptedExchange(FAILING)
-    source = source_over(exchange)
-    ended = [(await outcomes(partial(source.ask, asking(), LONG_S)))[0] for _ in range(3)]
-    assert len(exchange.calls) == 5
-    assert isinstance(ended[-1], CircuitOpen)
+    source = source_over(exchange, breaker=BreakerRules(failures=3))
+    for failures in (1, 2):
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), LONG_S)
+        assert source.breaker.statistics().failures == failures
+    assert len(exchange.calls) == 5, "three attempts, and two more within the retry budget"
+    exchange.say(FAILING, OK)
+    await trio.sleep(20.0)
+    await source.ask(asking(), LONG_S)
+    assert (source.breaker.state, source.breaker.statistics().failures) == ("closed", 2)
+
+
+async def test_retries_stop_at_a_circuit_that_opened_meanwhile(autojump_clock: MockClock) -> None:
+    exchange = ScriptedExchange(FAILING)
+    source = source_over(exchange, breaker=BreakerRules(failures=1), rng=LongestPauses())
+
+    async def later() -> object:
+        await trio.sleep(0.05)
+        return await source.ask(asking(method="POST"), LONG_S)
+
+    failed, refused = await outcomes(partial(source.ask, asking(), LONG_S), later)
+    assert [type(failed), type(refused)] == [UpstreamFailed, CircuitOpen]
+    assert len(exchange.calls) == 2
+
+
+@pytest.mark.critical
+async def test_own_waits_and_times_that_a_caller_cut_short_are_not_held_against_the_source(
+    autojump_clock: MockClock,
+) -> None:
+    """A caller may give a request a millisecond, and may keep every connection of a source busy."""
+    for said_, within_s in ((SILENCE, 0.001), (httpx.ConnectTimeout("slow"), 1.0), (httpx.PoolTimeout("busy"), LONG_S)):
+        source = source_over(ScriptedExchange(said_))
+        for _ in range(10):
+            with pytest.raises(UpstreamFailed):
+                await source.ask(asking(), trio.current_time() + within_s)
+        assert source.breaker.statistics().failures == 0
+    source = source_over(ScriptedExchange(SILENCE), rules=Rules(timeout_s=6.0))
+    with pytest.raises(UpstreamFailed):
+        await source.ask(asking(), trio.current_time() + 15.0)
+    assert source.breaker.statistics().failures == 1, "its last attempt had 3 s, but the first two had 6 s"
 
 
 async def test_half_open_exactly_one_probe_is_sent_and_its_success_closes(autojump_clock: MockClock) -> None:

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from tests.fakes.scripted_exchange import OK, ScriptedExchange
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
-from upstreams.guard.pinned import REMEMBERED_S, RESOLVE_S, NameUnknown, PinnedExchange
+from upstreams.guard.pinned import ADDRESSES_TRIED, REMEMBERED_S, RESOLVE_S, NameUnknown, PinnedExchange
 from upstreams.model.errors import TargetRefused
 from upstreams.transport.http import HttpCall
 from upstreams.transport.origin import Origin
@@ -104,3 +104,14 @@ async def test_silent_name_servers_are_waited_for_no_longer_than_the_deadline(au
 
 def test_the_table_of_evasions_is_not_empty() -> None:
     assert len(EVASIONS) > 60
+
+
+async def test_of_many_addresses_only_those_that_are_tried_are_kept() -> None:
+    """Goal: name servers that a caller runs cannot fill the memory. Each address is still checked."""
+    many = [f"93.184.{number // 256}.{number % 256}" for number in range(4_000)]
+    pinned = PinnedExchange(ScriptedExchange(OK), Resolver(many))
+    await pinned(CALL, trio.current_time() + LONG_S)
+    ((_, kept),) = pinned._known.values()
+    assert kept == tuple(many[:ADDRESSES_TRIED])
+    with pytest.raises(TargetRefused):
+        await PinnedExchange(ScriptedExchange(OK), Resolver([*many, "10.0.0.1"]))(CALL, trio.current_time() + LONG_S)

@@ -366,5 +366,5 @@ async def test_a_long_body_is_not_waited_for_beyond_the_deadline():
     with trio.fail_after(5):
         async with open_upstream_server(always(_coded(LONG))) as server, open_transport() as transport:
             await transport._decoding.acquire_on_behalf_of("another one")
-            with pytest.raises(httpx.ReadTimeout):
+            with pytest.raises(httpx.PoolTimeout):
                 await transport.exchange(server.call(), trio.current_time() + 0.3)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import tracemalloc
+
+import pytest
 
 from tests.fakes.scripted_exchange import OK, ScriptedExchange, asking, said
 from upstreams.transport.http import HttpAnswer
-from upstreams.transport.revalidating import ANSWER_BYTES_MAX, ANSWER_COSTS_BYTES, Revalidating
+from upstreams.transport.revalidating import ANSWER_BYTES_MAX, Revalidating, _Asked, _bytes_of
 
 TAGGED = said({"n": 1}, etag='"one"', x_left="9", content_type="application/json")
 UNCHANGED = HttpAnswer(304, {"etag": '"one"', "x-left": "9", "date": "now", "content-length": "0"}, b"")
@@ -66,7 +70,8 @@ async def test_an_answer_that_nobody_asked_for_by_a_tag_stays_what_it_is() -> No
 
 async def test_what_is_kept_is_bounded_and_the_last_used_stays() -> None:
     exchange = ScriptedExchange(script=lambda call: UNCHANGED if "if-none-match" in dict(call.headers) else TAGGED)
-    revalidating = Revalidating(exchange, bytes_max=3 * (ANSWER_COSTS_BYTES + len(TAGGED.body)))
+    key = _Asked(asking("/a").origin, "/a", asking("/a").headers)
+    revalidating = Revalidating(exchange, bytes_max=3 * _bytes_of(key, TAGGED))
     for target in ("/a", "/b", "/c", "/a", "/d"):
         await revalidating(asking(target), math.inf)
     tags = {}
@@ -74,3 +79,23 @@ async def test_what_is_kept_is_bounded_and_the_last_used_stays() -> None:
         await revalidating(asking(target), math.inf)
         tags[target] = tag_of(exchange)
     assert tags == {"/a": '"one"', "/c": '"one"', "/d": '"one"', "/b": None}
+
+
+@pytest.mark.critical
+async def test_headers_and_targets_count_for_the_bound() -> None:
+    """Goal: an upstream that a caller runs cannot fill the memory with headers, each of which takes an object."""
+    many = {f"x-{number}": "v" * (number % 50) for number in range(200)}
+    revalidating = Revalidating(ScriptedExchange(TAGGED), bytes_max=1_000_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(400):
+            call = asking(f"/{number}{'t' * 4_000}")
+            headers = {f"{name}-{number}": f"{value}{number}" for name, value in many.items()}
+            answer = HttpAnswer(200, {"etag": '"one"', **headers}, b"{}")
+            revalidating._keep(_Asked(call.origin, call.target, call.headers), answer)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert revalidating._kept
+    assert taken <= 1_000_000

@@ -15,7 +15,7 @@ import trio
 from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
 from limits.errors import Throttled
-from scheduler.jobs.crawl.links import CrawlBounds, Frontier
+from scheduler.jobs.crawl.links import CrawlBounds, LinkRules
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
@@ -182,7 +182,7 @@ async def test_no_link_of_a_crawl_leads_inside_by_any_writing() -> None:
     """Method: each evasion as a link, in the spelling that a crawl would keep, is read as its steps are."""
     bounds, kept = CrawlBounds("https://a.example.org/", 1_000, external=True, backward=True), 0
     for link in targets("http://inside.example.org/"):
-        page = Frontier(bounds).take(link)
+        page = LinkRules(bounds).page_of(link)
         if page is None:
             continue
         kept += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ from upstreams.workers.line import SPARE
 from upstreams.workers.pool import PROCESSES_MAX, ProcessPool, _counted
 
 HERE = __name__
-HOSTILE_S = 15.0
-"""The time that each hostile task takes; far more than the other account may wait on the busiest machine."""
-WAIT_S_MAX = 7.0
+HOSTILE_S = 90.0
+"""The time that each hostile task would take; far more than the other account waits on the busiest machine."""
+WAIT_S_MAX = 30.0
+"""Of which a process that starts takes the most."""
 
 
 def spin(cpu_s: float) -> float:
@@ -34,6 +36,10 @@ def nap(for_s: float) -> float:
     return for_s
 
 
+def pid() -> int:
+    return os.getpid()
+
+
 @contextmanager
 def open_workers(count: int = PROCESSES_MAX) -> Iterator[ProcessPool]:
     workers = ProcessPool(count)
@@ -43,9 +49,9 @@ def open_workers(count: int = PROCESSES_MAX) -> Iterator[ProcessPool]:
         workers.close()
 
 
-async def run(workers: ProcessPool, account: str, name: str, value: float, within_s: float) -> None:
-    task = Task(f"{HERE}:{name}", (value,), None)
-    await workers.run(task, trio.current_time() + within_s, source="web", account_id=account)
+async def run(workers: ProcessPool, account: str, name: str, *values: float, within_s: float = 60.0) -> object:
+    task = Task(f"{HERE}:{name}", values, None)
+    return (await workers.run(task, trio.current_time() + within_s, source="web", account_id=account)).body
 
 
 @pytest.mark.critical
@@ -57,7 +63,7 @@ async def test_an_account_that_keeps_all_processes_busy_delays_no_other_one() ->
         async def attack() -> None:
             nonlocal refused
             try:
-                await run(workers, "hostile", "spin", 1_000.0, HOSTILE_S)
+                await run(workers, "hostile", "spin", 1_000.0, within_s=HOSTILE_S)
             except (UpstreamFailed, WorkersBusy):
                 refused += 1
 
@@ -71,23 +77,42 @@ async def test_an_account_that_keeps_all_processes_busy_delays_no_other_one() ->
             for _ in range(10):
                 workers.check_room("victim")
                 began_at = trio.current_time()
-                await run(workers, "victim", "spin", 0.02, HOSTILE_S)
+                await run(workers, "victim", "spin", 0.02, within_s=HOSTILE_S)
                 assert trio.current_time() - began_at < WAIT_S_MAX
             assert workers.started_total <= PROCESSES_MAX + SPARE
             nursery.cancel_scope.cancel()
         assert workers.statistics() == TurnStatistics(0, 0)
 
 
+async def test_an_account_whose_tasks_end_processes_leaves_others_theirs() -> None:
+    """Method: a task that is cut short ends its process; the other account's has started and stays."""
+    with open_workers() as workers:
+
+        async def attack() -> None:
+            with trio.move_on_after(0.5):
+                await run(workers, "hostile", "spin", 1_000.0)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(PROCESSES_MAX):
+                nursery.start_soon(attack)
+        started = await run(workers, "victim", "pid")
+        for _ in range(3):
+            async with trio.open_nursery() as nursery:
+                for _ in range(PROCESSES_MAX):
+                    nursery.start_soon(attack)
+            assert await run(workers, "victim", "pid") == started
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no clock tells the CPU time of another process")
 async def test_a_turn_costs_the_cpu_time_of_its_task() -> None:
     with open_workers(1) as workers:
-        await run(workers, "a", "nap", 0.0, 60.0)  # the process has started
+        await run(workers, "a", "nap", 0.0)  # the process has started
         worker = workers._idle[0]
         used_s = []
         for name, value in (("spin", 0.3), ("nap", 0.3)):
             turn = FairTurn("a", 0.0, 0.0)
             with _counted(worker, turn):
-                await run(workers, "a", name, value, 60.0)
+                await run(workers, "a", name, value)
             assert turn.used_s is not None
             used_s.append(turn.used_s)
     assert 0.3 <= used_s[0] < 0.6

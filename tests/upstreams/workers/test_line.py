@@ -16,9 +16,9 @@ MB = 1_000_000
 LONG_S = 1_000.0
 
 
-async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S) -> float:
+async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S, account: str = "a") -> float:
     """The instant at which a task of so many bytes was begun."""
-    async with line.turn("a", size, trio.current_time() + within_s):
+    async with line.turn(account, size, trio.current_time() + within_s):
         began = trio.current_time()
         await trio.sleep(takes_s)
     return began
@@ -159,7 +159,7 @@ async def test_expensive_tasks_of_one_account_neither_refuse_nor_delay_those_of_
         for _ in range(500):
             line.check_room("victim")
             joined_at = trio.current_time()
-            waits.append(await work(line, 50_000, 0.07, within_s=20) - joined_at)
+            waits.append(await work(line, 50_000, 0.07, within_s=20, account="victim") - joined_at)
             await trio.sleep(1)
     assert set(waits) == {0.0}
 
@@ -171,7 +171,7 @@ async def test_several_accounts_share_what_a_hostile_one_leaves(autojump_clock: 
         for _ in range(100):
             line.check_room(account)
             joined_at = trio.current_time()
-            waits.append(await work(line, 50_000, 0.07, within_s=20) - joined_at)
+            waits.append(await work(line, 50_000, 0.07, within_s=20, account=account) - joined_at)
             await trio.sleep(0.5)
 
     async with trio.open_nursery() as nursery:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from upstreams.model.errors import NotFound, UnexpectedBody, UpstreamFailed
+from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody, UpstreamFailed
 from upstreams.model.steps import Task
-from upstreams.workers.pool import TASKS_EACH, ProcessPool
+from upstreams.workers.pool import CHARGED_CPU_S, RESULT_BYTES_MAX, TASKS_EACH, ProcessPool
+from upstreams.workers.process import CPU_S
 
 HERE = __name__
 LONG_S = 60.0
@@ -26,6 +28,30 @@ def echo(*values: object) -> object:
 def spin() -> None:
     while True:
         pass
+
+
+def spin_in_c() -> None:
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+def work(cpu_s: float) -> bool:
+    ends_at = time.process_time() + cpu_s
+    while time.process_time() < ends_at:
+        pass
+    return True
+
+
+def work_and_sleep(cpu_s: float) -> None:
+    work(cpu_s)
+    time.sleep(600.0)
+
+
+def crash() -> None:
+    os.abort()
+
+
+def say_much() -> bytes:
+    return bytes(RESULT_BYTES_MAX + 1)
 
 
 def die() -> None:
@@ -87,12 +113,28 @@ async def test_a_refusal_comes_as_it_was_raised_and_a_slip_as_a_failure() -> Non
         assert workers.started_total == 1
 
 
-@pytest.mark.parametrize("name", ["die", "eat"])
-async def test_a_process_that_dies_or_eats_too_much_fails_its_own_task_alone(name: str) -> None:
+async def test_a_process_that_is_killed_fails_its_own_task_alone() -> None:
     with open_workers(1) as workers:
         with pytest.raises(UpstreamFailed):
-            await run(workers, name)
+            await run(workers, "die")
         assert await run(workers, "echo", 1)
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize("name", ["eat", "crash", "spin", "spin_in_c", "say_much"])
+async def test_a_task_that_takes_too_much_is_ended_and_charged(name: str) -> None:
+    """Method: the process's own limit of CPU time, also inside of one call of C, which never returns to Python."""
+    with open_workers(1) as workers:
+        with pytest.raises(PageTooCostly):
+            await run(workers, name, within_s=600.0)
+        assert await run(workers, "echo", 1)
+
+
+async def test_the_cpu_time_of_many_tasks_does_not_add_up() -> None:
+    with open_workers(1) as workers:
+        for _ in range(3):
+            assert await run(workers, "work", 0.4 * CPU_S, within_s=600.0)
+        assert workers.started_total == 1
 
 
 async def test_a_task_that_takes_too_long_is_ended_in_time_and_leaves_no_process() -> None:
@@ -109,6 +151,33 @@ async def test_a_task_that_takes_too_long_is_ended_in_time_and_leaves_no_process
         with trio.fail_after(LONG_S):
             while _runs(before[0]):  # noqa: ASYNC110 - another process ends, which tells nobody
                 await trio.sleep(0.01)
+
+
+@pytest.mark.critical
+async def test_a_task_that_works_until_its_time_is_over_is_charged_and_not_remembered() -> None:
+    """A caller's own short `timeout` would else make the work of seconds free, again and again."""
+    remembered: list[bool] = []
+    worked = Task(f"{HERE}:work_and_sleep", (CHARGED_CPU_S + 0.5,), None, lambda: remembered.append(True))
+    with open_workers(1) as workers:
+        failures = [await _failure(workers, worked, within_s) for within_s in (0.05, 6.0, 30.0)]
+    assert not isinstance(failures[0], PageTooCostly)
+    assert any(isinstance(one, PageTooCostly) for one in failures), "on a busy machine the work takes long"
+    assert not remembered
+
+
+async def _failure(workers: ProcessPool, worked: Task, within_s: float) -> Exception:
+    with pytest.raises((PageTooCostly, UpstreamFailed)) as failed:
+        await workers.run(worked, trio.current_time() + within_s, source="web")
+    return failed.value
+
+
+@pytest.mark.critical
+async def test_a_page_that_is_too_costly_is_remembered() -> None:
+    remembered: list[bool] = []
+    with open_workers(1) as workers:
+        failed = await _failure(workers, Task(f"{HERE}:crash", (), None, lambda: remembered.append(True)), LONG_S)
+    assert isinstance(failed, PageTooCostly)
+    assert remembered == [True]
 
 
 async def test_a_caller_who_leaves_ends_the_task_and_the_next_one_has_its_turn() -> None:

@@ -111,10 +111,10 @@ def _check(action: Action, at: str) -> None:
 
 
 def _check_selector(css: str, at: str) -> None:
-    from upstreams.web.reading.cleaning import selector  # noqa: PLC0415 - few nodes have a browser
+    from upstreams.web.reading.selectors import parsed  # noqa: PLC0415 - few nodes have a browser
 
     try:
-        selector(css)
+        parsed(css)
     except ValueError as exc:
         raise InvalidArgument(at, f"is no CSS selector: {exc}") from exc
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Final
 
 from lxml import etree
 
 from upstreams.content.markup import Element
-from upstreams.web.reading.cleaning import drop, letters_in
+from upstreams.web.reading.cleaning import NAME_MAX, drop, letters_in, letters_of_all, name_of
 
 _NAMED: Final = etree.XPath(
     "descendant::*[self::div or self::section or self::aside or self::ul or self::ol or self::nav or self::span"
@@ -69,28 +70,36 @@ _ITEM_WORDS_MAX: Final = 2
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
 """The letters from which on something behind a heading is a text."""
-_HEADER_LINKS: Final = etree.XPath(
-    "descendant::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]"
-    "//a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
+_HEADER_LINKS: Final = etree.XPath(  # one step: libxml2 compares what each of several contexts finds with all before
+    "descendant::a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
+    "[ancestor::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]]"
 )
 _WORD = re.compile(r"\w+")
 
 
 def drop_boxes(tree: Element) -> None:
     """Take out what names itself a box beside the text, and lines that are of no text."""
-    most = _BOX_SHARE_MAX * letters_in(tree)
-    boxes = (one for one in _NAMED(tree) if _is_box(one) and not _is_headed_by_name(one))
-    drop([one for one in boxes if letters_in(one) <= most and one.find(".//h1") is None])
-    lines = (one for one in _LINES(tree) if letters_in(one) <= _LINE_LETTERS_MAX and not _is_in_sentence(one))
+    letters, sentences = letters_of_all(tree), _Sentences()
+    most = _BOX_SHARE_MAX * letters[tree]
+    boxes = [one for one in _NAMED(tree) if _is_box(one, sentences) and not _is_headed_by_name(one)]
+    headed = set(chain.from_iterable(one.iterancestors() for one in tree.iter("h1"))) if boxes else set()
+    drop([one for one in boxes if letters[one] <= most and one not in headed])
+    letters, sentences = letters_of_all(tree), _Sentences()
+    lines = [one for one in _LINES(tree) if letters[one] <= _LINE_LETTERS_MAX and not sentences.have(one)]
     drop([*(one for one in lines if _is_line(one)), *_HEADER_LINKS(tree)])
 
 
 def hide_names(tree: Element) -> None:
     """Take away the names of sections that are named like boxes and are none: other readers go by them too."""
+    sentences = _Sentences()
     for one in _NAMED(tree):
         if _is_headed_by_name(one):
             del one.attrib["id"]
-        if _LIKE_BOX.search(one.get("class", "")) and not _is_box(one) and _letters_of_text(one) >= _TEXT_LETTERS_MIN:
+        if (
+            _LIKE_BOX.search(one.get("class", "")[:NAME_MAX])
+            and not _is_box(one, sentences)
+            and _letters_of_text(one) >= _TEXT_LETTERS_MIN
+        ):
             del one.attrib["class"]
 
 
@@ -111,7 +120,7 @@ def _is_line(element: Element) -> bool:
 def _is_headed_by_name(element: Element) -> bool:
     """Whether an element is a section about what its id says, by its heading and its paragraphs: `id="cookies"`."""
     name, heading = element.get("id"), element[0] if len(element) else None
-    if not name or heading is None or heading.tag not in _HEADINGS or _BOX.search(element.get("class", "")):
+    if not name or heading is None or heading.tag not in _HEADINGS or _BOX.search(element.get("class", "")[:NAME_MAX]):
         return False
     is_form = any(element.find(f".//{tag}") is not None for tag in ("form", "input", "button"))
     says_name = _WORD.findall("".join(heading.itertext()).lower()) == _WORD.findall(name.lower().replace("_", " "))
@@ -123,17 +132,25 @@ def _letters_of_text(element: Element) -> int:
     return letters_in(element) - sum(map(letters_in, element.iter("a")))
 
 
-def _is_box(element: Element) -> bool:
+def _is_box(element: Element, sentences: _Sentences) -> bool:
     if element.get("role") in _BOX_ROLES:
         return True
-    name = f"{element.get('class', '')} {element.get('id', '')}"
-    return bool(_BOX.search(name)) and not _TEXT_NAME.search(name) and not _is_in_sentence(element)
+    name = name_of(element)
+    return bool(_BOX.search(name)) and not _TEXT_NAME.search(name) and not sentences.have(element)
 
 
-def _is_in_sentence(element: Element) -> bool:
-    """Whether words of a sentence stand beside a link or the like: then it is one of them."""
-    parent = element.getparent()
-    if element.tag not in _INLINE or parent is None:
-        return False
-    beside = (parent.text, *(one.tail for one in parent))
-    return any(text and _WORD.search(text) for text in beside)
+class _Sentences:
+    """The elements that are words of a sentence; each parent of some is looked at once, while the tree stays."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Element, bool] = {}
+
+    def have(self, element: Element) -> bool:
+        """Whether words of a sentence stand beside a link or the like: then it is one of them."""
+        parent = element.getparent()
+        if element.tag not in _INLINE or parent is None:
+            return False
+        if parent not in self._parents:
+            beside = (parent.text, *(one.tail for one in parent))
+            self._parents[parent] = any(text and _WORD.search(text) for text in beside)
+        return self._parents[parent]

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 from urllib.parse import urljoin
 
-from cssselect import HTMLTranslator, SelectorError
 from lxml import etree, html
 
 from upstreams.content.markup import Element
 from upstreams.content.nesting import html_tree
-from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody
+from upstreams.web.reading.selectors import Matching
 
-_UNREAD: Final = "//script|//style|//noscript|//template|//base|//object|//embed|//iframe|//svg|//canvas"
+TAGS_MAX: Final = 300_000
+"""Beginnings and ends of elements; the longest honest pages have a third of it."""
+ATTRIBUTES_MAX: Final = 2_000
+"""Attributes of one element: a parser compares each with all others."""
+_ATTRIBUTES_LETTERS_MIN: Final = 2 * ATTRIBUTES_MAX
+_QUOTED = re.compile(r""" "[^"]*" | '[^']*' """, re.VERBOSE)
+# Not a union of paths: libxml2 compares each element of one path with all of the others.
+_UNREAD: Final = etree.XPath(
+    "//*[self::script or self::style or self::noscript or self::template or self::base or self::object or self::embed"
+    " or self::iframe or self::svg or self::canvas]"
+)
 _FOR_MACHINES: Final = etree.XPath(
     "descendant::*[@hidden or contains(translate(@style, ' ', ''), 'display:none')"
     " or contains(translate(@style, ' ', ''), 'visibility:hidden')]"
 )
 _HIDDEN_SHARE_MAX: Final = 0.5
 _ADS: Final = etree.XPath(
-    "descendant::ins[contains(@class, 'adsbygoogle')]|descendant::amp-ad|descendant::*[@data-ad-slot or @data-ad-unit"
+    "descendant::*[self::ins[contains(@class, 'adsbygoogle')] or self::amp-ad or @data-ad-slot or @data-ad-unit"
     " or @data-google-query-id or starts-with(@id, 'google_ads') or starts-with(@id, 'div-gpt-ad')"
     " or starts-with(@id, 'taboola-') or starts-with(@id, 'outbrain') or @data-testid='ad-slot']"
 )
@@ -34,8 +43,11 @@ _AD_NAME = re.compile(
 _HAS_NAME: Final = etree.XPath(
     "descendant::*[self::div or self::aside or self::section or self::figure][@class or @id]"
 )
+NAME_MAX: Final = 1_000
+"""Letters of a class or id that are looked at: what matches names goes over them again and again."""
 _AD_LETTERS_MAX: Final = 400
 """Something longer is the page itself, whatever it is named."""
+_TAG = re.compile("<[a-zA-Z]")
 _EVENTS = re.compile(r"on\w+", re.IGNORECASE)
 _ADDRESSES: Final = ("href", "src", "poster", "data-src", "cite")
 _BLOCKS: Final = frozenset(
@@ -99,8 +111,10 @@ def page_tree(text: str) -> Element:
 
     Raises:
         NotFound: it has no element and no text.
+        PageTooCostly: it has more elements, or attributes of one, than a page may.
         UnexpectedBody: it cannot be read, or is nested absurdly deep.
     """
+    _check_size(text)
     parser = html.HTMLParser(encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, no_network=True)
     try:
         root = html_tree(text.replace("\0", "").encode("utf-8", "replace"), parser)
@@ -111,42 +125,70 @@ def page_tree(text: str) -> Element:
     return root
 
 
-@lru_cache(maxsize=256)
-def selector(css: str) -> etree.XPath:
-    """The search for the elements of a CSS selector. Raises ValueError: it is none."""
-    try:
-        return etree.XPath(HTMLTranslator().css_to_xpath(css, prefix="descendant-or-self::"))
-    except SelectorError as exc:
-        raise ValueError(str(exc)) from exc
+def _check_size(text: str) -> None:
+    """Refuse a page before it is parsed; an attribute that hides from this count meets the limit of CPU time."""
+    if text.count("<") > TAGS_MAX:
+        raise PageTooCostly(f"The page has more than {TAGS_MAX} tags.")
+    for tag in text.split(">"):
+        if len(tag) > _ATTRIBUTES_LETTERS_MIN:
+            begin = _TAG.search(tag)
+            if begin and len(_QUOTED.sub("", tag[begin.start() :]).split(None, ATTRIBUTES_MAX + 1)) > ATTRIBUTES_MAX:
+                raise PageTooCostly(f"An element of the page has more than {ATTRIBUTES_MAX} attributes.")
 
 
 def drop(elements: Iterable[Element]) -> None:
-    """Take elements out of their tree; the text behind each stays."""
+    """Take elements out of their tree; the text behind each stays.
+
+    The text behind several that stand side by side is joined once, at the end of them.
+    """
+    before: Element | None = None
+    parent: Element | None = None
+    tails: list[str] = []
     for element in elements:
-        parent = element.getparent()
-        if parent is None:
+        above = element.getparent()
+        if above is None:
             continue
+        previous = element.getprevious()
+        if tails and (previous is not before or above is not parent):
+            _add_text(before, parent, tails)
+            previous = element.getprevious()
         if element.tail:
-            before = element.getprevious()
-            if before is not None:
-                before.tail = (before.tail or "") + element.tail
-            else:
-                parent.text = (parent.text or "") + element.tail
-        parent.remove(element)
+            before, parent = previous, above
+            tails.append(element.tail)
+        above.remove(element)
+    if tails:
+        _add_text(before, parent, tails)
+
+
+def _add_text(before: Element | None, parent: Element | None, tails: list[str]) -> None:
+    """Write texts behind an element, or at the beginning of its parent, and forget them."""
+    if before is not None:
+        before.tail = (before.tail or "") + "".join(tails)
+    elif parent is not None:
+        parent.text = (parent.text or "") + "".join(tails)
+    tails.clear()
 
 
 def drop_unread(root: Element) -> None:
     """Take out what browsers show to nobody; most of a page's text is hidden only until its scripts run, and stays."""
-    drop(root.xpath(_UNREAD))
-    most = _HIDDEN_SHARE_MAX * letters_in(root)
-    drop([one for one in _FOR_MACHINES(root) if letters_in(one) <= most])
+    drop(_UNREAD(root))
+    if hidden := _FOR_MACHINES(root):
+        letters = letters_of_all(root)
+        drop([one for one in hidden if letters[one] <= _HIDDEN_SHARE_MAX * letters[root]])
 
 
 def drop_ads(root: Element) -> None:
     """Take out what is an advertisement by its own markup or name."""
     drop(_ADS(root))
-    named = (one for one in _HAS_NAME(root) if _AD_NAME.search(f"{one.get('class', '')} {one.get('id', '')}"))
-    drop([one for one in named if letters_in(one) <= _AD_LETTERS_MAX])
+    named = [one for one in _HAS_NAME(root) if _AD_NAME.search(name_of(one))]
+    if named:
+        letters = letters_of_all(root)
+        drop([one for one in named if letters[one] <= _AD_LETTERS_MAX])
+
+
+def name_of(element: Element) -> str:
+    """Return the class and the id of an element, by which people name what it is for."""
+    return f"{element.get('class', '')[:NAME_MAX]} {element.get('id', '')[:NAME_MAX]}"
 
 
 def drop_embedded_images(root: Element) -> None:
@@ -158,21 +200,40 @@ def drop_embedded_images(root: Element) -> None:
     drop([one for one in root.iter("img") if not (one.get("src") or one.get("srcset") or one.get("data-src"))])
 
 
-def keep_only(root: Element, selectors: Iterable[str]) -> Element:
+def keep_only(root: Element, selectors: Iterable[str], matching: Matching) -> Element:
     """Return a body with the elements that these select, in the page's order, none inside of another."""
-    chosen = {one for css in selectors for one in selector(css)(root)}
+    matching.forget()
+    chosen = {one for css in selectors for one in matching.found(root, css)}
     body = html.Element("body")
-    ordered = [one for one in root.iter() if one in chosen]
-    for element in [one for one in ordered if not any(above in chosen for above in one.iterancestors())]:
+    for element in outermost([one for one in root.iter() if one in chosen]):
         element.tail = None
         body.append(element)
     return body
 
 
-def drop_selected(root: Element, selectors: Iterable[str]) -> None:
+def drop_selected(root: Element, selectors: Iterable[str], matching: Matching) -> None:
     """Take out the elements that these select."""
     for css in selectors:
-        drop(selector(css)(root))
+        matching.forget()
+        drop(matching.found(root, css))
+
+
+def outermost(elements: Iterable[Element]) -> list[Element]:
+    """Return those of some elements that are inside of no other one, in their order."""
+    chosen = dict.fromkeys(elements)
+    inside: dict[Element, bool] = {}
+    found = []
+    for one in chosen:
+        path, is_inside = [], False
+        for above in one.iterancestors():
+            is_inside = above in chosen or inside.get(above, False)
+            if is_inside or above in inside:
+                break
+            path.append(above)
+        inside.update(dict.fromkeys(path, is_inside))
+        if not is_inside:
+            found.append(one)
+    return found
 
 
 def make_absolute(root: Element, url: str) -> None:
@@ -199,6 +260,15 @@ def _write_in_full(element: Element, name: str, url: str) -> None:
 def letters_in(element: Element) -> int:
     """The letters of an element's text, blanks aside."""
     return sum(len(piece.strip()) for piece in element.itertext())
+
+
+def letters_of_all(root: Element) -> dict[Element, int]:
+    """Return `letters_in` of an element and of all that are in it, by one walk."""
+    letters: dict[Element, int] = {}
+    for element in reversed(list(root.iter())):  # those inside of an element come before it
+        own = len((element.text or "").strip()) if isinstance(element.tag, str) else 0
+        letters[element] = own + sum(letters[one] + len((one.tail or "").strip()) for one in element)
+    return letters
 
 
 def as_html(element: Element) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 import msgspec
 
-from upstreams.content.charset import text_of
+from upstreams.content.charset import is_binary, text_of
 from upstreams.content.feeds import read_feed
 from upstreams.content.markup import Element
 from upstreams.model import fields
@@ -21,6 +21,7 @@ from upstreams.web.reading import cleaning
 from upstreams.web.reading.main_content import main_text, main_tree
 from upstreams.web.reading.metadata import metadata_of
 from upstreams.web.reading.pdf import read_pdf
+from upstreams.web.reading.selectors import Matching
 from upstreams.web.reading.walls import wall_of_page
 
 LINKS_MAX: Final = 10_000
@@ -81,6 +82,8 @@ def _read(raw: bytes, content_type: str, url: str, sent_to: str, wanted: Wanted)
         return _pdf(raw, wanted)
     if not _may_be_text(media_type, raw):
         raise NotFound(f"The address leads to {media_type[:60]}, which has no text.", reason="unsupported_content")
+    if is_binary(raw, content_type):
+        raise NotFound("The address leads to something that is no text.", reason="unsupported_content")
     text = text_of(raw, content_type)
     if _FEED_START.match(text[:_SNIFFED]) or media_type == "application/feed+json":
         return _feed(raw, content_type, text, wanted)
@@ -158,13 +161,14 @@ def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, link
         cleaning.drop_ads(root)
     if wanted.remove_base64_images:
         cleaning.drop_embedded_images(root)
-    cleaning.drop_selected(root, wanted.exclude_tags)
+    matching = Matching()
+    cleaning.drop_selected(root, wanted.exclude_tags, matching)
     cleaning.make_absolute(root, base)
     body = root.find("body") if root.tag != "body" else root
     whole = root if body is None else body
     is_main = wanted.only_main_content and not wanted.include_tags
     if wanted.include_tags:
-        whole = cleaning.keep_only(root, wanted.include_tags)
+        whole = cleaning.keep_only(root, wanted.include_tags, matching)
     if "text" in wanted.formats:
         document.text = main_text(root, linked_data) if is_main else cleaning.as_text(whole)
     if "html" in wanted.formats or "markdown" in wanted.formats:
@@ -190,7 +194,7 @@ def _markdown(html: str) -> str:
 def _links(root: Element, base: str) -> list[str]:
     """The addresses that a page links to, each once, in its order."""
     found: dict[str, None] = {}
-    for href in root.xpath("//a/@href|//area/@href"):
+    for href in root.xpath("//*[self::a or self::area]/@href"):
         try:
             address = urldefrag(urljoin(base, str(href).strip())).url
             is_page = urlsplit(address).scheme in ("http", "https") and bool(urlsplit(address).netloc)

@@ -19,6 +19,7 @@ from upstreams.model.errors import NotFound
 from upstreams.web.reading import cleaning
 from upstreams.web.reading.main_content import without_boxes
 from upstreams.web.reading.metadata import metadata_of
+from upstreams.web.reading.selectors import Matching, compiled
 from upstreams.web.reading.walls import wall_of_page
 
 DEPTH_MAX: Final = 4
@@ -56,7 +57,7 @@ def _check_field(name: str, wanted: Any, depth: int) -> int:
             raise SchemaFlaw(f"has a list at {name[:60]} that is not of one entry")
         wanted = wanted[0]
     if isinstance(wanted, str):
-        _compiled(name, _parted(wanted)[0])
+        _check_selector(name, _parted(wanted)[0])
         return 0
     if (
         not isinstance(wanted, dict)
@@ -64,15 +65,15 @@ def _check_field(name: str, wanted: Any, depth: int) -> int:
         or not isinstance(wanted["selector"], str)
     ):
         raise SchemaFlaw(f"has at {name[:60]} neither a selector nor an object of selector and fields")
-    _compiled(name, wanted["selector"])
+    _check_selector(name, wanted["selector"])
     return check_schema(wanted["fields"], depth=depth + 1)
 
 
-def _compiled(name: str, css: str) -> Any:
+def _check_selector(name: str, css: str) -> None:
     try:
-        return cleaning.selector(css)
+        compiled(css)
     except ValueError as exc:
-        raise SchemaFlaw(f"has at {name[:60]} {css[:60]!r}, which is no CSS selector: {exc}") from exc
+        raise SchemaFlaw(f"has at {name[:60]} {css[:60]!r}, which is no usable CSS selector: {exc}") from exc
 
 
 def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -93,37 +94,44 @@ def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wante
         raise NotFound(f"The page's host answers with a {wall.replace('_', ' ')} page.", reason=wall)
     base = urljoin(sent_to, next(iter(root.xpath("//base/@href")), ""))
     tree = without_boxes(root) if wanted.get("only_main_content") else root
-    found = _object(tree, wanted["schema"], base)
+    found = _Reading(base).object(tree, wanted["schema"])
     if not any(found.values()):
         raise NotFound("The page has nothing that the schema's selectors find.", reason="empty")
     return {"extraction": found, "metadata": metadata}
 
 
-def _object(element: Element, schema: dict[str, Any], base: str) -> dict[str, Any]:
-    return {name: _value(element, wanted, base) for name, wanted in schema.items()}
+class _Reading:
+    """The reading of one page: the address that its links are relative to, and the work that its selectors may take."""
 
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._matching = Matching()
 
-def _value(element: Element, wanted: Any, base: str) -> Any:
-    if isinstance(wanted, list):
-        values = (_one(found, wanted[0], base) for found in _found(element, wanted[0])[:FOUND_MAX])
-        return [value for value in values if value is not None]
-    return next((value for found in _found(element, wanted) if (value := _one(found, wanted, base)) is not None), None)
+    def object(self, element: Element, schema: dict[str, Any]) -> dict[str, Any]:
+        """The values of a schema inside of an element."""
+        return {name: self._value(element, wanted) for name, wanted in schema.items()}
 
+    def _value(self, element: Element, wanted: Any) -> Any:
+        if isinstance(wanted, list):
+            values = (self._one(found, wanted[0]) for found in self._found(element, wanted[0])[:FOUND_MAX])
+            return [value for value in values if value is not None]
+        found = self._found(element, wanted)
+        return next((value for one in found if (value := self._one(one, wanted)) is not None), None)
 
-def _found(element: Element, wanted: Any) -> list[Element]:
-    css = wanted["selector"] if isinstance(wanted, dict) else _parted(wanted)[0]
-    elements: list[Element] = cleaning.selector(css)(element)
-    return elements
+    def _found(self, element: Element, wanted: Any) -> list[Element]:
+        css = wanted["selector"] if isinstance(wanted, dict) else _parted(wanted)[0]
+        return self._matching.found(element, css)
 
-
-def _one(found: Element, wanted: Any, base: str) -> Any:
-    if isinstance(wanted, dict):
-        return _object(found, wanted["fields"], base)
-    attribute = _parted(wanted)[1]
-    if not attribute:
-        return cleaning.as_text(found) or None
-    value = found.get(attribute)
-    return urljoin(base, value.strip()) if value and attribute in _ADDRESSES else value
+    def _one(self, found: Element, wanted: Any) -> Any:
+        if isinstance(wanted, dict):
+            return self.object(found, wanted["fields"])
+        attribute = _parted(wanted)[1]
+        if not attribute:
+            text = cleaning.as_text(found)
+            self._matching.spend_on(text)
+            return text or None
+        value = found.get(attribute)
+        return urljoin(self._base, value.strip()) if value and attribute in _ADDRESSES else value
 
 
 def _parted(wanted: str) -> tuple[str, str]:

@@ -9,13 +9,13 @@ from typing import Final
 from lxml import html
 
 from upstreams.content.markup import Element
-from upstreams.web.reading.cleaning import drop
+from upstreams.web.reading.cleaning import NAME_MAX, drop
 
 _NO_LANGUAGE: Final = "none"
 _LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?|highlight|brush)[-:]\s?(?:source-)?([\w+#.-]{1,30})")
 _OF_WORDS: Final = frozenset(("p", "a", "i", "strong", "h1", "h2", "h3", "h4", "h5", "h6"))
 _NESTED: Final = (
-    "descendant::*[self::li or self::ul or self::ol]/*[self::ul or self::ol][not(descendant::ul or descendant::ol)]"
+    "descendant::*[self::ul or self::ol][parent::li or parent::ul or parent::ol][not(descendant::ul or descendant::ol)]"
 )
 _LIST_DEPTH_MAX: Final = 12
 _WAS_IN: Final = re.compile(r"(ul|ol)-(\d{1,2})")
@@ -75,7 +75,7 @@ def flatten_lists(tree: Element) -> None:
                 kind, depth = (one.get("rend") or f"{inner.tag}-0").split("-")
                 one.set("rend", f"{kind}-{int(depth) + 1}")
                 before.addnext(one)
-            drop([inner])
+        drop(nested)
 
 
 def _mark_code(tree: Element) -> None:
@@ -94,7 +94,7 @@ def _mark_code(tree: Element) -> None:
 def _language(block: Element) -> str:
     """The language that a block of code, the one inside of it or a box around it names in its class."""
     around = list(block.iterancestors("div"))[:2]
-    names = (one.get("class", "") for one in (*block.iter("code"), block, *around))
+    names = (one.get("class", "")[:NAME_MAX] for one in (*block.iter("code"), block, *around))
     return next((found[1] for name in names if (found := _LANGUAGE.search(name))), _NO_LANGUAGE)
 
 

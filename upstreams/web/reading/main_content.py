@@ -17,18 +17,22 @@ from lxml import etree, html
 
 from upstreams.content.markup import Element
 from upstreams.web.reading.boxes import drop_boxes, hide_names
-from upstreams.web.reading.cleaning import as_text, drop, letters_in
+from upstreams.web.reading.cleaning import as_text, drop, letters_in, outermost
 from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
-    "//*[@itemprop='text' or @itemprop='articleBody'][ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
+    "//*[@itemprop or @class]"  # one path: libxml2 compares what each of several finds with all of the others
+    "[((@itemprop='text' or @itemprop='articleBody') and ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
     " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]"
-    "[not(ancestor-or-self::*[contains(@itemtype, 'FAQPage')])]]"
-    "|//*[contains(concat(' ', @class, ' '), ' js-post-body ')]"
-    "|//article[contains(concat(' ', @class, ' '), ' message ')]"
-    "//*[contains(concat(' ', @class, ' '), ' message-body ')]//*[contains(concat(' ', @class, ' '), ' bbWrapper ')]"
-    "|//*[contains(concat(' ', @class, ' '), ' postbody ')]//*[contains(concat(' ', @class, ' '), ' content ')]"
+    " and not(ancestor::*[contains(@itemtype, 'FAQPage')]))"
+    " or contains(concat(' ', @class, ' '), ' js-post-body ')"
+    " or (contains(concat(' ', @class, ' '), ' bbWrapper ')"
+    " and ancestor::*[contains(concat(' ', @class, ' '), ' message-body ')]"
+    "/ancestor::article[contains(concat(' ', @class, ' '), ' message ')])"
+    " or (contains(concat(' ', @class, ' '), ' content ')"
+    " and ancestor::*[contains(concat(' ', @class, ' '), ' postbody ')])]"
 )
+_BESIDE: Final = etree.XPath("//*[self::nav or self::aside or ((self::header or self::footer) and parent::body)]")
 _POSTS_SHARE_MIN: Final = 0.3
 """The share of a page's letters that a thread has; questions below an article have less."""
 _IS_PRODUCT: Final = etree.XPath(
@@ -38,8 +42,8 @@ _IS_PRODUCT: Final = etree.XPath(
 )
 """An article about a product may have its box in it."""
 _PRODUCT: Final = etree.XPath(
-    "//*[@itemprop='description'][not(self::meta)]"
-    "|//*[@class or @id][contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'description')]"
+    "//*[(@itemprop='description' and not(self::meta))"
+    " or (contains(concat(@class, ' ', @id), 'product') and contains(concat(@class, ' ', @id), 'description'))]"
 )
 _PRODUCT_FACTS: Final = etree.XPath(
     "descendant-or-self::*[contains(concat(@class, ' ', @id), 'product')][contains(concat(@class, ' ', @id), 'propert')"
@@ -53,7 +57,11 @@ _SHORT_SHARE_MAX: Final = 1.5
 """The letters of a part of a short page, as shares of those that were found."""
 _BOOK_LETTERS_MIN: Final = 500_000
 """The letters from which on a page is as long as a book."""
+_BOOK_ELEMENTS_MIN: Final = 20_000
+"""The elements from which on it is: Trafilatura takes about 0.1 ms for each."""
+_COUNT: Final = etree.XPath("count(descendant::*)")
 _WORD = re.compile(r"\w+")
+_TITLES_MAX: Final = 10
 _HEAD_LINES: Final = 6
 """Lines of a text among which its title, its author and its date may stand."""
 _HEAD_WORDS_MAX: Final = 12
@@ -122,20 +130,22 @@ def _as_written(root: Element, found: Element) -> Element:
 def without_boxes(root: Element) -> Element:
     """A page as it is written, without what stands around its text; the page itself stays as it is."""
     tree = deepcopy(root)
-    drop(tree.xpath("//nav|//aside|//body/header|//body/footer"))
+    drop(_BESIDE(tree))
     drop_boxes(tree)
     return tree
 
 
 def _is_book(root: Element) -> bool:
-    return letters_in(_body(root)) >= _BOOK_LETTERS_MIN
+    body = _body(root)
+    return letters_in(body) >= _BOOK_LETTERS_MIN or _COUNT(body) >= _BOOK_ELEMENTS_MIN
 
 
 def _titles(root: Element) -> set[tuple[str, ...]]:
     """The words of each title that a page has: its first heading, and what it says of itself."""
-    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content|//title/text()")
+    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
+    named = root.xpath("//title/text()")[:_TITLES_MAX]
     headings = ["".join(one.itertext()) for one in root.xpath("//h1")[:3]]
-    return {words for text in (*said, *headings) if (words := _words(str(text)))}
+    return {words for text in (*said, *named, *headings) if (words := _words(str(text)))}
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -178,19 +188,14 @@ def _is_of_head(line: str) -> bool:
 
 def _parts(root: Element) -> list[Element]:
     """The elements that hold the main content, where their markup says so: a thread's posts, a product's words."""
-    posts = _outermost(_POSTS(root))
+    posts = outermost(_POSTS(root))
     if len(posts) > 1 and sum(map(letters_in, posts)) >= _POSTS_SHARE_MIN * letters_in(_body(root)):
         return posts
     if _IS_PRODUCT(root):
-        words = [one for one in _outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
+        words = [one for one in outermost(_PRODUCT(root)) if letters_in(one) >= _PRODUCT_LETTERS_MIN][:1]
         facts = [one for one in _PRODUCT_FACTS(root) if letters_in(one) >= _PRODUCT_LETTERS_MIN]
-        return words and _outermost([*words, *facts])
+        return words and outermost([*words, *facts])
     return []
-
-
-def _outermost(elements: Iterable[Element]) -> list[Element]:
-    chosen = dict.fromkeys(elements)
-    return [one for one in chosen if not any(above in chosen for above in one.iterancestors())]
 
 
 def _given(root: Element, linked_data: Iterable[Element]) -> Element:

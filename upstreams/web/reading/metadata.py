@@ -13,7 +13,7 @@ from upstreams.model import fields, values
 
 _META: Final = etree.XPath("//meta[@content and (@name or @property or @itemprop)]")
 _GRAPH: Final = etree.XPath("//script[@type='application/ld+json']")
-_TITLE: Final = etree.XPath("//head/title|//title")
+_TITLE: Final = etree.XPath("//title")
 _HEADING: Final = etree.XPath("//h1")
 _CANONICAL: Final = etree.XPath("//link[@rel='canonical']/@href")
 _TIME: Final = etree.XPath("//time[@datetime and (@pubdate or @itemprop='datePublished')]/@datetime")

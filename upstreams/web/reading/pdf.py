@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from time import process_time
 from typing import Final
 
 from upstreams.model.errors import NotFound, UnexpectedBody
 
 PAGES_MAX: Final = 2_000
 LETTERS_MAX: Final = 5_000_000
+CPU_S_MAX: Final = 5.0
+"""Seconds of CPU time after which no further page is read."""
 _HYPHEN = re.compile(r"(?<=\w)[\ufffe\u00ad]\n?")
 _BLANKS = re.compile(r"[ \t\f\v]+")
 
@@ -40,6 +43,7 @@ def read_pdf(raw: bytes) -> PdfText:
             raise NotFound("The PDF is locked by a password.", reason="login_required") from exc
         raise UnexpectedBody("a PDF was due, and it cannot be read") from exc
     try:
+        ends_at = process_time() + CPU_S_MAX
         count = len(document)
         said = document.get_metadata_dict(skip_empty=True)
         pages: list[str] = []
@@ -47,7 +51,7 @@ def read_pdf(raw: bytes) -> PdfText:
         for place in range(min(count, PAGES_MAX)):
             pages.append(_page_text(document[place]))
             letters += len(pages[-1])
-            if letters > LETTERS_MAX:
+            if letters > LETTERS_MAX or process_time() > ends_at:
                 break
     finally:
         document.close()

@@ -1,6 +1,6 @@
 """Sitemaps: the pages of a site by its own list, plain, packed or as an index of lists; and the links of a page.
 
-Both functions are tasks of the worker processes. They give `[url, title]` of pages that belong to the site, each in one
+The functions are tasks of the worker processes. They give `[url, title]` of pages that belong to the site, each in one
 spelling; where words are searched for, the best first and only those that have some.
 """
 
@@ -88,6 +88,14 @@ def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -
     )
     found = [(urljoin(base, href), words) for href, words in links if not href.startswith("#")]
     return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], told)}
+
+
+def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
+    """The pages that fit the words of a search best, the best first, as many as the map may have."""
+    told = msgspec.convert(scope, Scope)
+    words = told.search.lower().split()
+    ranked = sorted(pages, key=lambda one: (-fitness(words, *one), len(one[0])))
+    return {"sitemaps": [], "pages": ranked[: told.limit]}
 
 
 def _unpacked(raw: bytes) -> bytes:

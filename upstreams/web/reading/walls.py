@@ -8,6 +8,8 @@ from copy import deepcopy
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from lxml import etree
+
 from upstreams.content.markup import Element
 from upstreams.web.reading.cleaning import as_text, drop, letters_in
 
@@ -52,6 +54,9 @@ _LOGIN_WORDS = re.compile(
 _BESIDE_LOGIN = re.compile(r"\b(?:sign\s?up|register|password|accounts?|terms|privacy|cookies?)\b|©", re.IGNORECASE)
 """Words of the lines that stand around the form of a sign-in."""
 _PASSWORD = re.compile(r"""<input\b[^>]{0,400}\btype\s*=\s*["']?password""", re.IGNORECASE)
+_BESIDE: Final = etree.XPath(
+    "//*[self::nav or self::header or self::footer or ((self::label or self::button) and ancestor::form)]"
+)
 _FEW_LETTERS: Final = 1_500
 """A page whose whole text is shorter may be nothing but a wall."""
 _HARDLY_ANY: Final = 400
@@ -101,7 +106,7 @@ def wall_of_page(html: str, root: Element, title: str, *, url: str, sent_to: str
 def _shown(root: Element) -> str:
     """The text of a page without its menus and forms."""
     tree = deepcopy(root)
-    drop(tree.xpath("//nav|//header|//footer|//form//label|//form//button"))
+    drop(_BESIDE(tree))
     return _text_of_body(tree)
 
 
@@ -136,7 +141,7 @@ def _is_of_challenge(line: str) -> bool:
 def _letters_beside_login(root: Element) -> int:
     """The letters of a page outside of its short forms, without lines that speak of signing in."""
     tree = deepcopy(root)
-    drop(tree.xpath("//nav|//header|//footer|//form//label|//form//button"))
+    drop(_BESIDE(tree))
     drop([one for one in tree.iter("form") if letters_in(one) < _HARDLY_ANY])
     lines = _text_of_body(tree).splitlines()
     return sum(len(one) for one in lines if not _LOGIN_WORDS.search(one) and not _BESIDE_LOGIN.search(one))

@@ -24,6 +24,7 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from gateway.http.sse import EventStream
 from limits.idempotency import StoredReply
+from limits.long_reads import LongReads
 from scheduler.errors import CohortResultTooLarge
 from scheduler.jobs.cohorts.queries import CohortQueries, Query
 from scheduler.jobs.cohorts.results import BEGIN, ResultPage, ResultPosition
@@ -52,8 +53,10 @@ class CohortQueryRoutes:
         replies: Replies,
         changes: Changes,
         stopping: Callable[[], bool],
+        reads: LongReads,
     ) -> None:
         """Streams end while the node is `stopping`."""
+        self._reads = reads
         self._queries = queries
         self._replies = replies
         self._changes = changes
@@ -138,11 +141,13 @@ class CohortQueryRoutes:
         place = self._lists.place(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))
         query_id = _query_id(request)
+        caller.hold(await self._reads.take(caller.key.account_id))
         try:
             page = await self._queries.results(caller.key.account_id, query_id, begin, int(values["limit"]))
         except CohortResultTooLarge as exc:
             raise self._too_large(exc, place) from exc
-        return unstored(await self._replies.free(request, caller, self._page(request, place, page)))
+        fragment = await self._reads.run(caller.key.account_id, partial(self._page, request, place, page))
+        return unstored(await self._replies.free(request, caller, fragment))
 
     def _page(self, request: Request, place: ListPosition, page: ResultPage) -> bytes:
         cursor = self._lists.cursor(place, _state(page.next))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from gateway.api.changes import Changes, claim_of_change, text_of
 from gateway.api.paging import Lists, behind
 from gateway.api.responses import Replies
 from gateway.api.routes.data import refuse_stream
-from gateway.api.routes.discover.shapes import row_data, run_data
+from gateway.api.routes.discover.shapes import changes_data, lines_of, run_data
 from gateway.docs.account import discover as docs
 from gateway.http import envelope
 from gateway.http.bodies import read_json
@@ -26,6 +27,7 @@ from gateway.http.routing import Route
 from gateway.http.sse import EventStream
 from gateway.server.errors import ClientGone
 from limits.idempotency import StoredReply
+from limits.long_reads import LongReads
 from scheduler.jobs.discover.records import DiscoverView
 from scheduler.jobs.discover.run_drafts import PLATFORM, RunTerms, most_held
 from scheduler.jobs.discover.run_events import RUNS_PATH
@@ -33,6 +35,7 @@ from scheduler.jobs.discover.service import WAIT_S, DiscoverService, RunPatch, i
 from scheduler.jobs.discover.spec import RunBody, read_body
 from scheduler.jobs.service import JobOwner
 from scheduler.json_input import nearest
+from scheduler.packing import PIECE_BYTES
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param, limit
 
@@ -75,7 +78,9 @@ class DiscoverRunRoutes:
         replies: Replies,
         changes: Changes,
         stopping: Callable[[], bool],
+        reads: LongReads,
     ) -> None:
+        self._reads = reads
         self._runs = runs
         self._replies = replies
         self._changes = changes
@@ -134,7 +139,8 @@ class DiscoverRunRoutes:
         found = await self._runs.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1].job if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
-        items = [await self._data(request, view) for view in found[:size]]
+        failed, base_url = await self._runs.failed_legs(found[:size]), self._replies.base_url_for(request)
+        items = [run_data(view, failed.get(view.run.run_id, []), base_url) for view in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
@@ -145,17 +151,13 @@ class DiscoverRunRoutes:
         if "changes_since" not in values:
             stored = await self._fragment(request, await self._runs.get(account_id, run_id))
             return replace(await self._replies.free(request, caller, stored), streamed=is_streamed)
+        caller.hold(await self._reads.take(account_id))
         since = int(values["changes_since"])
-        view, changes = await self._runs.changes(account_id, run_id, since, limit=CHANGES_MAX)
-        told = {
-            **await self._data(request, view),
-            "version": changes.version,
-            "added": [row_data(one) for one in changes.added],
-            "changed": [row_data(one) for one in changes.changed],
-            "gone": changes.gone,
-            "has_more": changes.has_more,
-        }
-        stored = envelope.fragment(PLATFORM, request.path, told)
+        changes = await self._runs.changes(account_id, run_id, since, limit=CHANGES_MAX)
+        run = await self._data(request, changes.view)
+        stored = await self._reads.run(
+            account_id, lambda: envelope.fragment(PLATFORM, request.path, {**run, **changes_data(changes, since)})
+        )
         return replace(await self._replies.free(request, caller, stored), streamed=is_streamed)
 
     async def change(self, request: Request, caller: Caller) -> Reply:
@@ -179,21 +181,23 @@ class DiscoverRunRoutes:
         values, run_id = read_free(request.query, _LINES), _run_id(request)
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
-        pieces = self._lines(run_id, place, only_new=bool(values.get("new")))
+        caller.hold(await self._reads.take(caller.key.account_id))
+        pieces = self._lines(caller.key.account_id, run_id, place, only_new=bool(values.get("new")))
         reply = Reply(200, b"", content_type=b"application/x-ndjson", pieces=pieces)
         return await self._replies.bare(caller, reply)
 
-    async def _lines(self, run_id: str, after: int, *, only_new: bool) -> AsyncIterator[bytes]:
-        while rows := await self._runs.rows(run_id, after, limit=LINES_AT_ONCE, only_new=only_new):
-            after = rows[-1].number
-            yield b"".join(orjson.dumps(row_data(one)) + b"\n" for one in rows)
+    async def _lines(self, account_id: str, run_id: str, after: int, *, only_new: bool) -> AsyncIterator[bytes]:
+        read = partial(self._runs.rows, run_id, limit=LINES_AT_ONCE, only_new=only_new, bytes_max=PIECE_BYTES)
+        while rows := (await read(after=after))[0]:
+            text, after = await self._reads.run(account_id, partial(lines_of, rows))
+            yield text
 
     async def _wait(self, request: Request, caller: Caller, run_id: str, within_s: float) -> bool:
         """Wait for a run to settle; True: who waits was sent the pages that came meanwhile."""
         began, account_id = trio.current_time(), caller.key.account_id
         try:
             if request.stream is None:
-                await self._runs.wait_settled(account_id, run_id, within_s=within_s, stopping=self._stopping)
+                await self._runs.wait_settled(run_id, within_s=within_s, stopping=self._stopping)
                 return False
             with trio.move_on_after(within_s):
                 await self._follow(request.stream, account_id, run_id)
@@ -224,8 +228,8 @@ class DiscoverRunRoutes:
         return envelope.fragment(PLATFORM, request.path, await self._data(request, view))
 
     async def _data(self, request: Request, view: DiscoverView) -> dict[str, Any]:
-        failed = await self._runs.failed_legs(view.run.run_id) if view.run.legs_failed else []
-        return run_data(view, failed, self._replies.base_url_for(request))
+        failed = await self._runs.failed_legs([view])
+        return run_data(view, failed.get(view.run.run_id, []), self._replies.base_url_for(request))
 
 
 def _owner(request: Request, caller: Caller) -> JobOwner:

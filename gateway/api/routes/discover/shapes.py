@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -11,10 +12,10 @@ from events.instants import iso, iso_or_none
 from scheduler.jobs.discover.merging import sightings_of
 from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg
 from scheduler.jobs.discover.run_events import RUNS_PATH, legs_of
-from scheduler.jobs.discover.run_rows import record_of
-from scheduler.jobs.discover.service import is_settled
+from scheduler.jobs.discover.service import RunChanges, is_settled
 from scheduler.jobs.discover.spec import spec_of
 from scheduler.jobs.records import JobRecord
+from scheduler.packing import PIECE_BYTES, Unpacker
 
 
 def run_data(view: DiscoverView, failed: list[FailedLeg], base_url: str) -> dict[str, Any]:
@@ -59,8 +60,49 @@ def _failed(leg: FailedLeg, view: DiscoverView) -> dict[str, str]:
     return {"keyword": keyword, "endpoint": search.id, "error": leg.error}
 
 
-def row_data(row: DiscoverRow) -> dict[str, Any]:
-    """A row that is not gone."""
+def lines_of(rows: Sequence[DiscoverRow]) -> tuple[bytes, int]:
+    """The first rows as lines of JSON, as many as one piece has room for, and the number of the last of them."""
+    unpacker, lines, last = Unpacker(PIECE_BYTES), list[bytes](), 0
+    for row in rows:
+        if (data := shown_row(row, unpacker)) is None:
+            break
+        lines.append(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE))
+        last = row.number
+    return b"".join(lines), last
+
+
+def changes_data(changes: RunChanges, since: int) -> dict[str, Any]:
+    """The rows that changed since a version, as many as a page has room for; `version` is how far that is."""
+    unpacker, run = Unpacker(), changes.view.run
+    added, changed, gone = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
+    version, has_more = since, changes.has_more
+    for row in changes.rows:
+        is_new = row.first_version > since
+        if row.is_gone:
+            gone += [] if is_new else [row.row_id]
+        elif (data := shown_row(row, unpacker)) is None:
+            has_more = True
+            break
+        else:
+            (added if is_new else changed).append(data)
+        version = row.version
+    return {
+        "version": version if has_more else run.version,
+        "added": added,
+        "changed": changed,
+        "gone": gone,
+        "has_more": has_more,
+    }
+
+
+def shown_row(row: DiscoverRow, unpacker: Unpacker) -> dict[str, Any] | None:
+    """A row that is not gone, with its record as it is stored; None if the unpacker has no room for it."""
+    bodies = unpacker.take(row.record)
+    return None if bodies is None else row_data(row, orjson.Fragment(bodies[0] or b"null"))
+
+
+def row_data(row: DiscoverRow, record: Any) -> dict[str, Any]:
+    """A row that is not gone, with its record."""
     found = sightings_of(row)
     told = {
         "row_id": row.row_id,
@@ -71,7 +113,7 @@ def row_data(row: DiscoverRow) -> dict[str, Any]:
         "keywords": list(dict.fromkeys(one.keyword for one in found)),
         "found_in": [one._asdict() for one in found],
         "rank": min(one.rank for one in found),
-        "record": record_of(row),
+        "record": record,
         "is_new": None if row.is_new is None else bool(row.is_new),
         "first_seen_at": iso(row.first_seen_at),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import orjson
+
 from gateway.api.routes.discover.shapes import row_data
 from scheduler.jobs.discover.records import DiscoverRow
 
@@ -18,8 +20,8 @@ _TEXT_MAX: Final = 300
 
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:
-    """A row for its page. Its address is one that may be a link; empty where it has none such."""
-    told = row_data(row)
+    """A row, with its record decompressed, for its page. Its address may be a link; empty if it has none such."""
+    told = row_data(row, orjson.loads(row.record or b"{}"))
     core = _core(told["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)
     return {
@@ -34,8 +36,8 @@ def row_view(row: DiscoverRow) -> dict[str, Any]:
 
 
 def cells_of(row: DiscoverRow) -> list[Any]:
-    """A row's cells, in the order of `COLUMNS`."""
-    told = row_data(row)
+    """The cells of a row with its record decompressed, in the order of `COLUMNS`."""
+    told = row_data(row, orjson.loads(row.record or b"{}"))
     core, match = _core(told["record"]), told.get("match") or {}
     found = {
         **told,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Final
 
-import orjson
 from quart import Response, g, request
 from quart_trio import QuartTrio
 
 from billing.errors import BillingError
-from gateway.api.routes.discover.shapes import row_data, run_data
+from gateway.api.routes.discover.shapes import lines_of, run_data
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import CSV, csv_of, long_download
 from gateway.dashboard.forms import FieldRefused, fields, place_of, place_text
@@ -20,8 +20,10 @@ from gateway.dashboard.services import Services
 from gateway.http.codes import sentence
 from scheduler.errors import JobInvalid, JobOver, JobUnknown
 from scheduler.jobs.discover.records import DiscoverRow, DiscoverView
+from scheduler.jobs.discover.run_rows import rows_with_records
 from scheduler.jobs.discover.service import RunPatch
 from scheduler.jobs.service import JobOwner
+from scheduler.packing import PIECE_BYTES, Unpacker
 
 DISCOVER: Final = f"{PREFIX}/discover"
 PAGE: Final = 20
@@ -36,6 +38,7 @@ class RunPages:
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._runs = services.discover
+        self._reads = services.reads
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
@@ -71,13 +74,13 @@ class RunPages:
     async def lines(self, run_id: str) -> Response:
         """All its rows so far as the API tells them, one a line."""
         await self._found(run_id)
-        pieces = self._pieces(run_id, lambda rows: b"".join(orjson.dumps(row_data(one)) + b"\n" for one in rows))
+        pieces = self._pieces(account_id(), run_id, lines_of)
         return long_download(f"{run_id}.jsonl", pieces, content_type="application/x-ndjson")
 
     async def table(self, run_id: str) -> Response:
         """All its rows so far, with what most readers look for in columns."""
         await self._found(run_id)
-        pieces = self._pieces(run_id, lambda rows: csv_of(map(cells_of, rows)).encode(), head=csv_of([COLUMNS]))
+        pieces = self._pieces(account_id(), run_id, _table_of, head=csv_of([COLUMNS]))
         return long_download(f"{run_id}.csv", pieces, content_type=CSV)
 
     async def pause(self, run_id: str) -> Response:
@@ -131,26 +134,35 @@ class RunPages:
             raise ObjectMissing from exc
 
     async def _pieces(
-        self, run_id: str, write: Callable[[list[DiscoverRow]], bytes], head: str = ""
+        self, owner: str, run_id: str, write: Callable[[list[DiscoverRow]], tuple[bytes, int]], head: str = ""
     ) -> AsyncIterator[bytes]:
+        """The rows of a run of the account `owner`: the request's context is gone when they are read."""
         yield head.encode()
         after = 0
-        while rows := await self._runs.rows(run_id, after, limit=ROWS_AT_ONCE, only_new=False):
-            after = rows[-1].number
-            yield write(rows)
+        read = partial(self._runs.rows, run_id, limit=ROWS_AT_ONCE, only_new=False, bytes_max=PIECE_BYTES)
+        turn = await self._reads.take(owner)
+        try:
+            while rows := (await read(after=after))[0]:
+                text, after = await self._reads.run(owner, partial(write, rows))
+                yield text
+        finally:
+            turn.release()
 
     async def _shown(self, run_id: str, *, status: int = 200, **more: Any) -> Response:
         view = await self._found(run_id)
         only_new, after = request.args.get("new") == "1", await self._after(run_id)
-        rows = await self._runs.rows(run_id, after, limit=ROWS + 1, only_new=only_new)
-        failed = await self._runs.failed_legs(run_id) if view.run.legs_failed else []
+        async with self._reads.turn(account_id()):
+            rows, has_more = await self._runs.rows(run_id, after, limit=ROWS, only_new=only_new)
+            views = await self._reads.run(account_id(), partial(_views_of, rows))
+        has_more = has_more or len(views) < len(rows)
+        failed = (await self._runs.failed_legs([view])).get(run_id, [])
         response = await self._frame.shown(
             "run.html",
             "Discover run",
             status=status,
             run=run_data(view, failed, ""),
-            rows=[row_view(one) for one in rows[:ROWS]],
-            older=rows[ROWS - 1].row_id if len(rows) > ROWS else "",
+            rows=views,
+            older=views[-1]["row_id"] if has_more else "",
             is_first=after == 0,
             only_new=only_new,
             **{"sent": "", **more},
@@ -166,6 +178,16 @@ class RunPages:
             return await self._runs.place(account_id(), run_id, row_id) if row_id.isidentifier() else 0
         except JobInvalid:
             return 0
+
+
+def _views_of(rows: list[DiscoverRow]) -> list[dict[str, Any]]:
+    return [row_view(one) for one in rows_with_records(rows, Unpacker())]
+
+
+def _table_of(rows: list[DiscoverRow]) -> tuple[bytes, int]:
+    """The first rows as lines of CSV, as many as one piece has room for, and the number of the last of them."""
+    some = list(rows_with_records(rows, Unpacker(PIECE_BYTES)))
+    return csv_of(map(cells_of, some)).encode(), some[-1].number
 
 
 def _view(view: DiscoverView) -> dict[str, Any]:

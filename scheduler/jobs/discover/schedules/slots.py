@@ -127,7 +127,10 @@ class ScheduleSlots:
         before = None if schedule.last_run_id is None else job_rows.read_job(tx, schedule.last_run_id)
         if before is not None and before.status in ("queued", "running"):
             return None
-        sent = msgspec.json.decode(schedule.body, type=SearchBody)
+        try:
+            sent = msgspec.json.decode(schedule.body, type=SearchBody)
+        except msgspec.MsgspecError as exc:  # such as one of a newer release, while nodes are upgraded one by one
+            raise JobInvalid("run", "cannot be read by this release", "Upgrade this node.") from exc
         spec = read_body(sent, self._searches(), at="run.")
         terms = RunTerms(sent.max_credits, is_told=True, key_id=schedule.key_id, schedule_id=schedule.id)
         owner = JobOwner(schedule.account_id, None, self._make_id("req_"))
@@ -135,8 +138,11 @@ class ScheduleSlots:
 
 
 def _next_slot(schedule: DiscoverSchedule, now: float) -> float:
-    """The next slot of a schedule; one that was made in the future counts as made now."""
-    return next_slot(cadence_of(schedule.cadence), now, min(schedule.created_at, now))
+    """The next slot of a schedule; one that was made in the future counts as made now. Infinite if it is unreadable."""
+    try:
+        return next_slot(cadence_of(schedule.cadence), now, min(schedule.created_at, now))
+    except (CadenceInvalid, ValueError):  # the schedule is paused when its slot comes
+        return float("inf")
 
 
 def _after(schedule: DiscoverSchedule, occurrences: Sequence[Occurrence]) -> DiscoverSchedule:

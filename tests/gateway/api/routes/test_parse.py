@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import random
+import zipfile
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +28,16 @@ ARTICLE = b"""<html><head><title>Of bread</title></head><body><nav><a href="/men
 FEED = b"""<rss version="2.0"><channel><title>News of bread</title><link>https://bread.example.com/</link>
 <item><title>Rye</title><link>https://bread.example.com/rye</link><description>It is dark.</description></item>
 </channel></rss>"""
+
+
+def _zip() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:  # stored as it is, so that most bytes are text
+        archive.writestr("page.html", ARTICLE)
+    return packed.getvalue()
+
+
+ZIP = _zip()
 
 
 @pytest.fixture
@@ -88,6 +101,16 @@ async def test_a_file_is_no_wall_whatever_it_says(node: OpenNode) -> None:
         (b"<html><body><script>1</script></body></html>", "a.html", {}, "file", "empty"),
         (b"   ", "a.txt", {}, "file", "empty"),
         (b"", "a.txt", {}, "file", "invalid_param"),
+        (ZIP, "a.html", {"mime_type": "text/html"}, "file", "invalid_param"),
+        (ZIP, "a.txt", {}, "file", "invalid_param"),
+        (b"\x7fELF\x02\x01\x01" + bytes(99), "a.html", {}, "file", "invalid_param"),
+        (
+            random.Random(0).randbytes(9_000),
+            "a.html",
+            {"mime_type": "text/html; charset=utf-8"},
+            "file",
+            "invalid_param",
+        ),
         (b"%PDF-1.7 and nothing of one", "a.pdf", {}, "file", "unreadable_file"),
         (ARTICLE, "a.html", {"url": "http://127.0.0.1/"}, "url", "invalid_param"),
         (ARTICLE, "a.html", {"formats": "markdwon"}, "formats", "invalid_param"),

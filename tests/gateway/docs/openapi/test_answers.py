@@ -53,7 +53,10 @@ async def buy_and_refund(node: OpenNode) -> None:
     packs, payments = node.node.stores.packs, node.node.stores.payments
     packs.on_sale["starter"] = Pack("starter", 10, 900, "usd", "starter")
     purchase = await packs.begin(node.account, "starter")
-    for id_, event in (("evt_1", Paid(purchase.id, 900, "pi_1")), ("evt_2", PaymentChange("pi_1", Payment(900)))):
+    for id_, event in (
+        ("evt_1", Paid(purchase.id, 900, "usd", "pi_1")),
+        ("evt_2", PaymentChange("pi_1", Payment(900))),
+    ):
         await payments.count(id_, "of.a.test", event)
 
 

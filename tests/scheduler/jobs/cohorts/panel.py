@@ -12,6 +12,7 @@ import trio
 from billing.keys.sealing import Cipher
 from events.instants import iso
 from limits.errors import CircuitOpen
+from limits.long_reads import LongReads
 from scheduler.jobs.cohorts import query_rows
 from scheduler.jobs.cohorts.platforms import PostRoute
 from scheduler.jobs.cohorts.queries import CohortQueries, Query
@@ -110,6 +111,7 @@ class CohortDesk(WorkingDesk):
             routes=ROUTES,
             now=desk.now,
             make_id=desk.make_id,
+            reads=LongReads(),
         )
         self.cohorts = CohortService(self.setting)
         self.jobs = JobService(

@@ -184,7 +184,9 @@ class DiscoverDesk(WorkingDesk):
 
     async def rows(self, run_id: str, *, only_new: bool = False) -> list[DiscoverRow]:
         """All rows, in their order."""
-        return await self.service.rows(run_id, 0, limit=100_000, only_new=only_new)
+        rows, has_more = await self.service.rows(run_id, 0, limit=100_000, only_new=only_new)
+        assert not has_more
+        return rows
 
     async def names(self, run_id: str) -> list[str]:
         """What tests call the rows by: the ids of posts, the names of accounts."""

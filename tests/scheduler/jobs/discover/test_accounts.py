@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.api.routes.discover.shapes import changes_data
 from scheduler.jobs.discover.judging import WEIGHTS, judge, judge_one
 from scheduler.jobs.discover.run_rows import record_of
 from scheduler.jobs.discover.service import RunPatch
@@ -45,13 +46,13 @@ async def test_accounts_are_found_read_judged_and_gone(desk: Desk) -> None:
     assert view.job.used_credits == 3  # two pages and one account: one that is gone costs nothing
     types = [type_ for type_, _ in await desk_.events(owner.account_id)]
     assert types[-2:] == ["discover.accounts_ready", "discover.completed"]
-    _, changes = await desk_.service.changes(owner.account_id, job.id, 0, limit=100)
-    assert changes.gone == []  # nobody who begins at 0 has had it
+    changes = changes_data(await desk_.service.changes(owner.account_id, job.id, 0, limit=100), 0)
+    assert changes["gone"] == []  # nobody who begins at 0 has had it
     gone = await desk.store.read(
         lambda tx: tx.one("SELECT row_id, first_version FROM discover_rows WHERE is_gone = 1 AND record IS NULL")
     )
-    _, later = await desk_.service.changes(owner.account_id, job.id, gone[1], limit=100)
-    assert later.gone == [gone[0]]
+    later = changes_data(await desk_.service.changes(owner.account_id, job.id, gone[1], limit=100), gone[1])
+    assert later["gone"] == [gone[0]]
 
 
 async def test_an_account_that_turns_out_to_be_another_row_is_merged_into_it(desk: Desk) -> None:

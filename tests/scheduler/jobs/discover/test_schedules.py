@@ -121,6 +121,22 @@ async def test_after_downtime_the_newest_slot_is_run_and_those_before_are_missed
     assert (await desk.schedules.get(owner.account_id, schedule.id)).status == "active"
 
 
+async def test_schedule_that_a_newer_release_wrote_does_not_stop_the_others(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Method: a body that this release cannot read, then a cadence, beside a schedule that it can."""
+    desk = started(quick, Net())
+    owner = await desk.owner()
+    newer, odd, plain = [await desk.schedule(owner) for _ in range(3)]
+    change = "UPDATE discover_schedules SET {} = ? WHERE id = ?"
+    await quick.store.write(lambda tx: tx.run(change.format("body"), ('{"newer": 1}', newer.id)))
+    await quick.store.write(lambda tx: tx.run(change.format("cadence"), ("full moon", odd.id)))
+    async with desk.keep_time():
+        await trio.sleep(HOUR + 60)
+    assert [one.skip_reason for one in await desk.occurrences(newer)] == ["run cannot be read by this release"]
+    assert [one.skip_reason for one in await desk.occurrences(plain)] == [None]
+
+
 async def test_slots_that_a_clock_ahead_has_made_due_come_back(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:

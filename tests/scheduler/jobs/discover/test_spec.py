@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from scheduler.errors import JobInvalid
-from scheduler.jobs.discover.planning import LegPage, first_steps, most_credits, next_steps, price_of, read_step
+from scheduler.jobs.discover.planning import LegPage, SearchWave, first_steps, most_credits, price_of, read_step
 from scheduler.jobs.discover.searches import Searches
 from scheduler.jobs.discover.spec import RunBody, read_body
+from scheduler.packing import packed
 from tests.scheduler.jobs.discover.net import search
 
 KNOWN = Searches(
@@ -85,8 +87,11 @@ def test_a_span_is_told_to_searches_that_take_it_and_ends_those_that_are_in_orde
     assert not spec.holds((spec.date_to or 0) + 1, None)
 
 
-def test_a_wave_is_the_accounts_and_then_the_pages_each_once() -> None:
-    found = [["1.2", "@social row_a"], ["@social row_b", "@social row_a", "2.2"]]
-    names = ["1.1", "2.1", "@social row_b"]
-    assert next_steps(found, names) == ["@social row_a", "1.2", "2.2"]
+async def test_a_wave_is_the_accounts_and_then_the_pages_each_once() -> None:
+    wave = SearchWave()
+    for name in ("1.1", "2.1", "@social row_b"):
+        wave.note(name)
+    for found in (["1.2", "@social row_a"], ["@social row_b", "@social row_a", "2.2"]):
+        await wave.add([packed(orjson.dumps(found))])
+    assert wave.names == ["@social row_a", "1.2", "2.2"]
     assert read_step("12.3") == LegPage(12, 3)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.instants import iso
+from limits.long_reads import LongReads
 from scheduler.monitors.history.lists import SlotSpan
 from scheduler.monitors.history.projections import Projections, shown_backtest
 from scheduler.monitors.metrics.rules import OPS, AlertRule, read_rules
@@ -87,7 +88,7 @@ async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int
     """The result of a backtest of the runs from one of them on."""
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     window = SlotSpan(since=EPOCH + since * HOUR_S)
-    return shown_backtest(await Projections(desk.store).backtest(monitor, window, read_rules(sent, track)))
+    return shown_backtest(await Projections(desk.store, LongReads()).backtest(monitor, window, read_rules(sent, track)))
 
 
 async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule], set_at: int) -> None:

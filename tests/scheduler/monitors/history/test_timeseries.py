@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from events.instants import iso
 from scheduler.monitors.history.past_runs import RunNumbers
-from scheduler.monitors.history.timeseries import Chosen, timeseries
+from scheduler.monitors.history.timeseries import Chosen, Timeseries
 from tests.scheduler.monitors.past import FIRST, HISTORIES, HOUR_S, LIKES, VIEWS, past
 
 PLAIN = past({"_": {"total": 1, "author.followers": 10}}, {"_": {"total": 2}}, {"_": {}})
@@ -19,7 +19,9 @@ T0, T1 = iso(FIRST), iso(FIRST + HOUR_S)
 def projected(
     runs: list[RunNumbers], chosen: Chosen = EVERYTHING, *, by_row: bool = True, points_max: int = 100
 ) -> dict[str, object]:
-    return timeseries("mon_1", reversed(runs), chosen=chosen, by_row=by_row, points_max=points_max)
+    series = Timeseries(chosen, points_max)
+    series.add(reversed(runs))
+    return series.data("mon_1", by_row=by_row)
 
 
 def test_an_ordinary_monitor_has_points_oldest_first_and_no_series() -> None:
@@ -72,8 +74,10 @@ def test_runs_beyond_the_most_points_are_not_even_read() -> None:
         yield ROWS[0]
         raise AssertionError("nobody needs older ones")
 
-    told = timeseries("mon_1", newest_first(), chosen=Chosen(), by_row=True, points_max=4)  # type: ignore[arg-type]
-    assert told["series_truncated"] is True
+    series = Timeseries(Chosen(), points_max=4)
+    series.add(newest_first())  # type: ignore[arg-type]
+    assert series.is_full
+    assert series.data("mon_1", by_row=True)["series_truncated"] is True
 
 
 @given(HISTORIES, st.integers(1, 40))

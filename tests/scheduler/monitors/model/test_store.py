@@ -10,6 +10,7 @@ from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_rows import Delivered
 from storage.errors import ConstraintViolated
 from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.stored import kept_data
 
 BELONGINGS = ("webhooks", "runs", "run_data", "deliveries")
 
@@ -68,7 +69,7 @@ async def test_what_a_run_brought_is_kept_small_and_read_back_whole(desk: Desk) 
         run_rows.add_data(tx, run.id, data, at=EPOCH)  # type: ignore[arg-type]
 
     await desk.store.write(keep)
-    assert await desk.store.read(lambda tx: run_rows.read_data(tx, run.id)) == data
+    assert await desk.store.read(lambda tx: kept_data(tx, run.id)) == data
     (size,) = await desk.store.read(lambda tx: tx.one("SELECT LENGTH(result) FROM run_data"))
     assert size < 1_000
 

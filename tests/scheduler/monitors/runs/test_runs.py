@@ -9,7 +9,6 @@ import trio
 from billing.charges.recovery import recover
 from limits.errors import CircuitOpen
 from scheduler.monitors.model.records import Monitor, RunData
-from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import ATTEMPTS_MAX, GIVEN_UP, NO_CREDITS, SUSPENDED, charge_request
 from scheduler.monitors.runs.verdict import NO_ROWS, NO_VALUE, NOTHING_USABLE
@@ -18,6 +17,7 @@ from storage.errors import StorageError, StoreUnavailable
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.stored import kept_data
 from upstreams.model.errors import InvalidArgument, UpstreamFailed
 
 STARS = {"metrics": ["items[].repository.stars", "total"], "row_key": "repository.id", "max_rows": 100}
@@ -30,7 +30,7 @@ def page(*stars: int) -> dict[str, object]:
 
 
 async def data_of(desk: Desk, run_id: str) -> RunData:
-    data = await desk.store.read(lambda tx: run_rows.read_data(tx, run_id))
+    data = await desk.store.read(lambda tx: kept_data(tx, run_id))
     assert isinstance(data, RunData)
     return data
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.monitors.model.records import Monitor, Run
-from scheduler.monitors.runs import run_rows
 from scheduler.monitors.runs.payload import make_payload
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
@@ -20,6 +19,7 @@ from scheduler.retention import Retention, sweep
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.stored import kept_data
 from upstreams.model.errors import NotFound
 
 PAGE = "https://example.com/shop"
@@ -50,7 +50,7 @@ async def check(desk: Desk, monitor: Monitor, text: str, place: int) -> tuple[Ru
     """One check that reads this text; what is kept of it."""
     desk.recipes.answer = lambda _recipe: read(text)
     run = await desk.ran(monitor, EPOCH + 3_600.0 * place)
-    data = await desk.store.read(lambda tx: run_rows.read_data(tx, run.id))
+    data = await desk.store.read(lambda tx: kept_data(tx, run.id))
     return run, orjson.loads(data.deltas or b"{}")
 
 
@@ -127,7 +127,7 @@ async def test_results_of_a_search_are_compared_by_their_title_and_address(quick
     for place, names in enumerate((("a", "b"), ("b", "a"), ("b", "c"), ())):
         quick.recipes.answer = lambda _recipe, names=names: results(*names)
         run = await quick.ran(monitor, EPOCH + 3_600.0 * place)
-        data = await quick.store.read(lambda tx, run=run: run_rows.read_data(tx, run.id))
+        data = await quick.store.read(lambda tx, run=run: kept_data(tx, run.id))
         told.append(orjson.loads(data.deltas or b"{}"))
     assert [one["changed"] for one in told] == [False, False, True, True]
     assert (told[2]["added"], told[2]["removed"]) == (["c https://c.example/"], ["a https://a.example/"])

@@ -52,7 +52,7 @@ def test_a_page_without_any_of_the_values_is_told() -> None:
         ([], "object"),
         ({}, "object"),
         ({"a": 1}, "at a neither"),
-        ({"a": "p["}, "no CSS selector"),
+        ({"a": "p["}, "no usable CSS selector"),
         ({"a": ["p", "q"]}, "not of one entry"),
         ({"a": {"selector": "p"}}, "at a neither"),
         ({"a": {"selector": "p", "fields": {}}}, "object"),

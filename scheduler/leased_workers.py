@@ -1,0 +1,133 @@
+"""Leased work of one node: monitor runs, jobs and browser sessions.
+
+The store holds a lease for each piece of work. The node that has the lease renews it while it works; once a lease has
+passed, another node may begin the next attempt. This module has the part that all kinds share: a task for each piece,
+renewal, and supervision, so that a failure of one piece never ends another one or the node. Finding and leasing work
+is up to each kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import trio
+
+from scheduler.clock.catch_up import Ready, in_turn
+from scheduler.log import OperatorLog
+from storage.errors import StorageError
+
+T = TypeVar("T")
+
+
+class WorkLease(NamedTuple):
+    """The id, the owner and the attempt of leased work."""
+
+    id: str
+    account_id: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedKind(Generic[T]):
+    """One kind of leased work; `name` is its noun, which also begins the names of its log events."""
+
+    name: str
+    lease_of: Callable[[T], WorkLease]
+    run: Callable[[T], Awaitable[object]]
+    """Do the work. It may raise `StorageError`: then the work waits until its lease has passed."""
+    fail: Callable[[T], Awaitable[object]]
+    """End work whose `run` raised anything else."""
+    renew: Callable[[list[str]], Awaitable[object]]
+    """Renew the leases of the work with these ids."""
+    renew_every_s: float
+    is_private: Callable[[T], bool] = lambda _: False
+    """Whether the text of its errors stays out of the log."""
+    ended: Callable[[], None] = lambda: None
+    """Called after each piece of work."""
+
+
+class LeasedWorkers(Generic[T]):
+    """Runs leased work of one kind in `nursery`, which owns a task for each piece."""
+
+    def __init__(self, kind: LeasedKind[T], nursery: trio.Nursery, log: OperatorLog) -> None:
+        self._kind = kind
+        self._nursery = nursery
+        self._log = log
+        self._in_flight: dict[str, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def __contains__(self, work_id: object) -> bool:
+        return work_id in self._in_flight
+
+    def get(self, work_id: str) -> T | None:
+        """Return the work with this id, or None if it is not in flight here."""
+        return self._in_flight.get(work_id)
+
+    def choose(self, ready: Iterable[Ready], *, at_once: int, each_max: int) -> list[Ready]:
+        """Return the work to lease next, round robin over accounts.
+
+        At most `at_once` pieces are in flight, and at most `each_max` of one account. Work that is in flight here is
+        never chosen again, whatever its lease says.
+        """
+        busy = Counter(self._kind.lease_of(one).account_id for one in self._in_flight.values())
+        others = (one for one in ready if one.run_id not in self._in_flight)
+        return in_turn(others, busy, free=at_once - len(self._in_flight), each_max=each_max)
+
+    def start(self, leased: Iterable[T]) -> None:
+        """Begin work that this node has leased."""
+        for work in leased:
+            self._in_flight[self._kind.lease_of(work).id] = work
+            self._nursery.start_soon(self._supervise, work)
+
+    async def keep_renewing(self) -> None:
+        """Renew the leases of all work in flight, until cancelled."""
+        while True:
+            await trio.sleep(self._kind.renew_every_s)
+            if not self._in_flight:
+                continue
+            try:
+                await self._kind.renew(list(self._in_flight))
+            except StorageError as exc:
+                self._log.event("warning", f"{self._kind.name}_leases_not_renewed", error=str(exc))
+
+    async def _supervise(self, work: T) -> None:
+        """Run one piece of work; nothing that it raises goes further."""
+        lease = self._kind.lease_of(work)
+        try:
+            await self._run(work, lease)
+        finally:
+            self._in_flight.pop(lease.id, None)
+            self._kind.ended()
+
+    async def _run(self, work: T, lease: WorkLease) -> None:
+        try:
+            await self._kind.run(work)
+        except StorageError as exc:
+            self._cut_short(lease, exc)
+        except Exception as exc:  # noqa: BLE001 - the run supervisor: no work ends other work
+            self._log_failure("failed", work, lease, exc)
+            await self._fail(work, lease)
+
+    async def _fail(self, work: T, lease: WorkLease) -> None:
+        try:
+            await self._kind.fail(work)
+        except StorageError as exc:
+            self._cut_short(lease, exc)
+        except Exception as exc:  # noqa: BLE001 - as above: its lease passes, and another attempt begins
+            self._log_failure("not_ended", work, lease, exc)
+
+    def _cut_short(self, lease: WorkLease, exc: StorageError) -> None:
+        name = self._kind.name
+        self._log.event("warning", f"{name}_cut_short", **{name: lease.id}, attempt=lease.attempt, error=str(exc))
+
+    def _log_failure(self, what: str, work: T, lease: WorkLease, exc: Exception) -> None:
+        event, fields = f"{self._kind.name}_{what}", {self._kind.name: lease.id, "attempt": lease.attempt}
+        if self._kind.is_private(work):
+            self._log.event("error", event, error=type(exc).__name__, **fields)
+        else:
+            self._log.failure(event, exc, **fields)

@@ -1,0 +1,72 @@
+"""Compressed bodies in the store, and how many of them one page of an answer may decompress.
+
+A body of kilobytes may decompress to many megabytes. So a page is limited twice: a transaction reads rows up to
+`PAGE_BYTES` as they are stored, and `Unpacker` decompresses them one by one up to `PAGE_BYTES`. The first row always
+fits, however long it is, so that every page makes progress.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+PAGE_BYTES: Final = 4_000_000
+"""The most bytes of a page, stored or decompressed, unless its first row alone has more."""
+PIECE_BYTES: Final = 500_000
+"""The same for one piece of an answer that is sent while it is made."""
+
+
+def packed(body: bytes) -> bytes:
+    """Compress a body to store it."""
+    return zlib.compress(body)
+
+
+def unpacked(body: bytes) -> bytes:
+    """Decompress a stored body."""
+    return zlib.decompress(body)
+
+
+def rows_within(sizes: Iterable[int], bytes_max: int = PAGE_BYTES) -> int:
+    """Return how many of the first rows have at most `bytes_max` together: at least one, if there is any."""
+    count = total = 0
+    for size in sizes:
+        total += size
+        if count and total > bytes_max:
+            break
+        count += 1
+    return count
+
+
+class Unpacker:
+    """Decompresses the rows of one page, until they reach `bytes_max` together."""
+
+    def __init__(self, bytes_max: int = PAGE_BYTES) -> None:
+        self._left = bytes_max
+        self._is_empty = True
+
+    def take(self, *bodies: bytes | None) -> list[bytes | None] | None:
+        """Return the bodies of the next row, decompressed; None if the page has no room for them.
+
+        Decompression stops as soon as the row is too long, so a refused row costs no more than the room that was left.
+        """
+        left, found = self._left, list[bytes | None]()
+        for body in bodies:
+            whole = None if body is None else unpacked(body) if self._is_empty else _within(body, left)
+            if whole is None and body is not None:
+                return None
+            found.append(whole)
+            left -= 0 if whole is None else len(whole)
+        self._left, self._is_empty = max(0, left), False
+        return found
+
+
+def _within(body: bytes, bytes_max: int) -> bytes | None:
+    """Return a body decompressed; None if it has more than `bytes_max` bytes."""
+    stream = zlib.decompressobj()
+    whole = stream.decompress(body, bytes_max + 1)  # 0 would mean no bound
+    if len(whole) > bytes_max:
+        return None
+    if not stream.eof:
+        raise zlib.error("the stored body is incomplete")
+    return whole

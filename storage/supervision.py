@@ -1,0 +1,188 @@
+"""The supervised loop: background work is restarted after a failure, so that one fault never ends the process.
+
+A loop fails when its work raises. Three failures in a row, each soon after a start, make the loop a `fault`, which
+readiness reports; it has recovered once it has run for a while (`_Loop.steady_s`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, Protocol
+
+import trio
+
+from storage.errors import StateUnavailable, StoreUnavailable, StoreUnusable
+
+PAUSE_S: Final = 0.5
+PAUSE_S_MAX: Final = 30.0
+AWAY_S: Final = 1.0
+"""The pause of work that found the store or the shared state away."""
+STEADY_S: Final = 30.0
+STEADY_S_MAX: Final = 1_800.0
+FAULT_AFTER: Final = 3
+"""Failures in a row after which a loop is reported as down."""
+
+Work = Callable[[], Awaitable[object]]
+
+
+class Keep(Protocol):
+    """Runs work under supervision; `Supervision.keep` documents the contract."""
+
+    async def __call__(self, name: str, work: Work) -> None:
+        """Run `work` until it returns, and start it again after each failure."""
+        ...
+
+
+class FailureLog(Protocol):
+    """The operator's log, as failures are written to it."""
+
+    def event(self, level: str, event: str, **fields: Any) -> None:
+        """Write one line."""
+        ...
+
+    def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
+        """Write an exception with its traceback."""
+        ...
+
+
+async def unsupervised(name: str, work: Work) -> None:  # noqa: ARG001 - as `Keep`
+    """Run `work` until it returns, as `Keep` for a command and for tests: a failure ends the caller."""
+    await work()
+
+
+@dataclass(slots=True, eq=False)
+class _Loop:
+    """The state of one loop; only `Supervision` changes it."""
+
+    name: str
+    in_a_row: int = 0
+    last_error: str = ""
+    started_at: float | None = None
+    """When its work started, on Trio's clock; None during the pause before a restart."""
+    steady_s: float = 0.0
+    """It counts as recovered after running for so long."""
+
+    def is_steady(self) -> bool:
+        return self.started_at is not None and trio.current_time() - self.started_at >= self.steady_s
+
+    def count(self, failure: Exception, steady_s: float) -> None:
+        """Count a failure. It has recovered after `steady_s`, or twice the time that it ran before this failure.
+
+        So a loop that sleeps for ten minutes before each pass does not count as recovered just because it sleeps.
+        """
+        assert self.started_at is not None, "only running work fails"
+        self.in_a_row = 1 if self.is_steady() else self.in_a_row + 1
+        self.last_error = type(failure).__name__
+        ran_s = trio.current_time() - self.started_at
+        self.steady_s = min(max(steady_s, 2 * ran_s), STEADY_S_MAX)
+
+
+class Supervision:
+    """Supervises the background loops of one process. Its `keep` is passed to every object that starts a loop."""
+
+    pause_s = PAUSE_S
+    steady_s = STEADY_S
+
+    def __init__(self, log: FailureLog, rng: Random) -> None:
+        """`rng` spreads the restarts of loops that fail together."""
+        self._log = log
+        self._rng = rng
+        self._loops: set[_Loop] = set()
+        self._failures: Counter[str] = Counter()
+
+    async def keep(self, name: str, work: Work) -> None:
+        """Run `work` until it returns. Cancelling the task ends it, as usual. Several loops may share a name.
+
+        On an exception the failure is logged with its traceback and counted under `name`, and `work` starts again after
+        a pause: 0.5 s, doubled with each failure in a row up to 30 s, with jitter. `StoreUnavailable` and
+        `StateUnavailable` are not failures of the loop, since readiness reports them itself: a warning, and `work`
+        starts again after a second. An exception group counts as one failure.
+
+        Raises:
+            StoreUnusable: this process may not use the store any more, so it has to end.
+        """
+        loop = _Loop(name, steady_s=self.steady_s)
+        self._loops.add(loop)
+        self._failures[name] += 0
+        try:
+            while await self._run(loop, work):
+                pass
+        finally:
+            self._loops.discard(loop)
+
+    def failures(self) -> Mapping[str, int]:
+        """Return the number of failures since the start, by the name of the loop; 0 for one that never failed."""
+        return self._failures
+
+    @property
+    def fault(self) -> str | None:
+        """The loops that keep failing, in words for the operator; None if there are none."""
+        down = [
+            f"{loop.name} (failed {loop.in_a_row} times in a row, last with {loop.last_error})"
+            for loop in self._loops
+            if loop.in_a_row >= FAULT_AFTER and not loop.is_steady()
+        ]
+        return ", ".join(sorted(down)) or None
+
+    async def _run(self, loop: _Loop, work: Work) -> bool:
+        """Run `work` once, and wait for the time of its restart; False if it returned."""
+        loop.started_at = trio.current_time()
+        try:
+            await work()
+        except (Exception, BaseExceptionGroup) as exc:  # noqa: BLE001 - the supervised loop
+            failure, passing = _split(exc)
+            pause_s = self._note(loop, failure) if failure is not None else 0.0
+            if passing is not None:
+                raise passing from None
+        else:
+            return False
+        loop.started_at = None
+        await trio.sleep(pause_s)
+        return True
+
+    def _note(self, loop: _Loop, failure: Exception) -> float:
+        """Log a failure and count it; return the pause before the restart, in seconds."""
+        if _is_away(failure):
+            self._log.event("warning", "loop_waits", loop=loop.name, error=str(failure))
+            return AWAY_S * self._rng.uniform(0.5, 1.0)
+        loop.count(failure, self.steady_s)
+        self._failures[loop.name] += 1
+        longest_s: float = min(self.pause_s * 2 ** min(loop.in_a_row - 1, 10), PAUSE_S_MAX)
+        pause_s = longest_s * self._rng.uniform(0.5, 1.0)
+        fields = {"loop": loop.name, "in_a_row": loop.in_a_row, "restarts_in_s": round(pause_s, 2)}
+        self._log.failure("loop_failed", failure, **fields)
+        return pause_s
+
+
+Supervise = Callable[[FailureLog, Random], Supervision]
+"""Makes the supervision of a node's background loops."""
+
+
+def _split(exc: Exception | BaseExceptionGroup[BaseException]) -> tuple[Exception | None, BaseException | None]:
+    """Return the failure in an exception, and the part that has to pass through, such as `Cancelled`."""
+    if not isinstance(exc, BaseExceptionGroup):
+        return (exc, None) if _is_failure(exc) else (None, exc)
+    failures, passing = exc.split(_is_failure)
+    assert failures is None or isinstance(failures, ExceptionGroup), "it holds nothing else"
+    return None if failures is None else _only(failures), passing
+
+
+def _is_failure(exc: BaseException) -> bool:
+    """Whether an exception, which `split` also calls with groups, is a failure of the work."""
+    return isinstance(exc, Exception) and not isinstance(exc, (StoreUnusable, ExceptionGroup))
+
+
+def _only(exc: Exception) -> Exception:
+    """Return the one exception in a group, or the group if it holds several."""
+    while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
+        exc = exc.exceptions[0]
+    return exc
+
+
+def _is_away(exc: Exception) -> bool:
+    if isinstance(exc, ExceptionGroup):
+        return all(map(_is_away, exc.exceptions))
+    return isinstance(exc, (StoreUnavailable, StateUnavailable))

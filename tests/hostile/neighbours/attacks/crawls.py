@@ -1,0 +1,41 @@
+"""Crawls whose planning is expensive: fifty wildcard patterns, and 2,000 long links a page (item 9)."""
+
+from __future__ import annotations
+
+import trio
+
+from tests.hostile.neighbours.attacks.attack import Attack
+from tests.hostile.neighbours.hostile import Hostile
+
+LANES = 8
+PAGES = 13
+PATTERNS = 50
+STARS = (90, 90, 90, 10, 4, 1)
+"""Wildcards of a pattern: where many are refused, the most that is accepted is tried too."""
+POLL_S = 1.0
+
+
+def patterns_of(stars: int) -> list[str]:
+    """Patterns that match no address, which a path of one letter shows only at its end."""
+    return [f"/{'*a' * stars}*z{at}" for at in range(PATTERNS)]
+
+
+async def crawl(hostile: Hostile, lane: int) -> None:
+    """Begin a crawl, and the next one when it has ended."""
+    number = next(hostile.numbers)
+    body = {
+        "url": f"https://h{number}.example.com/hub/{number}/",
+        "limit": PAGES,
+        "allow_backward_links": True,
+        "exclude_paths": patterns_of(STARS[number % len(STARS)]),
+    }
+    answer = await hostile.call("web/crawl", "POST", body)
+    if answer is None or answer.status_code != 202:
+        return
+    job_id = answer.json()["data"]["job_id"]
+    while (job := await hostile.read(f"web/jobs/{job_id}")) is None or job["finished_at"] is None:  # noqa: ASYNC110 - the node's
+        await trio.sleep(POLL_S)
+    hostile.tally.credits_used += job["credits"]["used"]
+
+
+CRAWLS = Attack(crawl, LANES)

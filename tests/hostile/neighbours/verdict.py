@@ -1,0 +1,71 @@
+"""The verdict on a scenario's figures: each bound that does not hold, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.hostile.neighbours.measuring import percentile
+from tests.hostile.neighbours.neighbour import Kind, Record
+from tests.hostile.neighbours.run import Figures
+from tests.hostile.neighbours.scenarios import Scenario
+
+TIMES = 3.0
+"""Times as long as alone, or as the kind's floor, the neighbour's calls may take."""
+FREE_CPU_S = 5.0
+"""CPU seconds by refunded calls that are allowed in any case: an attack's first calls, before the node reacts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strictness:
+    """Which of the neighbour's waits are judged, and how far they may rise."""
+
+    share: float
+    """The percentile: 0.95, or the median for runs with a handful of calls."""
+    is_small: bool = False
+    """Only gross faults fail, so that a busy machine does not."""
+
+    def wait_s(self, record: Record) -> float:
+        """The wait that is judged."""
+        return percentile(record.waits_s, self.share)
+
+    def most_s(self, kind: Kind, alone: Record) -> float:
+        """The most that it may be beside the hostile account."""
+        most_s = TIMES * max(self.wait_s(alone), kind.floor_s)
+        return max(most_s, kind.small_s) if self.is_small else min(most_s, kind.most_s)
+
+
+FULL = Strictness(0.95)
+SMALL = Strictness(0.5, is_small=True)
+
+
+def flaws(scenario: Scenario, figures: Figures, strictness: Strictness) -> list[str]:
+    """Each bound that does not hold; an empty list is a pass."""
+    return [*_waits(scenario, figures, strictness), *_memory(scenario, figures), *_unpaid(scenario, figures)]
+
+
+def _waits(scenario: Scenario, figures: Figures, strictness: Strictness) -> Iterator[str]:
+    for kind in scenario.kinds:
+        alone, beside = figures.alone.records[kind.name], figures.beside.records[kind.name]
+        wait_s, most_s = strictness.wait_s(beside), strictness.most_s(kind, alone)
+        if wait_s > most_s:
+            percent = f"p{strictness.share * 100:.0f}"
+            yield f"{kind.name}: {percent} {wait_s:.3f} s, at most {most_s:.3f} s is allowed"
+        others = {status: number for status, number in beside.statuses.items() if status not in ("200", "unanswered")}
+        if others:
+            yield f"{kind.name}: answers other than 200: {others}"
+
+
+def _memory(scenario: Scenario, figures: Figures) -> Iterator[str]:
+    most_mb = {"node": scenario.node_mb, "workers": scenario.workers_mb, "browser": scenario.browser_mb}
+    for part, mb in figures.beside.peaks_mb.items():
+        if mb > most_mb[part]:
+            yield f"memory of {part}: {mb:.0f} MB, at most {most_mb[part]:.0f} MB is allowed"
+
+
+def _unpaid(scenario: Scenario, figures: Figures) -> Iterator[str]:
+    if scenario.unpaid_s is None:
+        return
+    most_s = max(FREE_CPU_S, scenario.unpaid_s * figures.beside.seconds / 60)
+    if figures.unpaid_s > most_s:
+        yield f"refunded calls took {figures.unpaid_s:.0f} s of CPU, at most {most_s:.0f} s is allowed"

@@ -1,0 +1,157 @@
+"""What one account's calls of a source can do to the calls of other accounts: circuits and holds.
+
+Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
+"""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from limits.errors import CircuitOpen, Throttled
+from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, Said, ScriptedExchange, asking, said, source_over
+from upstreams.fetching.source import WHOLE_HOST_S, Rules, Source
+from upstreams.model.errors import UpstreamError
+from upstreams.model.refusals import Backoff
+from upstreams.model.steps import Answer
+from upstreams.transport.http import HttpCall
+
+pytestmark = pytest.mark.critical
+ATTEMPT_S = 0.25
+DAY = said(status=429, retry_after="86400")
+
+
+def host_of(answers: dict[str, Said], *, by_page: bool = True) -> tuple[Source, ScriptedExchange]:
+    """A host with one answer per target, OK for all others."""
+
+    def script(call: HttpCall) -> Said:
+        return answers.get(call.target, OK)
+
+    exchange = ScriptedExchange(script=script)
+    rules = Rules(timeout_s=ATTEMPT_S, retries=0)
+    return source_over(exchange, rules=rules, by_page=by_page, backoff=_rest), exchange
+
+
+def _rest(answer: Answer) -> Backoff | None:
+    return Backoff(answer.body["rests"], "source") if "rests" in answer.body else None
+
+
+async def fail(source: Source, account: str, target: str, times: int = 1) -> None:
+    for _ in range(times):
+        with pytest.raises((UpstreamError, Throttled)):
+            await source.ask(asking(target), LONG_S, account_id=account)
+
+
+async def get(source: Source, account: str, target: str) -> object:
+    return (await source.ask(asking(target), LONG_S, account_id=account)).body
+
+
+# Circuits
+
+
+async def test_a_page_that_fails_closes_its_host_to_nobody(autojump_clock: MockClock) -> None:
+    """Before, two requests of a page that answers 500, with their retries, closed its host to every account."""
+    source, _ = host_of({"/bad": FAILING})
+    for account in ("a", "b", "c"):
+        await fail(source, account, "/bad", 10)
+    assert await get(source, "a", "/good") == await get(source, "d", "/good") == {"ok": True}
+
+
+async def test_many_failing_pages_of_one_account_close_a_host_to_nobody(autojump_clock: MockClock) -> None:
+    source, _ = host_of({f"/bad{number}": FAILING for number in range(20)})
+    for number in range(20):
+        await fail(source, "a", f"/bad{number}")
+    assert await get(source, "a", "/good") == await get(source, "b", "/good") == {"ok": True}
+
+
+async def test_a_host_that_fails_on_several_pages_for_several_accounts_is_left_alone(autojump_clock: MockClock) -> None:
+    source, exchange = host_of({f"/bad{number}": FAILING for number in range(5)})
+    for number in range(5):
+        await fail(source, f"a{number % 2}", f"/bad{number}")
+    with pytest.raises(CircuitOpen):
+        await get(source, "c", "/good")
+    assert len(exchange.calls) == 5
+
+
+async def test_a_host_that_refuses_connections_is_left_alone_after_five(autojump_clock: MockClock) -> None:
+    source, exchange = host_of({"/": httpx.ConnectError("refused")})
+    await fail(source, "a", "/", 5)
+    with pytest.raises(CircuitOpen):
+        await get(source, "b", "/good")
+    assert len(exchange.calls) == 5
+
+
+async def test_a_redirect_to_a_dead_host_says_nothing_about_the_host_that_redirects(autojump_clock: MockClock) -> None:
+    """Any open redirect of a host could otherwise close it to every account."""
+
+    def script(call: HttpCall) -> Said:
+        if call.origin.host != "api.test":
+            return httpx.ConnectError("refused")
+        return OK if call.target == "/good" else said(status=302, location=f"https://dead.test{call.target}")
+
+    source = source_over(ScriptedExchange(script=script), rules=Rules(retries=0), by_page=True)
+    for number in range(20):
+        await fail(source, "a", f"/bad{number}")
+    assert await get(source, "b", "/good") == {"ok": True}
+
+
+async def test_requests_that_a_platform_fails_on_hold_back_only_the_account_that_sends_them(
+    autojump_clock: MockClock,
+) -> None:
+    source, _ = host_of({"/heavy": FAILING}, by_page=False)
+    await fail(source, "a", "/heavy", 5)
+    for target in ("/heavy", "/light"):
+        with pytest.raises(CircuitOpen):
+            await get(source, "a", target)
+    assert await get(source, "b", "/light") == {"ok": True}
+    assert source.breaker.state == "closed"
+
+
+# Holds
+
+
+async def test_a_page_that_asks_for_a_days_patience_holds_back_that_page_alone(autojump_clock: MockClock) -> None:
+    """Before, its owner closed the whole host to every account for an hour at a time."""
+    for answer in (DAY, said({"rests": 86_400})):
+        source, exchange = host_of({"/sly": answer})
+        if answer is DAY:
+            await fail(source, "a", "/sly")
+        else:
+            await get(source, "a", "/sly")
+        assert await get(source, "a", "/good") == await get(source, "b", "/good") == {"ok": True}
+        await fail(source, "b", "/sly")
+        assert exchange.targets == ["/sly", "/good", "/good"], "the page itself is left alone"
+        await trio.sleep(3_600)
+        exchange.calls.clear()
+        await get(source, "b", "/good")
+
+
+async def test_a_second_page_that_throttles_an_account_holds_back_that_account_at_its_host(
+    autojump_clock: MockClock,
+) -> None:
+    source, exchange = host_of({"/1": said(status=429, retry_after="7"), "/2": said(status=429, retry_after="7")})
+    for target in ("/1", "/2"):
+        await fail(source, "a", target)
+    with pytest.raises(Throttled) as held:
+        await get(source, "a", "/good")
+    assert held.value.retry_after_s == 7
+    assert await get(source, "b", "/good") == {"ok": True}
+    await trio.sleep(7.0)
+    await get(source, "a", "/good")
+    assert len(exchange.calls) == 4
+
+
+async def test_a_host_that_throttles_several_accounts_is_left_alone_by_all_for_a_bounded_time(
+    autojump_clock: MockClock,
+) -> None:
+    source, exchange = host_of({"/1": DAY, "/2": DAY})
+    await fail(source, "a", "/1")
+    await fail(source, "b", "/2")
+    with pytest.raises(Throttled) as held:
+        await get(source, "c", "/good")
+    assert held.value.retry_after_s == WHOLE_HOST_S
+    assert len(exchange.calls) == 2
+    await trio.sleep(WHOLE_HOST_S)
+    assert await get(source, "c", "/good") == {"ok": True}

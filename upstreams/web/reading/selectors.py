@@ -1,0 +1,401 @@
+"""CSS selectors whose matching takes time by the elements of a page, never by the square of them.
+
+XPath, which `cssselect` translates selectors to, looks at all siblings of each element for `~`, `+` and `:nth-child`,
+and at each pair of elements where it joins two sets. Here XPath finds only the elements of each compound by themselves,
+and sets of these are combined by parents, ancestors and siblings: each step of a selector visits each element once.
+
+`Matching` counts those visits over all selectors of one task, since a caller may send many for one large page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from cssselect import HTMLTranslator, SelectorError, parse, parser
+from cssselect.parser import parse_series
+from lxml import etree
+
+from upstreams.content.markup import Element
+from upstreams.model.errors import PageTooCostly
+
+LENGTH_MAX: Final = 500
+"""Letters of one selector."""
+STEPS_MAX: Final = 30
+"""Compounds of one selector, those in `:not()`, `:is()` and `:has()` included."""
+DEPTH_MAX: Final = 3
+"""Functions inside of functions."""
+WORK_MAX: Final = 2_000_000
+"""Visits of elements in one task, of about a microsecond each."""
+_XPATH_SHARE: Final = 8
+"""Elements that XPath visits in the time of one visit by Python."""
+_LETTERS_A_VISIT: Final = 200
+_SIMPLE: Final = (parser.Class, parser.Hash, parser.Attrib)
+_SIMPLE_PSEUDOS: Final = frozenset(
+    ("empty", "link", "checked", "visited", "hover", "active", "focus", "target"),
+)
+_DEAR: Final = frozenset(("enabled", "disabled", "lang"))
+"""Pseudo-classes by which XPath looks at all that is around an element."""
+_DEAR_VISITS: Final = 30
+_PLACES: Final = frozenset(
+    ("first-child", "last-child", "only-child", "first-of-type", "last-of-type", "only-of-type"),
+)
+_NTH: Final = frozenset(("nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type"))
+_translator: Final = HTMLTranslator()
+Elements = dict[Element, None]
+"""Elements in the order of the page; a dict finds them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """A compound: the elements that `find` gives by themselves, of which `filters` keep some."""
+
+    find: etree.XPath
+    filters: tuple[Filter, ...]
+    is_dear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """Elements of `right` that stand to some of `left` as the combinator says."""
+
+    left: Tree
+    combinator: str
+    right: Compound
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`:nth-child(an+b)` and its kin."""
+
+    a: int
+    b: int
+    last: bool
+    of_type: bool
+    only: bool = False
+    """The place of an only child, whatever `a` and `b` are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """`:is()`, `:where()` or, negated, `:not()`."""
+
+    trees: tuple[Tree, ...]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """`:has()`: the combinators, each with the compound that is looked for."""
+
+    parts: tuple[tuple[str, Compound], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Containing:
+    """`:contains()`."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """`:root` and `:scope`."""
+
+    name: str
+
+
+Tree = Compound | Combined
+Filter = Place | Among | Having | Containing | Named
+
+
+@lru_cache(maxsize=256)
+def compiled(css: str) -> tuple[Tree, ...]:
+    """Return the trees of a selector list.
+
+    Raises:
+        ValueError: it is no selector, or takes more than a selector may. The text says why.
+    """
+    selectors = parsed(css)
+    try:
+        if any(one.pseudo_element for one in selectors):
+            raise ValueError("pseudo-elements are not supported")
+        compiler = _Compiler()
+        return tuple(compiler.tree(one.parsed_tree, 0) for one in selectors)
+    except (SelectorError, etree.XPathError, RecursionError) as exc:
+        raise ValueError(str(exc) or "it is nested too deep") from exc
+
+
+def parsed(css: str) -> list[parser.Selector]:
+    """Return the selectors of a list, which another program may match.
+
+    Raises:
+        ValueError: it is none, or is longer than a selector may be.
+    """
+    if len(css) > LENGTH_MAX:
+        raise ValueError(f"it has more than {LENGTH_MAX} letters")
+    try:
+        return parse(css)
+    except (SelectorError, RecursionError) as exc:
+        raise ValueError(str(exc) or "it is nested too deep") from exc
+
+
+def steps_of(css: str) -> int:
+    """Return the number of steps of a selector that `compiled` takes."""
+    return sum(map(_steps, compiled(css)))
+
+
+def _steps(tree: Tree) -> int:
+    if isinstance(tree, Combined):
+        return _steps(tree.left) + _steps(tree.right)
+    inner = [one for filter_ in tree.filters if isinstance(filter_, Among) for one in filter_.trees]
+    inner += [one for filter_ in tree.filters if isinstance(filter_, Having) for _, one in filter_.parts]
+    return 1 + sum(map(_steps, inner))
+
+
+class _Compiler:
+    """Makes the trees of one selector, and counts its steps."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def tree(self, parsed: Any, depth: int) -> Tree:
+        """The tree of a selector."""
+        if isinstance(parsed, parser.CombinedSelector):
+            left = self.tree(parsed.selector, depth)
+            return Combined(left, parsed.combinator, self._compound(parsed.subselector, depth))
+        return self._compound(parsed, depth)
+
+    def _compound(self, parsed: Any, depth: int) -> Compound:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            raise ValueError(f"it has more than {STEPS_MAX} steps")
+        is_dear, simple = False, list[Any]()
+        filters: list[Filter] = []
+        while not isinstance(parsed, parser.Element):
+            name = getattr(parsed, "ident", getattr(parsed, "name", ""))
+            is_dear = is_dear or name in _DEAR
+            if isinstance(parsed, _SIMPLE) or name in _SIMPLE_PSEUDOS or name in _DEAR:
+                simple.append(parsed)
+            else:
+                filters.append(self._filter(parsed, depth))
+            parsed = parsed.selector
+        for one in reversed(simple):
+            parsed, inner = copy(one), parsed
+            parsed.selector = inner
+        find = etree.XPath(f"descendant-or-self::{_translator.xpath(parsed)}")
+        return Compound(find, tuple(filters[::-1]), is_dear)
+
+    def _filter(self, parsed: Any, depth: int) -> Filter:
+        if isinstance(parsed, parser.Pseudo):
+            return _of_pseudo(parsed.ident)
+        if isinstance(parsed, parser.Function):
+            return _of_function(parsed)
+        if depth >= DEPTH_MAX:
+            raise ValueError(f"it has functions inside of functions more than {DEPTH_MAX} deep")
+        if isinstance(parsed, parser.Negation):
+            return Among((self.tree(parsed.subselector, depth + 1),), negated=True)
+        if isinstance(parsed, parser.Matching | parser.SpecificityAdjustment):
+            return Among(tuple(self.tree(one, depth + 1) for one in parsed.selector_list), negated=False)
+        assert isinstance(parsed, parser.Relation), "the parser knows no other"
+        return Having(tuple(self._part(*one, depth) for one in parsed.arguments))
+
+    def _part(self, combinator: Any, selector: Any, depth: int) -> tuple[str, Compound]:
+        wanted = selector.parsed_tree
+        if isinstance(wanted, parser.CombinedSelector):
+            raise ValueError(":has() takes no combinators between elements")  # noqa: TRY004 - of the caller's text
+        return combinator.value, self._compound(wanted, depth + 1)
+
+
+def _of_pseudo(name: str) -> Filter:
+    if name in ("root", "scope"):
+        return Named(name)
+    if name not in _PLACES:
+        raise ValueError(f":{name} is not supported")
+    if name.startswith("only"):
+        return Place(0, 1, last=False, of_type=name.endswith("type"), only=True)
+    return Place(0, 1, last=name.startswith("last"), of_type=name.endswith("type"))
+
+
+def _of_function(parsed: Any) -> Filter:
+    name = parsed.name
+    if name == "contains" and parsed.argument_types() in (["STRING"], ["IDENT"]):
+        return Containing(parsed.arguments[0].value)
+    if name not in _NTH:
+        raise ValueError(f":{name}() is not supported so")
+    try:
+        a, b = parse_series(parsed.arguments)
+    except ValueError as exc:
+        raise ValueError(f":{name}() needs a number, odd, even or a series such as 2n+1") from exc
+    return Place(a, b, last="last" in name, of_type=name.endswith("type"))
+
+
+class Matching:
+    """The matching of one task.
+
+    Its sums hold only while nothing is moved in the page: `forget` after a change.
+    """
+
+    def __init__(self) -> None:
+        self._work_left = WORK_MAX
+        self._sizes: dict[Element, int] = {}
+        self._places: dict[Element, tuple[dict[Element, int], dict[Element, int], int, Counter[Any]]] = {}
+
+    def forget(self) -> None:
+        """Forget what it has counted in a page that has changed since."""
+        self._sizes.clear()
+        self._places.clear()
+
+    def found(self, root: Element, css: str) -> list[Element]:
+        """Return the elements at or below `root` that a selector list matches, in the order of the page.
+
+        Raises:
+            PageTooCostly: the selectors of this task have visited too many elements.
+        """
+        trees = compiled(css)
+        if len(trees) == 1:
+            return list(self._tree(root, trees[0]))
+        chosen = {one for tree in trees for one in self._tree(root, tree)}
+        self._spend(self._size(root))
+        return [one for one in root.iter(etree.Element) if one in chosen] if chosen else []
+
+    def spend_on(self, text: str) -> None:
+        """Count the work of reading a text."""
+        self._spend(1 + len(text) // _LETTERS_A_VISIT)
+
+    def _spend(self, visits: int) -> None:
+        self._work_left -= visits
+        if self._work_left < 0:
+            raise PageTooCostly("The selectors take too much work on so large a page.")
+
+    def _size(self, root: Element) -> int:
+        if root not in self._sizes:
+            self._sizes[root] = size = int(_COUNT(root))
+            self._spend(1 + size // _XPATH_SHARE)
+        return self._sizes[root]
+
+    def _tree(self, root: Element, tree: Tree) -> Elements:
+        if isinstance(tree, Compound):
+            return self._compound(root, tree)
+        right = self._compound(root, tree.right)
+        left = self._tree(root, tree.left) if right else {}
+        if not left:
+            return {}
+        self._spend(len(right))
+        if tree.combinator == ">":
+            return {one: None for one in right if one.getparent() in left}
+        if tree.combinator == "+":
+            return {one: None for one in right if _previous(one) in left}
+        step = _previous if tree.combinator == "~" else _parent
+        return dict.fromkeys(self._leading(right, left, step, root))
+
+    def _leading(
+        self, elements: Elements, wanted: Elements, step: Callable[[Element], Element | None], root: Element
+    ) -> Iterable[Element]:
+        """The elements from which steps lead to a wanted one. Each element is stepped from once."""
+        leads: dict[Element, bool] = {}
+        for one in elements:
+            path, at = [one], None if one is root else step(one)
+            known = False
+            while at is not None:
+                if at in wanted:
+                    known = True
+                    break
+                if at in leads:
+                    known = leads[at]
+                    break
+                path.append(at)
+                at = None if at is root else step(at)
+            self._spend(len(path))
+            leads.update(dict.fromkeys(path, known))
+            if known:
+                yield one
+
+    def _compound(self, root: Element, compound: Compound) -> Elements:
+        size = self._size(root)
+        self._spend(size * _DEAR_VISITS if compound.is_dear else 1 + size // _XPATH_SHARE)
+        found: Elements = dict.fromkeys(compound.find(root))
+        for filter_ in compound.filters:
+            if not found:
+                break
+            self._spend(len(found))
+            found = self._filtered(root, found, filter_)
+        return found
+
+    def _filtered(self, root: Element, found: Elements, filter_: Filter) -> Elements:
+        if isinstance(filter_, Place):
+            return {one: None for one in found if self._stands(one, filter_)}
+        if isinstance(filter_, Among):
+            chosen = {one for tree in filter_.trees for one in self._tree(root, tree)}
+            return {one: None for one in found if (one in chosen) != filter_.negated}
+        if isinstance(filter_, Having):
+            having = {one for combinator, wanted in filter_.parts for one in self._having(root, combinator, wanted)}
+            return {one: None for one in found if one in having}
+        if isinstance(filter_, Named):
+            return {one: None for one in found if (one is root if filter_.name == "scope" else _parent(one) is None)}
+        return {one: None for one in found if self._contains(one, filter_.words)}
+
+    def _contains(self, element: Element, words: str) -> bool:
+        self._spend(int(_COUNT(element)) // _XPATH_SHARE)
+        text = "".join(element.itertext())
+        self.spend_on(text)
+        return words in text
+
+    def _having(self, root: Element, combinator: str, wanted: Compound) -> Iterable[Element]:
+        """The elements that have a wanted one below, as a child, or behind them."""
+        step = _parent if combinator in (" ", ">") else _previous
+        once = combinator in (">", "+")
+        seen: Elements = {}
+        for one in self._compound(root, wanted):
+            at = None if one is root else step(one)
+            while at is not None and at not in seen:
+                seen[at] = None
+                at = None if once or at is root else step(at)
+        self._spend(len(seen))
+        return seen
+
+    def _stands(self, element: Element, place: Place) -> bool:
+        """Whether an element stands at such a place among its siblings; all of these are counted at once."""
+        parent = element.getparent()
+        if parent is None:
+            at = count = 1
+        else:
+            if parent not in self._places:
+                self._places[parent] = _counted(parent)
+                self._spend(len(self._places[parent][0]))
+            by_all, by_type, all_, types = self._places[parent]
+            at = (by_type if place.of_type else by_all)[element]
+            count = types[element.tag] if place.of_type else all_
+        if place.only:
+            return count == 1
+        nth = (count + 1 - at if place.last else at) - place.b
+        return nth == 0 if place.a == 0 else nth % place.a == 0 and nth // place.a >= 0
+
+
+_COUNT: Final = etree.XPath("count(descendant-or-self::*)")
+
+
+def _counted(parent: Element) -> tuple[dict[Element, int], dict[Element, int], int, Counter[Any]]:
+    """The places of an element's children, of all and of their types, and how many there are."""
+    by_all: dict[Element, int] = {}
+    by_type: dict[Element, int] = {}
+    types: Counter[Any] = Counter()
+    for number, child in enumerate(parent.iterchildren(etree.Element), 1):
+        types[child.tag] += 1
+        by_all[child], by_type[child] = number, types[child.tag]
+    return by_all, by_type, len(by_all), types
+
+
+def _parent(element: Element) -> Element | None:
+    return element.getparent()
+
+
+def _previous(element: Element) -> Element | None:
+    previous = element.getprevious()
+    while previous is not None and not isinstance(previous.tag, str):  # a comment
+        previous = previous.getprevious()
+    return previous
