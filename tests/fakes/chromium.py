@@ -29,6 +29,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
+    "--disable-3d-apis",
+    "--disable-site-isolation-trials",
+    "--disable-features=IsolateOrigins,site-per-process",
     FLAG,
     "about:blank",
 )

@@ -18,10 +18,10 @@ from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_br
 
 LOOK_S: Final = 0.25
 """The seconds between two looks: a script writes about a gigabyte a second."""
+USUAL_S: Final = 1.0
+"""The CPU seconds after which most pages are at rest."""
 NICENESS_A_S: Final = 2
-"""How much the niceness of a renderer rises for each CPU second that it used: after ten it is at its most, 19.
-
-Most pages are at rest after one second, so the scripts of the others take only the time that is left."""
+"""How much the niceness of a renderer rises for each further CPU second: at ten it is 18, of at most 19."""
 NICENESS_MAX: Final = 19
 _CLAIM_S: Final = 5.0
 """A page is known to have crashed this soon after its renderer was ended."""
@@ -73,7 +73,7 @@ class Renderers:
             if (usage.memory_bytes or 0) > self.bounds.memory_bytes and self.local.end(pid):
                 self._ended_at[pid] = now
                 self.ended_total += 1
-            elif niceness := min(NICENESS_MAX, int(NICENESS_A_S * usage.cpu_s)):
+            elif (niceness := min(NICENESS_MAX, int(NICENESS_A_S * (usage.cpu_s - USUAL_S)))) > 0:
                 self.local.hold_back(pid, niceness)
 
     def claim_end(self, pids: Collection[int]) -> bool:
