@@ -59,6 +59,8 @@ class _Worker:
     into: trio.lowlevel.FdStream
     out_of: trio.lowlevel.FdStream
     tasks: int = 0
+    account_id: str = ""
+    """The account that used it last."""
 
     def cpu_s(self) -> float | None:
         """Return the CPU time that the process has used; None where it ended or the system does not say."""
@@ -147,18 +149,24 @@ class ProcessPool:
         raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
 
     async def _worker(self, account_id: str) -> _Worker:
-        """Return an idle process, or a new one.
+        """Return an idle process, or a new one while there is room for one.
 
-        An account that ended processes starts as many itself: starting takes ten times as long as reading a short
-        page, and otherwise an account whose tasks end processes would leave only cold ones to the others.
+        Starting takes ten times as long as reading a short page. So an account does not take the process of another
+        one until all have started; and one that ended processes starts as many itself, or it would take those of all
+        others.
         """
         ended = self._ended_by.pop(account_id, 0)
         if ended > 1:
             self._ended_by[account_id] = ended - 1
+        is_first = self.started_total < self._processes_max and account_id not in {one.account_id for one in self._idle}
         has_room = self.statistics().in_use + len(self._idle) <= self._processes_max
-        if self._idle and not (ended and has_room):
-            return self._idle.pop()
-        return await self._start()
+        if self._idle and not ((ended or is_first) and has_room):
+            worker = next((one for one in self._idle if one.account_id == account_id), self._idle[-1])
+            self._idle.remove(worker)
+        else:
+            worker = await self._start()
+        worker.account_id = account_id
+        return worker
 
     @contextmanager
     def _ended_unless_answered(self, worker: _Worker, account_id: str) -> Iterator[None]:

@@ -84,6 +84,16 @@ async def test_an_account_that_keeps_all_processes_busy_delays_no_other_one() ->
         assert workers.statistics() == TurnStatistics(0, 0)
 
 
+async def test_an_account_does_not_take_the_started_process_of_another_one() -> None:
+    with open_workers() as workers:
+        first = await run(workers, "a", "pid")
+        second = await run(workers, "b", "pid")
+        assert first != second
+        for _ in range(2):
+            assert await run(workers, "a", "pid") == first
+            assert await run(workers, "b", "pid") == second
+
+
 async def test_an_account_whose_tasks_end_processes_leaves_others_theirs() -> None:
     """Method: a task that is cut short ends its process; the other account's has started and stays."""
     with open_workers() as workers:
