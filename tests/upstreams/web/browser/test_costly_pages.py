@@ -13,6 +13,7 @@ from tests.fakes.chromium import Chromium
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.upstreams.web.browser.test_nowhere import HOST, Net, document, open_web
 from tests.upstreams.web.browser.test_rendering import TEXT, open_node
+from tests.upstreams.web.test_scraping import HOST as HOST_OF_SITE
 from tests.upstreams.web.test_scraping import page, scrape, serve
 from upstreams.fetching.site import Site
 from upstreams.model.errors import InvalidArgument, PageTooCostly, WorkersBusy
@@ -129,6 +130,13 @@ async def test_costly_page_is_charged_and_the_browser_not_blamed(tmp_path: Path,
         refused = await scrape(node, "/d", wait_for=10)
         error = refused.json["error"]
         assert (refused.status, error["details"]["reason"], refused.json["credits_used"]) == (404, "page_too_costly", 5)
+        again = await scrape(node, "/d", wait_for=10)
+        assert (again.status, again.json["error"]["details"]["reason"], again.json["credits_used"]) == (
+            404,
+            "page_too_costly",
+            0,
+        )
+        assert node.upstream.requests.count(f"{HOST_OF_SITE}/d") == 1, "the page is remembered"
         assert (await scrape(node, "/a", wait_for=10)).status == 200
         status = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]
         assert status["sources"]["browser"] == {"circuit": "closed"}
