@@ -98,6 +98,8 @@ class Browser:
                     failure = exc
                     if watch is not None and watch.verdict is None:
                         watch.verdict = watch.judge()  # a crash fails what runs before the watch looks again
+                finally:
+                    devtools.observers.clear()  # an event from now on would begin work in a nursery that closes
                 nursery.cancel_scope.cancel()
         finally:
             self.pages_open -= 1
