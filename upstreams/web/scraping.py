@@ -155,7 +155,7 @@ def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     visited = yield from visit(url, args, robots, agent=agent if renders else "")
     picture, credits_used = None, 1
     if renders and is_html(visited):
-        visited, picture = yield from render(visited, args, asked.remember)
+        visited, picture = yield from render(visited, args, requested.remember)
         credits_used = 5
     requested.check()
     done = yield Task(READ_PAGE, document_args(url, visited, wanted), SAMPLE, requested.remember)
