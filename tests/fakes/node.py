@@ -127,7 +127,7 @@ class OpenNode:
     def log_events(self, name: str) -> list[dict[str, Any]]:
         """The events of this name that were logged so far."""
         # Only the lines that may match are parsed: thousands of others would count as a long step of the node's loop.
-        events = [orjson.loads(line) for line in self.log.getvalue().splitlines() if name in line]
+        events = [orjson.loads(line) for line in self.log.getvalue().splitlines() if name.encode() in line]
         return [event for event in events if event["event"] == name]
 
     async def gauge(self, name: str) -> float:
