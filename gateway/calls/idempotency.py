@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar, cast
@@ -114,14 +115,10 @@ class Claims:
             return await self._store.write(partial(self._change, fn, claim, keep))
 
         try:
-            made = await make(write)
+            with self._counting():
+                made = await make(write)
         except _ChangeRepeated as repeated:
-            self.counts["replayed"] += 1
             return repeated.reply
-        except ClaimRefused as refusal:
-            self.counts[_REFUSED[type(refusal)]] += 1
-            raise
-        self.counts["claimed"] += 1
         self.shares.put(claim.account_id, StoredReply(200, None, claim.owner))
         return made
 
@@ -134,15 +131,23 @@ class Claims:
         if claim is None:
             return await self._store.write(begin)
         try:
-            begun = await self._store.write(partial(self._start, claim, begin))
+            with self._counting():
+                return await self._store.write(partial(self._start, claim, begin))
         except _ChangeRepeated as repeated:
-            self.counts["replayed"] += 1
             return repeated.reply
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count how the claim of a free change ends in the block."""
+        try:
+            yield
+        except _ChangeRepeated:
+            self.counts["replayed"] += 1
+            raise
         except ClaimRefused as refusal:
             self.counts[_REFUSED[type(refusal)]] += 1
             raise
         self.counts["claimed"] += 1
-        return begun
 
     def _start(self, claim: Claim, begin: Callable[[Tx], T], tx: Tx) -> T:
         held = self._claim_free(claim, tx)
