@@ -80,8 +80,8 @@ class Changes:
         """Make a change that calls another service in between, and keep the text that `call` returns.
 
         `begin` is one transaction with the claim of the key, so requests with the same key meanwhile are refused. If
-        `call` fails or is cancelled, `undo` is one transaction with the freeing of the key. If the node stops in
-        between, the key is free again, and `begin` must find what it began.
+        `call` fails or is cancelled, `undo` is one transaction with the freeing of the key. If the node dies in
+        between, the key is free again after `STARTED_S`, and `begin` must find what it began.
 
         Raises:
             ClaimRefused: the key is taken. Or what `begin` or `call` raises; then the key is free.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar, cast
@@ -14,13 +15,24 @@ from billing.charges.refunds import NOTHING_USED
 from billing.errors import ChargeUnknown
 from gateway.http.errors import InvalidParam
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ClaimRefused, ReplayUnavailable
-from limits.idempotency import Claim, ClaimRecord, StoredReply, finished, judge, read_claims, save_claims
+from limits.idempotency import (
+    UNFINISHED_S,
+    Claim,
+    ClaimRecord,
+    StoredReply,
+    finished,
+    judge,
+    read_claims,
+    save_claims,
+)
 from limits.shares import Shares
 from storage.store import Store, Tx, Write
 
 T = TypeVar("T")
 U = TypeVar("U")
 _KEY_CHARS_MAX = 255
+STARTED_S = 30.0
+"""How long a key that `Claims.start` has claimed stays in use if its node dies; it must call no longer than that."""
 _REFUSED: dict[type[ClaimRefused], str] = {
     ClaimInProgress: "in_progress",
     ClaimConflict: "conflict",
@@ -125,6 +137,8 @@ class Claims:
     async def start(self, claim: Claim | None, begin: Callable[[Tx], T]) -> T | StoredReply:
         """Begin a free change and claim the key in one transaction, or return the earlier reply. `finish` ends it.
 
+        The change must be one that may begin twice, since the claim lapses after `STARTED_S`.
+
         Raises:
             ClaimRefused: the key is taken. Or what `begin` raises; then the key is as free as before.
         """
@@ -152,7 +166,7 @@ class Claims:
     def _start(self, claim: Claim, begin: Callable[[Tx], T], tx: Tx) -> T:
         held = self._claim_free(claim, tx)
         begun = begin(tx)
-        save_claims(tx, {claim.id: held})
+        save_claims(tx, {claim.id: replace(held, at=held.at - UNFINISHED_S + STARTED_S)})
         return begun
 
     async def earlier(self, claim: Claim) -> StoredReply | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from billing.charges.refunds import used_by_failure
 from billing.prices import credits_for
-from upstreams.fetching.planned import Planned
-from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import PageTooCostly
+
+if TYPE_CHECKING:  # commands that list prices would load the clients otherwise
+    from upstreams.fetching.planned import Planned
+    from upstreams.model.endpoint import Endpoint
 
 
 class Price(NamedTuple):

@@ -88,12 +88,17 @@ class Load:
             self.counts["hung up"] += hurry.cancelled_caught
 
     async def buy(self) -> None:
-        """A buyer, who repeats under one idempotency key until there is a page to pay on."""
+        """A buyer, who repeats under one idempotency key until there is a page to pay on.
+
+        A key that a dead node left in use is refused for a while, so every other purchase has a new key.
+        """
+        is_refused = False
         while True:
             if len(self.stripe.waiting) > WAITING_MAX:
                 await trio.sleep(0.005)
                 continue
-            key = self.unanswered.pop() if self.unanswered else f"order-{self.rng.getrandbits(64):x}"
+            resumed = None if is_refused or not self.unanswered else self.unanswered.pop(0)
+            key = resumed or f"order-{self.rng.getrandbits(64):x}"
             try:
                 status, answer = await self._post(
                     "/v1/purchases", b'{"pack":"starter"}', ("x-api-key", self.key), ("idempotency-key", key)
@@ -102,7 +107,8 @@ class Load:
                 self.unanswered.append(key)
                 raise
             self.counts[f"purchase {status}"] += 1
-            if status == 201:
+            is_refused = status != 201
+            if not is_refused:
                 self.stripe.decide(answer["data"]["purchase_id"])
             else:
                 assert status in (409, 503), answer

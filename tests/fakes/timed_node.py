@@ -88,7 +88,7 @@ def collecting_as_a_node() -> Iterator[None]:
 
 @asynccontextmanager
 async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNode]:
-    """As `open_test_node`, in a thread; once it has drained, no step of its loop may have been too long."""
+    """As `open_test_node`, in a thread; once it has drained, no step since its start may have been too long."""
     clock, ready, stop = StepClock(), trio.Event(), trio.Event()
     nodes: list[TimedNode] = []
     ours = trio.lowlevel.current_trio_token()
@@ -97,7 +97,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
         token = trio.lowlevel.current_trio_token()
         async with open_test_node(folder, **tables) as opened:
             nodes.append(timed := TimedNode(opened, token, clock))
-            timed.note("start")
+            clock.take()  # while a node starts, nobody waits for an answer
             ours.run_sync_soon(ready.set)
             done = trio.Event()
             closing.append(partial(token.run_sync_soon, done.set))
@@ -106,7 +106,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
 
     closing: list[Callable[[], object]] = []
     failure: Exception | None = None
-    load_all()  # here, and not in a step of the start; as is the store that others are copies of
+    load_all()
     migrated_at(folder / "sluice.db")
     with collecting_as_a_node():
         async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ from billing.archive.months import begin_to_copy, find_late, leave, make_months,
 from billing.ledger.verification import verify
 from billing.migrations import MIGRATIONS
 from billing.open_charges import m0012_small_charges
-from billing.packs.schema import m0013_packs
+from billing.packs.schema import m0013_packs, m0014_payment_faults
 from storage.errors import ConstraintViolated, StoreContended
 from storage.migrations import MigrationSet
 from storage.nodes import MIGRATIONS as NODES
@@ -37,7 +37,8 @@ SELECT c.relname::text FROM pg_inherits JOIN pg_class AS c ON c.oid = inhrelid
 WHERE inhparent = 'journal'::regclass ORDER BY c.relname
 """
 # The charges of now need their own table, and the accounts of now their marks.
-BEFORE_MONTHS = MigrationSet(MIGRATIONS.name, (*MIGRATIONS.migrations[:9], m0012_small_charges, m0013_packs))
+LATER = (m0012_small_charges, m0013_packs, m0014_payment_faults)
+BEFORE_MONTHS = MigrationSet(MIGRATIONS.name, (*MIGRATIONS.migrations[:9], *LATER))
 
 
 def partitions(tx: Tx) -> list[str]:

@@ -15,7 +15,7 @@ import limits.idempotency
 from billing.charges.batch_rows import Charge, Closed
 from billing.charges.charges import close_request
 from billing.errors import InsufficientCredits
-from gateway.calls.idempotency import Begin, ClaimEnd, Claims, fingerprint, idempotency_key
+from gateway.calls.idempotency import STARTED_S, Begin, ClaimEnd, Claims, fingerprint, idempotency_key
 from gateway.http.errors import CORRECT, Refused
 from limits.errors import ClaimInProgress
 from limits.idempotency import UNFINISHED_S, Claim, ClaimRecord, StoredReply, read_claims
@@ -119,6 +119,23 @@ def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 
     assert isinstance(charge, Charge)
     kept = None if text is None else StoredReply(200, text, begun.claim.owner)
     return ClaimEnd(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
+
+
+async def test_a_key_of_a_change_whose_node_died_is_free_within_half_a_minute(counter: Counter) -> None:
+    """Method: the change begins and nothing ends it, as after a crash."""
+    first, second = counter.begin().claim, counter.begin().claim
+    assert await counter.claims.start(first, lambda _tx: "begun") == "begun"
+    counter.desk.time += STARTED_S - 1
+    with pytest.raises(ClaimInProgress):
+        await counter.claims.start(second, lambda _tx: pytest.fail("it began twice"))
+    counter.desk.time += 1
+    assert await counter.claims.start(second, lambda _tx: "again") == "again"
+    await counter.claims.finish(first, StoredReply(200, "late", first.owner))
+    held = await counter.held()
+    assert held is not None
+    assert (held.owner, held.reply) == (second.owner, None), "the late owner changes nothing"
+    await counter.claims.finish(second, StoredReply(200, "told", second.owner))
+    assert await counter.claims.start(first, lambda _tx: "never") == StoredReply(200, "told", second.owner)
 
 
 async def test_the_same_key_twice_in_one_commit_is_charged_once(counter: Counter) -> None:
