@@ -96,7 +96,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
     async def serve() -> None:
         token = trio.lowlevel.current_trio_token()
         async with open_test_node(folder, **tables) as opened:
-            nodes.append(timed := TimedNode(opened, token, clock))
+            nodes.append(TimedNode(opened, token, clock))
             clock.take()  # while a node starts, nobody waits for an answer
             ours.run_sync_soon(ready.set)
             done = trio.Event()
