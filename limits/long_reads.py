@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import trio
 
 from limits.errors import LongReadsReached
-from limits.fair_turns import FairTurns
+from limits.fair_thread import FairThread
 
 EACH_MAX: Final = 4
 """Long answers of one account that are under way at a time."""
@@ -43,8 +43,7 @@ class LongReads:
 
     def __init__(self) -> None:
         self._turns: dict[str, trio.Semaphore] = {}
-        self._turns_of_thread = FairTurns(1)
-        self._thread = trio.CapacityLimiter(1)
+        self._thread = FairThread()
 
     async def take(self, account_id: str) -> ReadTurn:
         """Wait for one of the account's turns.
@@ -74,8 +73,7 @@ class LongReads:
 
     async def run(self, account_id: str, work: Callable[[], T]) -> T:
         """Return the result of `work`, which decompresses or encodes what a read has found, in the thread."""
-        async with self._turns_of_thread.turn(account_id):
-            return await trio.to_thread.run_sync(work, limiter=self._thread)
+        return await self._thread.run(account_id, work)
 
     def __len__(self) -> int:
         """Return the number of accounts with a long read under way."""

@@ -19,6 +19,7 @@ import trio
 from billing.charges.batch_rows import CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges
+from limits.fair_thread import FairThread
 from scheduler.jobs import job_rows
 from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, Stop, Wave
 from scheduler.jobs.turns import Turns
@@ -65,7 +66,7 @@ class JobRuns:
         self._kinds = kinds
         self._turns = turns
         self._now = now
-        self._aside = trio.CapacityLimiter(1)
+        self._thread = FairThread()
 
     async def run(self, job: JobRecord) -> None:
         """Bring one attempt to its end: the job's, or that of this node. Cancelled, it is left to whoever comes next.
@@ -154,13 +155,13 @@ class JobRuns:
         async with self._turns.of(job.account_id):
             outcome = await kind.perform(job, step)
         if outcome.result is not None:
-            outcome = replace(outcome, result=await self._packed(outcome.result))
+            outcome = replace(outcome, result=await self._packed(job.account_id, outcome.result))
         return await self._store.write(partial(self._keep, kind=kind, job=job, step=step, outcome=outcome))
 
-    async def _packed(self, body: bytes) -> bytes:
+    async def _packed(self, account_id: str, body: bytes) -> bytes:
         if len(body) <= _LONG_BYTES:
             return packed(body)
-        return await trio.to_thread.run_sync(packed, body, limiter=self._aside)
+        return await self._thread.run(account_id, partial(packed, body))
 
     def _keep(self, tx: Tx, *, kind: JobKind, job: JobRecord, step: JobStep, outcome: Outcome) -> bool:
         is_ours, at = job_rows.holds(tx, job), self._now()

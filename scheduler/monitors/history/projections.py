@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
-import trio
 
 from events.instants import iso
+from limits.fair_turns import FairTurns
 from limits.long_reads import LongReads
 from scheduler.monitors.history.chart import ChartPoint, chart_svg, points_of
 from scheduler.monitors.history.export import CSV_HEADER, csv_lines, ndjson_lines
@@ -98,7 +98,7 @@ class Projections:
     def __init__(self, store: Store, reads: LongReads) -> None:
         self._store = store
         self._reads = reads
-        self._judging = trio.CapacityLimiter(1)
+        self._backtests = FairTurns(1, spare=1)
 
     async def timeseries(self, monitor: Monitor, window: SlotSpan, chosen: Chosen) -> bytes:
         """Return the `data` of a timeseries as JSON."""
@@ -137,8 +137,8 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired; one backtest runs at a time, a few runs at once."""
-        async with self._judging:
+        """Return when rules would have fired; an account has one at a time, and a few runs are read at once."""
+        async with self._backtests.turn(monitor.account_id):
             runs, previous = await self._store.read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
             by_row = monitor.track is not None

@@ -21,6 +21,7 @@ from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
 from billing.errors import AccountDeleted, AccountSuspended, BillingError, ChargeUnknown, InsufficientCredits
 from events.log.log import EventLog
+from limits.fair_thread import FairThread
 from scheduler.monitors.metrics.tracking import rows_asked
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run, RunData
@@ -71,7 +72,7 @@ class Runs:
         self._make_payload = make_payload
         self._now = now
         self._outbox = outbox
-        self._aside = trio.CapacityLimiter(1)
+        self._thread = FairThread()
         self.ended = dict.fromkeys(ENDS, 0)
         """Runs that this node has brought to an end, by their status."""
 
@@ -155,12 +156,12 @@ class Runs:
             judge = partial(judge_run, monitor, gathered, previous, at=run.scheduled_for)
         if len(gathered.body) <= _PLAIN_BYTES:
             return judge()
-        return await trio.to_thread.run_sync(judge, limiter=self._aside)
+        return await self._thread.run(run.account_id, judge)
 
     async def _end(self, lease: RunLease, verdict: RunVerdict, charge: Charge | None) -> None:
         data = verdict.data()
         if data is not None and data.result is not None and len(data.result) > _LONG_BYTES:
-            data = await trio.to_thread.run_sync(run_rows.packed, data, limiter=self._aside)
+            data = await self._thread.run(lease.run.account_id, partial(run_rows.packed, data))
         write = partial(self._write_end, lease=lease, verdict=verdict, charge=charge, data=data)
         if await self._store.write(write):
             self.ended[verdict.status] += 1

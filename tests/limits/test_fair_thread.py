@@ -1,0 +1,48 @@
+"""The thread that accounts take turns at."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import trio
+import trio.testing
+
+from limits.fair_thread import FairThread
+
+
+async def test_an_account_with_much_work_keeps_no_other_from_the_thread() -> None:
+    thread, order = FairThread(), list[str]()
+    may_end = threading.Event()
+
+    def work(name: str) -> None:
+        assert may_end.wait(10)
+        order.append(name)
+
+    async with trio.open_nursery() as nursery:
+        for at in range(5):
+            nursery.start_soon(thread.run, "busy", partial(work, f"busy {at}"))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(thread.run, "other", partial(work, "other"))
+        await trio.testing.wait_all_tasks_blocked()
+        may_end.set()
+    assert order.index("other") == 1, "it waits for the one that was running, and for no other"
+
+
+async def test_the_work_of_an_account_is_done_in_its_order_and_one_at_a_time() -> None:
+    thread, running, most, order = FairThread(), 0, 0, list[int]()
+
+    def work(at: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        order.append(at)
+        running -= 1
+        return at
+
+    async with trio.open_nursery() as nursery:
+        for at in range(20):
+            nursery.start_soon(thread.run, "one", partial(work, at))
+            await trio.testing.wait_all_tasks_blocked()
+    assert (most, order) == (1, list(range(20)))
+    assert await thread.run("one", lambda: "value") == "value"
