@@ -11,7 +11,7 @@ from tests.processes.commands import PROJECT
 
 KNOWN = """
     . cat cd chmod chromium cp createdb createuser curl docker echo export flake8 git grep head jq kill lint-imports ls
-    mkdir mv mypy npm npx openapi-python-client openssl pip printf pytest python python3 rm ruff set sh
+    mkdir mv mypy nice npm npx openapi-python-client openssl pip printf pytest python python3 rm ruff set sh
     sleep source sqlite-utils sqlite3 sudo systemctl tail tar tee test trap wait
 """
 _INSTALL = re.compile(r"pip install (-U |-c constraints\.txt )?(-e )?'?(\.(\[[a-z,]+\])?|pip|-r [\w.-]+)'?")

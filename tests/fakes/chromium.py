@@ -56,14 +56,25 @@ class Chromium:
 
 @contextmanager
 def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[Chromium]:
-    """A browser that answers, on this port or a free one; gone when the block ends."""
+    """A browser that answers, on this port or a free one, with the low priority that the docs recommend.
+
+    It is gone when the block ends.
+    """
     program = shutil.which("chromium")
     if program is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "chromium is not installed"
         pytest.skip("chromium is not installed")
     chromium = Chromium(port or free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        words = [program, f"--remote-debugging-port={chromium.port}", f"--user-data-dir={profile}", *flags]
+        words = [
+            "nice",
+            "-n",
+            "10",
+            program,
+            f"--remote-debugging-port={chromium.port}",
+            f"--user-data-dir={profile}",
+            *flags,
+        ]
         environ = {**os.environ, "TMPDIR": profile}  # where it leaves a folder when it is killed
         with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid

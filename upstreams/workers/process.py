@@ -30,7 +30,7 @@ MEMORY_BYTES_MAX: Final = 3 * 1024**3
 """The most of its addresses: a page that needs more ends its process."""
 CPU_S: Final = 8.0
 """Seconds of CPU that a task may use, far below the time of a request; the longest honest pages take about 3."""
-_NICE: Final = 4
+_NICE: Final = 10
 
 
 def main() -> None:

@@ -45,10 +45,10 @@ _CALM = "https%3A%2F%2Fcalm.example.com%2Fsmall%2F"
 WEB = Kind("web read", f"web/scrape?url={_CALM}{{n}}", 0.5, 0.1, 2.0, 3.0)
 RENDERING = Kind("rendering", f"web/scrape?url={_CALM}{{n}}&wait_for=50", 2.0, 0.5, 8.0, 5.0)
 DATA = Kind("data read", "github/profile/repos?handle=calm{n}", 0.5, 0.1, 2.0, 3.0)
-CACHE_HIT = Kind("cache hit", f"web/scrape?url={_CALM}same", 0.5, 0.01, 0.05, 1.0)
-BALANCE = Kind("balance", "credits/balance", 0.5, 0.01, 0.05, 1.0)
-JOBS = Kind("jobs", "web/jobs", 1.0, 0.01, 0.05, 1.0)
-CATALOG = Kind("catalog", "utility/endpoints", 1.0, 0.01, 0.05, 1.0)
+CACHE_HIT = Kind("cache hit", f"web/scrape?url={_CALM}same", 0.5, 0.015, 0.05, 1.0)
+BALANCE = Kind("balance", "credits/balance", 0.5, 0.015, 0.05, 1.0)
+JOBS = Kind("jobs", "web/jobs", 1.0, 0.015, 0.05, 1.0)
+CATALOG = Kind("catalog", "utility/endpoints", 1.0, 0.015, 0.05, 1.0)
 FREE = (CACHE_HIT, BALANCE, JOBS, CATALOG)
 
 

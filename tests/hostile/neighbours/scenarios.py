@@ -15,7 +15,11 @@ BESIDE = (WEB, *FREE)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Two accounts on one node. Figures of memory are in MB, and all that a part of it may have at a time."""
+    """Two accounts on one node. Figures of memory are in MB, and all that a part of it may have at a time.
+
+    A node keeps up to 268 MB of answers (`[cache] max_bytes`), which only long answers fill within a minute. A browser
+    may have 1 GB, and 1 GB for each page that grows before it is ended.
+    """
 
     name: str
     item: str
@@ -43,13 +47,13 @@ _ALL = (
     *(Scenario(f"pages-{page}", "5", documents.reading(page)) for page in documents.HOSTILE_PAGES),
     Scenario("pages-mixed", "5", documents.MIXED_FRESH),
     Scenario("pages-same", "5", documents.MIXED_SAME),
-    Scenario("turns-workers", "6", documents.HEAVY),
-    Scenario("turns-aside", "6", answers.LONG_LISTS, kinds=(DATA, *BESIDE)),
+    Scenario("turns-workers", "6", documents.HEAVY, node_mb=500.0),
+    Scenario("turns-aside", "6", answers.LONG_LISTS, kinds=(DATA, *FREE)),
     Scenario("turns-browser", "6", scripts.SLOW, kinds=(RENDERING, *FREE)),
     Scenario("hang-ups", "6", documents.HANG_UPS),
     Scenario("one-expensive", "7", documents.ONE_EXPENSIVE),
     Scenario("scripts-endless", "8", scripts.ENDLESS, kinds=(RENDERING, *FREE)),
-    Scenario("scripts-memory", "8", scripts.HOGS, kinds=(RENDERING, *FREE)),
+    Scenario("scripts-memory", "8", scripts.HOGS, kinds=(RENDERING, *FREE), browser_mb=4_000.0),
     Scenario("crawls", "9", crawls.CRAWLS),
     Scenario("reads-results", "10", reads.RESULTS, unpaid_s=None),
     Scenario("reads-fewer", "10", reads.FEWER_RESULTS, unpaid_s=None),

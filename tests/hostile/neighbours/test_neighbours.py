@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 import trio
@@ -25,23 +23,11 @@ GATE = (
     "crawls",
     "reads-fewer",
 )
-NOT_YET: Mapping[str, str] = MappingProxyType(
-    {
-        "selectors-siblings": "issue 34, item 4",
-        "pages-attributes": "issue 34, item 5",
-        "hang-ups": "issue 34, item 6",
-        "one-expensive": "issue 34, item 7",
-        "scripts-endless": "issue 34, item 8",
-        "crawls": "issue 34, item 9",
-        "reads-fewer": "issue 34, item 10",
-    }
-)
-"""Scenarios that fail until this item is fixed. Remove the name with the fix."""
 SHORT = Length(alone_s=1.0, beside_s=4.5, grace_s=2.0)
 RENDERINGS = Length(alone_s=3.0, beside_s=10.0, grace_s=3.0)
 
 
-@pytest.mark.parametrize("name", [name for name in GATE if name not in NOT_YET])
+@pytest.mark.parametrize("name", GATE)
 async def test_neighbour_is_served_beside_a_hostile_account(name: str, tmp_path: Path, commands: Commands) -> None:
     scenario = SCENARIOS[name]
     with trio.fail_after(240):

@@ -12,16 +12,17 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 import trio
+from trio.to_thread import run_sync
 
 from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
 LOOK_S: Final = 0.25
 """The seconds between two looks: a script writes about a gigabyte a second."""
-USUAL_S: Final = 1.0
-"""The CPU seconds after which most pages are at rest."""
-NICENESS_A_S: Final = 2
-"""How much the niceness of a renderer rises for each further CPU second: at ten it is 18, of at most 19."""
+USUAL_S: Final = 0.5
+"""The CPU seconds after which the priority of a renderer begins to fall; many pages are at rest by then."""
+NICENESS_A_S: Final = 8
+"""How much the niceness of a renderer rises for each further CPU second: at three it is 19, the most there is."""
 NICENESS_MAX: Final = 19
 _CLAIM_S: Final = 5.0
 """A page is known to have crashed this soon after its renderer was ended."""
@@ -45,6 +46,7 @@ class Renderers:
         self.bounds = bounds
         self._now = now
         self._looked_at = -inf
+        self._is_looking = False
         self._ended_at: dict[int, float] = {}
         self.local: LocalBrowser | None = None
         self.usage: Mapping[int, ProcessUsage] = {}
@@ -55,26 +57,41 @@ class Renderers:
     async def meet(self, devtools: DevTools, port: int) -> None:
         """Find out whether a browser that was not seen before runs on this machine."""
         browsers = [one["id"] for one in await _processes(devtools) if one["type"] == "browser"]
-        self.local = local_browser(browsers[0], port) if browsers else None
+        self.local = await run_sync(local_browser, browsers[0], port) if browsers else None
         self.usage, self._ended_at = {}, {}
 
     async def look(self, devtools: DevTools) -> None:
         """Measure all, and act on those that use too much; at most every `LOOK_S`."""
         now = self._now()
-        if now < self._looked_at + LOOK_S:
+        if self._is_looking or now < self._looked_at + LOOK_S:
             return
-        self._looked_at = now
+        self._looked_at, self._is_looking = now, True
+        try:
+            await self._look(devtools)
+        finally:
+            self._is_looking = False
+
+    async def _look(self, devtools: DevTools) -> None:
         if self.local is None:
             told = await _processes(devtools)
             self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
             return
-        self.usage = self.local.renderers()
-        for pid, usage in self.usage.items():
-            if (usage.memory_bytes or 0) > self.bounds.memory_bytes and self.local.end(pid):
-                self._ended_at[pid] = now
-                self.ended_total += 1
+        # In a thread: to read what a process is called waits until the process has mapped its memory, and one that is
+        # held back takes long for that.
+        self.usage, ended = await run_sync(self._look_here, self.local)
+        for pid in ended:
+            self._ended_at[pid] = self._now()
+            self.ended_total += 1
+
+    def _look_here(self, local: LocalBrowser) -> tuple[Mapping[int, ProcessUsage], list[int]]:
+        """Measure the renderers of this machine, bound them, and return their use and which of them were ended."""
+        found, ended = local.renderers(), []
+        for pid, usage in found.items():
+            if (usage.memory_bytes or 0) > self.bounds.memory_bytes and local.end(pid):
+                ended.append(pid)
             elif (niceness := min(NICENESS_MAX, int(NICENESS_A_S * (usage.cpu_s - USUAL_S)))) > 0:
-                self.local.hold_back(pid, niceness)
+                local.hold_back(pid, niceness)
+        return found, ended
 
     def claim_end(self, pids: Collection[int]) -> bool:
         """Whether a page that crashed did so because its renderer was ended for its memory.
