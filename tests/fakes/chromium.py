@@ -16,7 +16,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from tests.processes.children import open_child
+from tests.processes.children import give_way, open_child
 from tests.servers.ports import free_port
 from upstreams.web.browser.browser import FLAG
 
@@ -35,6 +35,7 @@ FLAGS = (
     FLAG,
     "about:blank",
 )
+NICENESS = 10
 STARTS_S = 120.0
 
 
@@ -66,18 +67,11 @@ def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[
         pytest.skip("chromium is not installed")
     chromium = Chromium(port or free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        words = [
-            "nice",
-            "-n",
-            "10",
-            program,
-            f"--remote-debugging-port={chromium.port}",
-            f"--user-data-dir={profile}",
-            *flags,
-        ]
+        words = [program, f"--remote-debugging-port={chromium.port}", f"--user-data-dir={profile}", *flags]
         environ = {**os.environ, "TMPDIR": profile}  # where it leaves a folder when it is killed
         with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid
+            give_way(popen.pid, NICENESS)
             _wait_until_it_answers(chromium)
             yield chromium
 

@@ -42,6 +42,16 @@ def launch(
     return popen
 
 
+def give_way(pid: int, niceness: int) -> None:
+    """Lower the priority of a process that `launch` has just started, and of all that it starts.
+
+    Linux may schedule by sessions before it looks at the priority within one; then the session's own is lowered too.
+    """
+    os.setpriority(os.PRIO_PROCESS, pid, niceness)
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
+
+
 def finish(popen: "subprocess.Popen[Any]") -> int:
     """Kill a process with all that it started, unless that is gone, and return its exit code."""
     with suppress(ProcessLookupError):

@@ -18,7 +18,9 @@ import httpx
 import orjson
 import trio
 
-NICE = 5
+from tests.processes.children import give_way
+
+NICENESS = 5
 """A real attacker runs on another machine: this one takes less of the node's."""
 PATIENCE_S = 90.0
 BACK_OFF_S = 0.05
@@ -159,7 +161,7 @@ async def _lane(hostile: Hostile, step: Any, lane: int) -> None:
 
 def main() -> None:
     """Run the program: the scenario's name, the node's address and a key are its arguments."""
-    os.nice(NICE)
+    give_way(os.getpid(), NICENESS)
     name, url, key = sys.argv[1:4]
     tally = trio.run(attack, name, url, key)
     print(orjson.dumps(tally).decode(), flush=True)
