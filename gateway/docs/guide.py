@@ -9,6 +9,7 @@ import orjson
 
 from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
+from gateway.docs.billing_rules import billing_rules
 from gateway.docs.catalog import how_to_use
 from gateway.docs.errors import error_records
 from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
@@ -19,11 +20,6 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Args, Param
 from upstreams.sandbox.rehearse import example_values, rehearse
 
-_BILLING_RULES: Final = (
-    "Cache hits cost 0 credits.",
-    "Failed calls and empty results are refunded automatically.",
-    "Errors in the request are found before anything is charged.",
-)
 _EXAMPLE_NOW_AT: Final = 1_767_225_600.0
 _RELATED_MAX: Final = 5
 
@@ -193,7 +189,7 @@ def _credits(operation: ApiOperation) -> dict[str, Any]:
         "label": price.label,
         "tier": operation.tier,
         "pricing_notes": price.note,
-        "billing_rules": [] if operation.tier == "free" else list(_BILLING_RULES),
+        "billing_rules": billing_rules(operation),
     }
 
 

@@ -109,12 +109,12 @@ async def test_what_is_refunded_returns_to_the_counter(target: str, answer: Told
 
 
 async def test_what_is_refunded_in_part_returns_in_part(tmp_path: Path) -> None:
-    """A composite of which less than half came costs half, rounded up."""
+    """A composite of which less than half came costs half, rounded down."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)
         node.upstream.script = lambda asked: told({}) if asked.endswith("/leg/1") else told({}, 500)
-        assert (await node.get("/v1/odd/legs", key=key)).json["credits_used"] == 3
-        assert await used(node, key_id) == 3
+        assert (await node.get("/v1/odd/legs", key=key)).json["credits_used"] == 2
+        assert await used(node, key_id) == 2
         await assert_spent(node, await node.get("/v1/odd/legs", key=key), required=5)
 
 
