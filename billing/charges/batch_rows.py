@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 import msgspec
 
-from billing.errors import BillingError
+from billing.errors import BillingError, KeyBudgetReached
 from billing.journal import REQUEST, JournalRow
 from limits.gate import BalanceUpdate
 from storage.store import Row
@@ -36,7 +36,10 @@ class ChargeRequest(msgspec.Struct, gc=False):
     platform: str
     endpoint: str
     credits_least: int | None = None
-    """Where the account or the key's budget has less than `credits`, as much as it has, but never less than this."""
+    """Credits without which the call cannot be made; what is above them is optional.
+
+    Where the account or the key's budget is small, only a part of the optional credits is taken (`spare_credits`).
+    """
 
 
 @final
@@ -159,6 +162,8 @@ class Decision:
     """The instant of the decision, in microseconds."""
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
+    over_budget: list[tuple[KeyState, KeyBudgetReached]] = field(default_factory=list)
+    """Refusals that the key's open charges may be the only reason for."""
     taken: int = 0
     """In credits."""
     issued: int = 0
