@@ -27,7 +27,7 @@ ENDLESS: Final = b"\x10"
 
 @final
 class ChargeRequest(msgspec.Struct, gc=False):
-    """Credits to take before a call. An account's own work, such as a Monitor, has no key and meets no key's budget."""
+    """Credits to take before a call. Work that no key has started, as from the dashboard, has none and no budget."""
 
     request_id: str
     account_id: str
@@ -39,6 +39,11 @@ class ChargeRequest(msgspec.Struct, gc=False):
     """Credits without which the call cannot be made; what is above them is optional.
 
     Where the account or the key's budget is small, only a part of the optional credits is taken (`spare_credits`).
+    """
+    in_background: bool = False
+    """True: it is for work that the key started earlier, such as a Monitor.
+
+    It counts toward the key's counter and limit (decisions 24), and goes on after the key is revoked or expired.
     """
 
 

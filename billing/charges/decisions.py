@@ -91,6 +91,8 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
 
 def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
     """As `_charge`, by every rule."""
+    if request.in_background and request.key_id not in rows.keys:
+        request = replace(request, key_id=None)  # the key is gone with its counter
     if request.credits_least is not None:
         request = _within_means(rows, request, request.credits_least)
     refusal = _refusal(rows, decision, request, now)
@@ -132,8 +134,10 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
     if id_ in rows.charged or id_ in decision.opened:
         return ChargeExists(id_)
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
-    if request.key_id is not None and (reason := _unusable(key, request.account_id, now)):
-        return KeyUnusable(reason)
+    if request.key_id is not None and not request.in_background:
+        reason = _unusable(key, request.account_id, now)
+        if reason is not None:
+            return KeyUnusable(reason)
     if request.credits > account.balance and not account.unlimited:
         return InsufficientCredits(required=request.credits, balance=account.balance, held=account.held)
     # A free call does not count, so it passes even where a lowered limit lies below what is used.

@@ -267,7 +267,7 @@ async def test_a_resumed_run_refunds_the_attempt_that_was_cut_short(desk: Desk) 
     monitor = await desk.monitor(account)
     lease = await desk.lease(monitor)
     recipe = desk.recipes.read(monitor.recipe, {})
-    await desk.charges.take(charge_request(lease.run, recipe))
+    await desk.charges.take(charge_request(lease, recipe))
     assert await desk.money(account) == (94, 6)
     await desk.runs.run(await desk.again(lease))
     assert await desk.settled() == {f"{lease.run.id}.2": 6}
