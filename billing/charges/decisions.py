@@ -32,7 +32,6 @@ from billing.errors import (
 )
 from billing.journal import REQUEST, identify
 
-
 KEPT_CREDITS: Final = 50
 """One for each of the requests that a key may have under way at a time (spec 8)."""
 

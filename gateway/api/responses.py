@@ -102,9 +102,7 @@ class Replies:
         balance = self.balances.nowait(caller.key.account_id)
         if balance is None:
             balance = await balance_of(self.balances, caller.key.account_id)
-        body = envelope.success(
-            stored, request_id=request.id, credits_used=credits_used, balance=balance, cached=False
-        )
+        body = envelope.success(stored, request_id=request.id, credits_used=credits_used, balance=balance, cached=False)
         return Reply(200, body, _credit_headers(credits_used, balance))
 
     async def bare(self, caller: Caller, reply: Reply) -> Reply:

@@ -59,11 +59,10 @@ async def test_a_call_in_flight_is_held_until_it_is_answered(tmp_path: Path) -> 
 
 
 async def test_the_balance_is_read_while_the_store_refuses_to_settle(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        async with node.store_refusing("settlement"):
-            assert (await node.get("/v1/github/profile?handle=octocat")).status == 200
-            shown = await node.get(BALANCE)
-            assert (shown.status, shown.json["data"]["balance"], shown.json["data"]["held"]) == (200, CREDITS - 1, 1)
+    async with open_test_node(tmp_path) as node, node.store_refusing("settlement"):
+        assert (await node.get("/v1/github/profile?handle=octocat")).status == 200
+        shown = await node.get(BALANCE)
+        assert (shown.status, shown.json["data"]["balance"], shown.json["data"]["held"]) == (200, CREDITS - 1, 1)
 
 
 @pytest.mark.parametrize("keywords", [["trio"], ["trio", "anyio"], ["nothing"]])

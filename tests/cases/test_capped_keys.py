@@ -88,7 +88,7 @@ def _run() -> Run:
 
 def _monitor(key_id: str) -> Monitor:
     texts = ("name", "github/profile", "{}", '"daily"', None, "[]")
-    return Monitor("mon_1", "acc_1", key_id, *texts, "full", False, "active", None, "{}", None, 0, 0, EPOCH, EPOCH, 1)  # noqa: FBT003
+    return Monitor("mon_1", "acc_1", key_id, *texts, "full", False, "active", None, "{}", None, 0, 0, EPOCH, EPOCH, 1)
 
 
 async def test_a_capped_key_does_not_spend_past_its_cap_by_monitors(tmp_path: Path) -> None:
@@ -106,6 +106,14 @@ async def test_a_capped_key_does_not_spend_past_its_cap_by_monitors(tmp_path: Pa
         await node.assert_sound()
 
 
+async def ended_job(node: OpenNode, target: str) -> dict[str, Any]:
+    while True:
+        job: dict[str, Any] = (await node.get(target)).json["data"]
+        if job["status"] in OVER:
+            return job
+        await trio.sleep(0.05)
+
+
 @pytest.mark.parametrize("path", JOBS)
 async def test_a_job_counts_toward_its_key(path: str, tmp_path: Path) -> None:
     body, place = JOBS[path]
@@ -114,8 +122,7 @@ async def test_a_job_counts_toward_its_key(path: str, tmp_path: Path) -> None:
         begun = await send(node, "POST", path, key, body)
         assert begun.status == 202, begun.body
         target = place.format(**begun.json["data"])
-        while (job := (await node.get(target)).json["data"])["status"] not in OVER:
-            await trio.sleep(0.05)
+        job = await ended_job(node, target)
         balance, held = await node.money()
         assert (await used(node, key_id), held) == (CREDITS - balance, 0), job
         assert CREDITS - balance <= 2

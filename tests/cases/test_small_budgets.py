@@ -62,9 +62,7 @@ async def used(node: OpenNode, key_id: str) -> int:
 
 
 @pytest.mark.parametrize("at_once", [4, 6, 20])
-async def test_concurrent_searches_under_a_small_limit_are_never_refused_for_good(
-    at_once: int, tmp_path: Path
-) -> None:
+async def test_concurrent_searches_under_a_small_limit_are_never_refused_for_good(at_once: int, tmp_path: Path) -> None:
     """The case of the README, and six and twenty at once. A refused search is retried, as clients do."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)

@@ -19,7 +19,14 @@ import trio
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
-from billing.errors import AccountDeleted, AccountSuspended, BillingError, ChargeUnknown, InsufficientCredits, KeyBudgetReached
+from billing.errors import (
+    AccountDeleted,
+    AccountSuspended,
+    BillingError,
+    ChargeUnknown,
+    InsufficientCredits,
+    KeyBudgetReached,
+)
 from events.log.log import EventLog
 from scheduler.monitors.metrics.tracking import rows_asked
 from scheduler.monitors.model import store

@@ -22,7 +22,7 @@ ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}
 
 
 async def test_batches_at_once_share_flights_and_never_pass_the_keys_limit(tmp_path: Path) -> None:
-    """Goal: 200 batches of the same five rows are five calls, each paid for once; 50 of them run, the others are refused."""
+    """Goal: 200 batches of the same five rows are five calls, each paid once; 50 of them run, others are refused."""
     body = {"urls": [STORY.format(8_863 + place) for place in range(5)] * 2}
     answers: list[int] = []
     paid: list[int] = []

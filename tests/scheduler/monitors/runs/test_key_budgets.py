@@ -60,5 +60,3 @@ async def test_a_monitor_without_a_key_meets_no_budget(desk: Desk) -> None:
     monitor = await desk.monitor(account, key_id=None)
     assert (await desk.ran(monitor, EPOCH)).status == "ok"
     await desk.assert_sound(account)
-
-
