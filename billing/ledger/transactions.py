@@ -5,6 +5,7 @@ is its place in the account's order.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,13 @@ from billing.archive.files import ArchiveBroken
 from billing.archive.statement import LeftDay, add_left_lines, left_day_of, left_days, left_request_lines, read_sums
 from billing.journal import HOUR_MICROS, identify, micros
 from billing.ledger.lines import Transaction, closed_lines, newest_of, open_lines, place_of
+from storage.errors import StorageError
 from storage.store import Store, T, Tx
 
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
+SETTLE_S: Final = 1.0
+"""How long a report waits for the charges that this node is about to settle."""
 
 # What was settled is deductions less their refunds; what is still held comes on top.
 SPENT_SINCE = """
@@ -85,8 +89,18 @@ class Ledger:
         self._reading = trio.CapacityLimiter(FILE_READERS)
 
     async def report(self, account_id: str) -> BalanceReport:
-        """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown."""
-        return await self._store.read(partial(_report, account_id, self._now()))
+        """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown.
+
+        Calls that have been answered are not held: if something is held, the charges that this node is about to settle
+        are written first. The store may refuse that, as while its disk is full; then the report is as it stands.
+        """
+        report = await self._store.read(partial(_report, account_id, self._now()))
+        if not report.held:
+            return report
+        with suppress(StorageError), trio.move_on_after(SETTLE_S):
+            await self._store.write(_nothing)  # writes keep their order
+            report = await self._store.read(partial(_report, account_id, self._now()))
+        return report
 
     async def transactions(
         self, account_id: str, *, limit: int, before: int | str | None = None, request_id: str | None = None
@@ -145,6 +159,10 @@ class Ledger:
         """On a thread of the store's readers, of which others must be left for who reads the store."""
         async with self._reading:
             return await self._store.read(lambda _tx: read())
+
+
+def _nothing(_tx: Tx) -> None:
+    """Change nothing, after everything that was queued before."""
 
 
 def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:

@@ -93,6 +93,7 @@ _ALL: Final = (
     Reason("UNSUPPORTED_MEDIA_TYPE", "not_a_form", "The body must be multipart/form-data."),
     Reason("UPGRADE_REQUIRED", "websocket_only", "The path is served as a WebSocket only."),
     Reason("CURSOR_EXPIRED", "retention_passed", "Events behind the cursor were removed."),
+    Reason("CONCURRENCY_LIMIT", "credits_held", "Calls in flight hold the credits that the call needs."),
     Reason("RATE_LIMITED", "run_too_soon", "A run was begun by hand less than 60 s ago."),
     Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The events' store is away: ask again after `Retry-After`."),
 )
@@ -121,6 +122,7 @@ _BILLED: Final = (
     "INSUFFICIENT_CREDITS/balance_too_low",
     "INSUFFICIENT_CREDITS/above_max_credits",
     "KEY_BUDGET_EXCEEDED/key_budget_reached",
+    "CONCURRENCY_LIMIT/credits_held",
     "INVALID_REQUEST/conflicting_params",
     "RESOURCE_NOT_FOUND",
     "UPSTREAM_ERROR",
@@ -152,7 +154,10 @@ def _keys(operation: ApiOperation) -> Iterable[str]:
     elif doc.once:
         yield from _ONCE
     yield from _WITH_BODY if operation.route.body is not None else ()
-    yield from reasons_of(operation)
+    own = reasons_of(operation)
+    yield from own
+    if "KEY_BUDGET_EXCEEDED/key_budget_reached" in own:
+        yield "CONCURRENCY_LIMIT/credits_held"
 
 
 def reasons_of(operation: ApiOperation) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -16,14 +17,10 @@ from gateway.docs.samples import sample_of, sample_of_answer
 from upstreams.catalog import Listing
 from upstreams.fetching.fetch import plan, sources_of
 from upstreams.model.cursors import CursorSigner
+from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Args, Param
 from upstreams.sandbox.rehearse import example_values, rehearse
 
-_BILLING_RULES: Final = (
-    "Cache hits cost 0 credits.",
-    "Failed calls and empty results are refunded automatically.",
-    "Errors in the request are found before anything is charged.",
-)
 _EXAMPLE_NOW_AT: Final = 1_767_225_600.0
 _RELATED_MAX: Final = 5
 
@@ -193,8 +190,40 @@ def _credits(operation: ApiOperation) -> dict[str, Any]:
         "label": price.label,
         "tier": operation.tier,
         "pricing_notes": price.note,
-        "billing_rules": [] if operation.tier == "free" else list(_BILLING_RULES),
+        "billing_rules": _billing_rules(operation),
     }
+
+
+def _billing_rules(operation: ApiOperation) -> list[str]:
+    """Return the billing rules of an operation, read from its declaration; none if it is free."""
+    if operation.tier == "free":
+        return []
+    listing, doc = operation.listing, operation.route.doc
+    own = doc.billing_rules if listing is None and doc is not None else ()
+    return [
+        *own,
+        *(() if listing is None else _rules_of(listing.endpoint)),
+        "Failed calls are refunded automatically.",
+        "Errors in the request are found before anything is charged.",
+    ]
+
+
+def _rules_of(endpoint: Endpoint) -> Iterator[str]:
+    archetype = endpoint.archetype
+    yield "Cache hits cost 0 credits."
+    if archetype.many:
+        yield "An empty list costs 0 credits: it is refunded automatically."
+    elif archetype.findings:
+        yield "An answer that finds nothing costs 0 credits: it is refunded automatically."
+    if not archetype.many:
+        yield "A 404 for something that does not exist is refunded automatically."
+    if endpoint.collect is not None:
+        yield "Each page that brings something new is billed; credits reserved for further pages are refunded."
+    if archetype.has_legs:
+        yield (
+            "If fewer than half of its parts answer, half of the price is refunded, rounded up; if no part answers, or "
+            "all come from the cache, it costs 0 credits."
+        )
 
 
 def _cache(listing: Listing | None) -> dict[str, Any] | None:

@@ -64,6 +64,13 @@ _NOTES: Final = (
 )
 
 
+_BILLING_RULES: Final = (
+    "A row without a record costs 0 credits, except one whose web page was too costly to read.",
+    "A row that repeats an earlier one, or shares its call with another request, costs 0 credits.",
+    "The price of all rows is reserved; what is not used is refunded automatically.",
+)
+
+
 def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str]) -> RouteDoc:
     return RouteDoc(
         name,
@@ -77,6 +84,7 @@ def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str]) 
         form="application/json text/event-stream",
         notes=_NOTES,
         price=price,
+        billing_rules=_BILLING_RULES,
     )
 
 

@@ -184,6 +184,7 @@ BEGIN: Final = RouteDoc(
         _STREAM,
     ),
     price=(1, "1-10000 credits, metered", "The price of each page of a search, and of each account that is read."),
+    billing_rules=("A page without rows costs 0 credits.", "What was reserved and not used is refunded automatically."),
     gives={"run_id": "/data/run_id"},
     settles=True,
     dry_run=DiscoverQuote,

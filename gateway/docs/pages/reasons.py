@@ -41,6 +41,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "INSUFFICIENT_CREDITS/balance_too_low": "Add credits. `dry_run=1` tells beforehand what a call costs.",
         "INSUFFICIENT_CREDITS/above_max_credits": "Send a higher `max_credits`, or a smaller `limit`.",
         "KEY_BUDGET_EXCEEDED/key_budget_reached": "Raise the key's limit, reset its usage, or call with another key.",
+        "CONCURRENCY_LIMIT/credits_held": "Retry after `Retry-After` seconds, or make fewer calls at a time.",
         "RESOURCE_NOT_FOUND/account_private": "Only its owner can open it: another try gets the same.",
         "RESOURCE_NOT_FOUND/account_gone": "Ask by the account's id, which tells a new name from a removal.",
         "RESOURCE_NOT_FOUND/captions_disabled": "There is nothing to read: another try gets the same.",

@@ -19,7 +19,14 @@ import trio
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
-from billing.errors import AccountDeleted, AccountSuspended, BillingError, ChargeUnknown, InsufficientCredits
+from billing.errors import (
+    AccountDeleted,
+    AccountSuspended,
+    BillingError,
+    ChargeUnknown,
+    InsufficientCredits,
+    KeyBudgetReached,
+)
 from events.log.log import EventLog
 from limits.fair_thread import FairThread
 from scheduler.monitors.metrics.tracking import rows_asked
@@ -40,6 +47,7 @@ RUN_S: Final = 60.0
 SETTLE_S: Final = 5.0
 ATTEMPTS_MAX: Final = 5
 NO_CREDITS: Final = "insufficient_credits"
+NO_BUDGET: Final = "key_budget_reached"
 SUSPENDED: Final = "account_suspended"
 DELETED: Final = "account_deleted"
 """A run of a deleted account is removed with all that is its."""
@@ -100,18 +108,20 @@ class Runs:
 
     async def _attempt(self, lease: RunLease) -> None:
         run, monitor = lease
-        await self._refund_earlier(run)
+        await self._refund_earlier(lease)
         if run.attempt > ATTEMPTS_MAX:
             await self._end(lease, failed(GIVEN_UP), None)
             return
         try:
             rows = rows_asked(monitor.track)
             recipe = self._recipes.read(monitor.recipe, orjson.loads(monitor.params), rows=rows)
-            charge = await self._charges.take(charge_request(run, recipe))
+            charge = await self._charges.take(charge_request(lease, recipe))
         except RecipeInvalid as exc:
             await self._end(lease, failed(str(exc)), None)
         except InsufficientCredits:
             await self._end(lease, skipped(NO_CREDITS), None)
+        except KeyBudgetReached:
+            await self._end(lease, skipped(NO_BUDGET), None)
         except AccountSuspended:
             await self._end(lease, skipped(SUSPENDED), None)
         except AccountDeleted:
@@ -119,10 +129,11 @@ class Runs:
         else:
             await self._charged(lease, recipe, charge)
 
-    async def _refund_earlier(self, run: Run) -> None:
+    async def _refund_earlier(self, lease: RunLease) -> None:
         """Close what earlier attempts may have left open, for nothing; what is closed stays as it was closed."""
+        run, key_id = lease.run, lease.monitor.key_id
         for attempt in range(1, run.attempt):
-            request = CloseRequest(run.request_id(attempt), run.account_id, None, 0, "Refund of an attempt cut short")
+            request = CloseRequest(run.request_id(attempt), run.account_id, key_id, 0, "Refund of an attempt cut short")
             with suppress(ChargeUnknown):
                 await self._store.submit(self._charges.judge, request)
 
@@ -217,11 +228,21 @@ class Runs:
             )
 
 
-def charge_request(run: Run, recipe: Recipe) -> ChargeRequest:
-    """The recipe's price and one credit for scheduling; the account's own work, which meets no key's budget."""
+def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
+    """The recipe's price and one credit for scheduling, which count toward the key that made the monitor."""
+    run, monitor = lease
     least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS
     within = None if least == most else least
-    return ChargeRequest(run.request_id(), run.account_id, None, most, recipe.platform, recipe.path, within)
+    return ChargeRequest(
+        run.request_id(),
+        run.account_id,
+        monitor.key_id,
+        most,
+        recipe.platform,
+        recipe.path,
+        within,
+        in_background=True,
+    )
 
 
 def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
