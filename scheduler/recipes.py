@@ -46,6 +46,13 @@ class Recipe:
     is_walked: bool = False
     never: frozenset[str] = frozenset()
     """The fields of its records that are never filled (`Endpoint.unfilled`)."""
+    is_most_usual: bool = False
+    """Whether a call usually costs the most."""
+
+    @property
+    def credits_expected(self) -> int:
+        """The credits that a call usually costs: for a list, those of full pages."""
+        return self.credits_most if self.is_most_usual else self.credits_least
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,8 @@ class PriceRange(NamedTuple):
     """One sentence on how it is counted."""
     of_values: Callable[[Mapping[str, Value]], tuple[int, int]] | None = None
     """The least and the most that the values of a request need; without it they are the same for all."""
+    is_most_usual: bool = True
+    """Whether a call usually costs the most: whatever is priced comes. Otherwise it usually costs the least."""
 
     def span(self, values: Mapping[str, Value]) -> tuple[int, int]:
         """The least and the most that a request costs."""
