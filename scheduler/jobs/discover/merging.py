@@ -64,7 +64,7 @@ class Merge:
 
         Return the rows that are new in the run, and the drafts that were not looked at.
         """
-        rows, added = list(known), []
+        rows, added = list(known), list[DiscoverRow]()
         by_key, by_id = {one.key: one for one in rows if not one.is_gone}, {one.row_id: one for one in rows}
         for place_, draft in enumerate(drafts):
             sighting = place._replace(rank=draft.rank)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from scheduler import packing
-from scheduler.errors import JobInvalid, JobUnknown
+from scheduler.errors import DiscoverRunUnknown, JobInvalid, JobUnknown
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover.records import (
     DiscoverLeg,
@@ -112,13 +112,13 @@ def owned(tx: Tx, account_id: str, run_id: str, *, locked: bool = False) -> Disc
     """A run of the account's.
 
     Raises:
-        JobUnknown: it has no such run.
+        DiscoverRunUnknown: it has no such run.
     """
-    job = job_rows.owned(tx, account_id, run_id, (KIND,), locked=locked)
-    run = read_run(tx, run_id)
-    if run is None:
-        raise JobUnknown(run_id)
-    return DiscoverView(job, run)
+    try:
+        job = job_rows.owned(tx, account_id, run_id, (KIND,), locked=locked)
+    except JobUnknown as exc:
+        raise DiscoverRunUnknown(run_id) from exc
+    return DiscoverView(job, the_run(tx, run_id))
 
 
 def runs_of(tx: Tx, jobs: Sequence[JobRecord]) -> list[DiscoverView]:

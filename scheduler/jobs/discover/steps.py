@@ -128,7 +128,7 @@ class DiscoverSteps(JobKind):
             gather = partial(self._recipes.gather, recipe, recipe.credits_least, timeout_s=CALL_S)
             return await patiently(partial(gather, account_id=account_id, cursor=cursor))
         except RecipeInvalid as exc:
-            return Outcome("failed", error=exc.problem[:200])
+            return Outcome("failed", error=exc.reason or "INVALID_REQUEST")
         except GatheringFailed as exc:
             code = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
             return Outcome("empty" if code == _ABSENT else "failed", None, exc.used_credits, error=code)
