@@ -9,19 +9,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.docs.errors import REASONS
 from gateway.http.codes import CODES
 from tests.cases.error_cases import CASES
+from tests.fakes.chromium import Chromium
+from tests.fakes.chromium import chromium as chromium  # noqa: PLC0414 - a fixture is found by its name here
 from tests.fakes.node import open_test_node
 from tests.processes.commands import PROJECT
+from tests.upstreams.web.test_scraping import page, scrape, serve
+from upstreams.web.browser import page as pictures
 
 UNSENT = {"RESOURCE_NOT_FOUND/captions_disabled", "RESOURCE_NOT_FOUND/video_gone"}
 """Reasons of the specification that no platform here can give: none of them tells why a video is silent or away."""
 IN_BROWSER = {"RESOURCE_NOT_FOUND/selector_absent", "RESOURCE_NOT_FOUND/screenshot_too_large"}
-"""They need a browser, and stand in `tests/upstreams/web/browser/test_rendering.py`."""
+"""They need Chromium: without it their tests are skipped."""
 DECLARED = CODES.keys() | REASONS.keys()
 TABLE = sorted(DECLARED - UNSENT - IN_BROWSER)
 PACKAGES = ("gateway", "scheduler", "events", "billing", "limits", "upstreams")
@@ -85,7 +90,7 @@ REFUSALS = {
 @pytest.mark.parametrize("key", TABLE)
 async def test_a_code_or_reason_arises_on_a_node(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case, (code, _, reason) = CASES[key], key.partition("/")
-    platforms = {"platforms": case.platforms} if case.platforms else {}
+    platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
     async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:
         answer = await case.bring(node, monkeypatch)
         body = answer.json
@@ -100,3 +105,20 @@ async def test_a_code_or_reason_arises_on_a_node(key: str, tmp_path: Path, monke
         assert error["doc_url"].endswith(f"/docs/errors#{code}")
         assert body["request_id"].startswith("req_")
         await node.assert_sound()
+
+
+async def test_reasons_of_the_browser_arise_on_a_node(
+    tmp_path: Path, chromium: Chromium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "PNG_LETTERS_MAX", 100)
+    monkeypatch.setattr(pictures, "JPEG_LETTERS_MAX", 100)
+    arisen = set[str]()
+    async with open_test_node(tmp_path, web={"browser_url": chromium.url}, patience_s=300) as node:
+        serve(node, {"/a": page()})
+        for values in ({"wait_for": "#never", "timeout": 6000}, {"formats": "screenshot", "screenshot_full_page": "true"}):
+            answer = await scrape(node, **values)
+            error = answer.json["error"]
+            assert (answer.status, answer.json["credits_used"]) == (404, 0), answer.body
+            arisen.add(f"{error['type']}/{error['details']['reason']}")
+        await node.assert_sound()
+    assert arisen == IN_BROWSER
