@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scheduler.errors import MonitorInvalid
+from upstreams.model.errors import NotFound
 
 if TYPE_CHECKING:
     from upstreams.model.archetypes import Archetype, Record
@@ -27,6 +28,13 @@ class GatheringFailed(Exception):
         super().__init__(problem)
         self.legs = legs
         self.used_credits = used_credits
+
+    @property
+    def code(self) -> str:
+        """The `reason` of the refusal that caused it, else the code of the first leg that failed."""
+        if isinstance(self.__cause__, NotFound) and self.__cause__.reason:
+            return self.__cause__.reason
+        return next((str(leg["error"]) for leg in self.legs if leg.get("error")), "UPSTREAM_ERROR")
 
 
 @dataclass(frozen=True, slots=True)

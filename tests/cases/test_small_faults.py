@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,30 @@ async def test_a_job_that_brought_no_page_has_failed(node: OpenNode, kind: str) 
             await trio.sleep(0.05)
     assert (job["status"], job["progress"]["done"], job["credits"]["used"]) == ("failed", 0, 0)
     assert job["credits"]["refunded"] == job["credits"]["reserved"]
+
+
+CODE = re.compile(r"[a-z]+(_[a-z]+)*|[A-Z]+(_[A-Z]+)*")
+
+
+async def test_why_runs_and_rows_failed_are_codes(node: OpenNode) -> None:
+    """Goal: programs can branch on them. Method: rows of a batch and a Monitor's run that fail."""
+    node.upstream.script = lambda _asked: Told(500, b"no")
+    urls = {"urls": ["https://example.com/nothing", "https://bit.ly/x", "https://news.ycombinator.com/item?id=1"]}
+    stats = (await ask(node, "POST", "/v1/prism/post-stats", urls))[1]["data"]["results"]
+    assert [row["status"] for row in stats] == ["unsupported", "unsupported", "failed"]
+    assert all(CODE.fullmatch(row["ext"]["reason"]) for row in stats), stats
+    assert all(row["ext"]["message"] for row in stats[:2])
+    body = {"recipe": "github/profile", "params": {"handle": "a"}, "cadence": "daily", "webhook_url": "https://example.com/"}
+    _, made = await ask(node, "POST", MONITORS, {**body, "run_now": True})
+    with trio.fail_after(60):
+        while True:
+            place = f"{MONITORS}/{made['monitor']['id']}/runs"
+            (run,) = (await ask(node, "GET", place))[1]["data"]["items"]
+            if run["status"] == "failed":
+                break
+            await trio.sleep(0.05)
+    assert (run["skip_reason"], run["credits_used"]) == ("UPSTREAM_ERROR", 0)
+    assert "500" in run["warnings"][0]
 
 
 async def test_a_test_delivery_is_no_redelivery(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ class BatchRow(TypedDict):
     ]
     status: Annotated[Literal["ok", "not_found", "unsupported", "failed", "deferred"], shown("ok")]
     record: Annotated[dict[str, Any] | None, meaning("The record, where it came.", {"id": "8863"})]
-    ext: Annotated[dict[str, Any], meaning("`reason` says why there is no record, where more is known.", {})]
+    ext: Annotated[dict[str, Any], meaning("`reason` is a code that says why there is no record, `message` the words.", {})]
     credits_used: Annotated[int, meaning("The price of the row.", 1)]
     fetched_at: Instant | None
 

@@ -89,9 +89,9 @@ class RunView(TypedDict):
     rows: Annotated[int | None, meaning("Rows of a list that it read.")]
     legs: Annotated[list[dict[str, Any]], meaning("Which source answered.", [])]
     alerts_fired: list[AlertView]
-    warnings: Annotated[list[str], meaning("Lines on what was left out.", [])]
+    warnings: Annotated[list[str], meaning("Lines on what was left out, or why it failed.", [])]
     webhook_delivery: DeliveryState | None
-    skip_reason: NotRequired[Annotated[str, meaning("Why it was skipped or failed.", "insufficient_credits")]]
+    skip_reason: NotRequired[Annotated[str, meaning("The code of why it was skipped or failed; `warnings` has the words.", "insufficient_credits")]]
     result: NotRequired[Annotated[Any, meaning("The stored `data` of the recipe, with `include=result`.")]]
     numbers: NotRequired[Annotated[Any, meaning("The tracked numbers by row, with `include=numbers`.")]]
     deltas: NotRequired[Annotated[Any, meaning("How they changed, with `include=numbers`.")]]
