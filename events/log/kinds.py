@@ -65,7 +65,7 @@ class DiscoverRun(Struct, frozen=True, kw_only=True):
     schedule_id: str | None
 
 
-class DiscoverNews(DiscoverRun, frozen=True, kw_only=True):
+class DiscoverNewRows(DiscoverRun, frozen=True, kw_only=True):
     """A scheduled discover run that settled with new rows, and their number."""
 
     counts: DiscoverNewCounts
@@ -204,9 +204,9 @@ _ALL_KINDS = (
         "A background or scheduled run settles `failed`; a cancel sends nothing.",
         DiscoverRun,
     ),
-    Kind("discover.new_rows", "A scheduled run of the posts view settles with new rows.", DiscoverNews),
-    Kind("discover.new_accounts", "A scheduled run of the accounts view settles with new rows.", DiscoverNews),
-    Kind("discover.new_items", "A scheduled run of the items view settles with new rows.", DiscoverNews),
+    Kind("discover.new_rows", "A scheduled run of the posts view settles with new rows.", DiscoverNewRows),
+    Kind("discover.new_accounts", "A scheduled run of the accounts view settles with new rows.", DiscoverNewRows),
+    Kind("discover.new_items", "A scheduled run of the items view settles with new rows.", DiscoverNewRows),
     Kind("discover.run_skipped", "A schedule's occurrence was skipped.", DiscoverRun),
     Kind(
         "discover.run_failed",

@@ -14,7 +14,7 @@ from events.log.kinds import (
     DiscoverCredits,
     DiscoverLegs,
     DiscoverNewCounts,
-    DiscoverNews,
+    DiscoverNewRows,
     DiscoverRun,
 )
 from events.log.log import Fact, Subject
@@ -86,7 +86,7 @@ def _fact(job: JobRecord, run: DiscoverRecord, type_: str) -> Fact:
     if type_ in NEW.values():
         links["results"] += "?new=true"
         counts = DiscoverNewCounts(legs=legs, rows_kept=run.rows_kept, rows_new=run.rows_new)
-        data = DiscoverNews(**{**asdict(data), "counts": counts})
+        data = DiscoverNewRows(**{**asdict(data), "counts": counts})
     subject = Subject("discover_run", run.run_id)
     return Fact(job.account_id, type_, subject, data, key_id=run.key_id, parent_id=run.schedule_id, links=links)
 
