@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from events.instants import iso
 from scheduler.clock.cadence import Cadence, next_slot, slots_between
 
 RECORDED_MAX: Final = 100

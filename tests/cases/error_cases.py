@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 import pytest
 import trio
 
@@ -206,7 +205,21 @@ async def add_sessions(node: OpenNode, count: int, status: str) -> None:
     def row(number: int) -> tuple[Any, ...]:
         id_ = SESSION[:-2] + f"{number:02d}"
         times = (9e12, 1.0, 1.0, closed)
-        return (id_, node.account, node.key_id, "https://a.example.org/", 0, status, because, "[]", 0, 0, 300, "n", *times)
+        return (
+            id_,
+            node.account,
+            node.key_id,
+            "https://a.example.org/",
+            0,
+            status,
+            because,
+            "[]",
+            0,
+            0,
+            300,
+            "n",
+            *times,
+        )
 
     await node.node.stores.store.write(lambda tx: tx.run_many(ADD_SESSION, [row(number) for number in range(count)]))
 
@@ -287,7 +300,9 @@ async def feed_away(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
 
 
 async def no_captions(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-    node.upstream.script = lambda asked: told({"data": [], "total": 0} if "captions" in asked else {"id": 1, "uuid": "1"})
+    node.upstream.script = lambda asked: told(
+        {"data": [], "total": 0} if "captions" in asked else {"id": 1, "uuid": "1"}
+    )
     return await node.get("/v1/peertube/video/transcript?id=10001")
 
 
@@ -364,7 +379,7 @@ async def query_over(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
 async def result_too_large(node: OpenNode, patching: pytest.MonkeyPatch) -> Answered:
     place = await begun_query(node)
     with trio.fail_after(60):
-        while (await node.get(place)).json["data"]["finished_at"] is None:
+        while (await node.get(place)).json["data"]["finished_at"] is None:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.02)
     patching.setattr(cohort_results, "PAGE_BYTES", cohort_results.AROUND_BYTES + 100)
     return await node.get(f"{place}/results")

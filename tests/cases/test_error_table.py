@@ -115,7 +115,10 @@ async def test_reasons_of_the_browser_arise_on_a_node(
     arisen = set[str]()
     async with open_test_node(tmp_path, web={"browser_url": chromium.url}, patience_s=300) as node:
         serve(node, {"/a": page()})
-        for values in ({"wait_for": "#never", "timeout": 6000}, {"formats": "screenshot", "screenshot_full_page": "true"}):
+        for values in (
+            {"wait_for": "#never", "timeout": 6000},
+            {"formats": "screenshot", "screenshot_full_page": "true"},
+        ):
             answer = await scrape(node, **values)
             error = answer.json["error"]
             assert (answer.status, answer.json["credits_used"]) == (404, 0), answer.body

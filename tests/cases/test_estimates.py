@@ -41,7 +41,9 @@ async def test_every_recipe_has_an_expected_cost_and_a_maximum(node: OpenNode) -
         assert status == 200, (listing.id, answer)
         expected, most, monthly, monthly_max = (answer["data"]["monitor"][name] for name in COSTS)
         recipe = node.node.monitors.recipes.read(listing.id, body["params"])
-        usual = recipe.credits_least if endpoint.price is None or not endpoint.price.is_most_usual else recipe.credits_most
+        usual = (
+            recipe.credits_least if endpoint.price is None or not endpoint.price.is_most_usual else recipe.credits_most
+        )
         assert (expected, most) == (usual + 1, recipe.credits_most + 1), listing.id
         assert (monthly, monthly_max) == (30 * expected, 30 * most), listing.id
         if expected > recipe.credits_least + 1:

@@ -18,7 +18,9 @@ class BatchRow(TypedDict):
     ]
     status: Annotated[Literal["ok", "not_found", "unsupported", "failed", "deferred"], shown("ok")]
     record: Annotated[dict[str, Any] | None, meaning("The record, where it came.", {"id": "8863"})]
-    ext: Annotated[dict[str, Any], meaning("`reason` is a code that says why there is no record, `message` the words.", {})]
+    ext: Annotated[
+        dict[str, Any], meaning("`reason` is a code that says why there is no record, `message` the words.", {})
+    ]
     credits_used: Annotated[int, meaning("The price of the row.", 1)]
     fetched_at: Instant | None
 
@@ -78,9 +80,7 @@ def _row(input_: Any, platform: str, record: dict[str, Any], credits_used: int) 
     }
 
 
-def _batch(
-    name: str, summary: str, platform: str, price: tuple[int, str, str], row: dict[str, Any]
-) -> RouteDoc:
+def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str], row: dict[str, Any]) -> RouteDoc:
     """Describe a batch, with an example of a row."""
     counts = {"total": 1, "ok": 1, "not_found": 0, "unsupported": 0, "failed": 0, "deferred": 0, "coverage": 1.0}
     summary_ = {**counts, "credits_charged": row["credits_used"], "credits_refunded": 0}
@@ -150,7 +150,9 @@ VIDEOS: Final = _batch(
     _row(
         "D-lhorsDlUQ",
         "youtube",
-        post(id="D-lhorsDlUQ", url="https://www.youtube.com/watch?v=D-lhorsDlUQ", text="A talk", author=None, views=4021),
+        post(
+            id="D-lhorsDlUQ", url="https://www.youtube.com/watch?v=D-lhorsDlUQ", text="A talk", author=None, views=4021
+        ),
         5,
     ),
 )

@@ -91,7 +91,11 @@ class RunView(TypedDict):
     alerts_fired: list[AlertView]
     warnings: Annotated[list[str], meaning("Lines on what was left out, or why it failed.", [])]
     webhook_delivery: DeliveryState | None
-    skip_reason: NotRequired[Annotated[str, meaning("The code of why it was skipped or failed; `warnings` has the words.", "insufficient_credits")]]
+    skip_reason: NotRequired[
+        Annotated[
+            str, meaning("The code of why it was skipped or failed; `warnings` has the words.", "insufficient_credits")
+        ]
+    ]
     result: NotRequired[Annotated[Any, meaning("The stored `data` of the recipe, with `include=result`.")]]
     numbers: NotRequired[Annotated[Any, meaning("The tracked numbers by row, with `include=numbers`.")]]
     deltas: NotRequired[Annotated[Any, meaning("How they changed, with `include=numbers`.")]]

@@ -47,7 +47,9 @@ class CatalogEntry(TypedDict):
     docs_url: Annotated[str, meaning("Its page.", "https://api.example.com/docs/github/profile")]
     never_computed: Annotated[
         list[str],
-        meaning("Fields of `computed` that are always null: the platform does not send their inputs.", ["estimated_reach"]),
+        meaning(
+            "Fields of `computed` that are always null: the platform does not send their inputs.", ["estimated_reach"]
+        ),
     ]
 
 

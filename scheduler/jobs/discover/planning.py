@@ -72,7 +72,7 @@ def first_steps(spec: DiscoverSpec) -> list[str]:
 
 
 def legs_in_turn(spec: DiscoverSpec) -> list[int]:
-    """Return the numbers of all legs, each once, so that every beginning holds about as many of each keyword and search.
+    """Return the numbers of all legs, each once, so that every beginning is balanced over keywords and searches.
 
     The legs lie on the diagonals of a table of keywords and searches. Example: with the keywords a, b, c and the
     searches 1, 2 they are a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second of any.

@@ -86,9 +86,7 @@ class RunVerdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(
-    reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = ""
-) -> RunVerdict:
+def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
     """Nothing came: all but `used_credits` is refunded, and nothing is ever compared with it.
 
     `reason` is a code. The words go to the warnings; they may quote an upstream, so they are cut and lose NUL, which

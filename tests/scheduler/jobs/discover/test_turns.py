@@ -19,19 +19,26 @@ KEYWORDS = [f"k{n:02d}" for n in range(20)]
 
 def spec_with(keywords: int, platforms: list[str]) -> DiscoverSpec:
     searches = tuple(
-        PlannedSearch(f"{slug}/search{n}", slug, "post", "post", {}, is_ordered=False, takes_days=False, price_credits=1)
+        PlannedSearch(
+            f"{slug}/search{n}", slug, "post", "post", {}, is_ordered=False, takes_days=False, price_credits=1
+        )
         for n, slug in enumerate(platforms)
     )
     return DiscoverSpec(tuple(f"k{n}" for n in range(keywords)), searches, "posts", 100)
 
 
 @pytest.mark.parametrize("keywords", [1, 2, 3, 6, 20])
-@pytest.mark.parametrize("platforms", [["a"], ["a", "b"], list("abcdef"), ["a", "a", "b", "c"], list("abcdefghijklmnopqrstuvwxy")])
+@pytest.mark.parametrize(
+    "platforms", [["a"], ["a", "b"], list("abcdef"), ["a", "a", "b", "c"], list("abcdefghijklmnopqrstuvwxy")]
+)
 def test_every_beginning_of_the_turns_holds_about_as_many_legs_of_each(keywords: int, platforms: list[str]) -> None:
     spec = spec_with(keywords, platforms)
     turns = [spec.leg(number) for number in legs_in_turn(spec)]
     assert sorted(legs_in_turn(spec)) == list(range(1, spec.legs + 1))
-    by_keyword, by_search = Counter(dict.fromkeys(spec.keywords, 0)), Counter(dict.fromkeys((one.id for one in spec.searches), 0))
+    by_keyword, by_search = (
+        Counter(dict.fromkeys(spec.keywords, 0)),
+        Counter(dict.fromkeys((one.id for one in spec.searches), 0)),
+    )
     for keyword, one in turns:
         by_keyword[keyword] += 1
         by_search[one.id] += 1
@@ -148,7 +155,9 @@ async def test_pages_whose_rows_are_not_kept_are_free(desk: Desk) -> None:
 @pytest.mark.critical
 async def test_pages_without_rows_or_with_none_that_are_looked_for_are_free(desk: Desk) -> None:
     old = [[a_post("old", at="2020-01-01T00:00:00.000Z")]]
-    net = Net({("one/search", "old"): old, ("one/search", "same"): pages_of("a"), ("two/search", "same"): pages_of("a")})
+    net = Net(
+        {("one/search", "old"): old, ("one/search", "same"): pages_of("a"), ("two/search", "same"): pages_of("a")}
+    )
     desk_ = DiscoverDesk(desk, net, [search("one"), search("two")])
     owner = await desk_.owner(credits=50)
     async with desk_.open():
@@ -161,7 +170,9 @@ async def test_pages_without_rows_or_with_none_that_are_looked_for_are_free(desk
 async def test_accounts_are_read_in_turns_over_the_pages_that_found_them(desk: Desk) -> None:
     net = Net(
         {("one/users", one): [[an_account(f"{one}_{n}") for n in range(5)]] for one in KEYWORDS[:4]},
-        profiles={f"{one}_{n}": an_account(f"{one}_{n}", bio="b", followers=1) for one in KEYWORDS[:4] for n in range(5)},
+        profiles={
+            f"{one}_{n}": an_account(f"{one}_{n}", bio="b", followers=1) for one in KEYWORDS[:4] for n in range(5)
+        },
     )
     users = search("one", "account", "author", "users")
     desk_ = DiscoverDesk(desk, net, [users], ["one"])

@@ -89,7 +89,7 @@ async def test_a_run_in_the_background_is_paused_goes_on_and_is_cancelled(node: 
     stranger, _ = await node.new_key(await node.new_account())
     for method, target in (("GET", place), ("DELETE", place), ("GET", f"{place}/results.jsonl")):
         answer = await node.client.request(method, node.url + target, headers={"x-api-key": stranger})
-        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (404, "unknown_job")
+        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (404, "unknown_run")
     _, ended = await ask(node, "DELETE", place)
     assert (ended["data"]["status"], ended["data"]["counts"]["legs"]["pending"]) == ("cancelled", 0)
     status, over = await ask(node, "PATCH", place, {"status": "running"})
