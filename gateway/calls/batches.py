@@ -147,7 +147,7 @@ class Batches:
         """Read all rows, as far as the time goes."""
         for place, row in enumerate(run.request.rows):
             if row.destination is None:
-                await self._settle(run, place, "unsupported", reason=row.problem)
+                await self._settle(run, place, *_missing(row.problem))
         legs = plan_legs(run.request.rows, self._sites)[::-1]
         end_at = arrived + self._calls.timeout_s * _TIME_SHARE
 
@@ -205,6 +205,7 @@ class Batches:
         place: int,
         status: Status,
         reason: str | None = None,
+        message: str | None = None,
         *,
         record: Record | None = None,
         credits_used: int = 0,
@@ -216,7 +217,7 @@ class Batches:
             "platform": None if row.destination is None else row.destination.platform.slug,
             "status": status,
             "record": record,
-            "ext": {} if reason is None else {"reason": reason},
+            "ext": {key: text for key, text in (("reason", reason), ("message", message)) if text is not None},
             "credits_used": credits_used,
             "fetched_at": iso(self._now()) if record is not None else None,
         }
@@ -247,15 +248,15 @@ class Batches:
 _STATUSES: Final[tuple[Status, ...]] = ("ok", "not_found", "unsupported", "failed", "deferred")
 
 
-def _missing(failure: Exception | None) -> tuple[Status, str | None]:
-    """The status of a row that has no record, and the reason."""
+def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]:
+    """The status of a row that has no record, the reason as a code, and what is said of it."""
     if failure is None:
-        return "not_found", None
+        return "not_found", None, None
     if isinstance(failure, NotFound):
-        return "not_found", failure.reason
+        return "not_found", failure.reason, None
     if isinstance(failure, InvalidArgument):
-        return "unsupported", failure.problem
-    return "failed", error_of(failure)
+        return "unsupported", failure.reason, failure.problem
+    return "failed", error_of(failure), None
 
 
 def _shares(batch: Batch, came: Sequence[bool]) -> list[int]:

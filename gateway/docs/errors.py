@@ -73,7 +73,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "screenshot_too_large", "The picture of the page is longer than an answer may be."),
     Reason("RESOURCE_NOT_FOUND", "page_too_costly", "The page takes more time or memory than a page may; charged."),
     Reason("RESOURCE_NOT_FOUND", "unknown_monitor", "The account has no such monitor."),
-    Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run, or the account no such discover run."),
     Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The webhook has no such delivery."),
     Reason("RESOURCE_NOT_FOUND", "unknown_webhook", "The account has no such webhook, or the monitor none."),
     Reason("RESOURCE_NOT_FOUND", "unknown_schedule", "The account has no such schedule."),

@@ -10,9 +10,9 @@ import orjson
 
 from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
-from gateway.docs.catalog import how_to_use
+from gateway.docs.catalog import how_to_use, never_computed
 from gateway.docs.errors import error_records
-from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
+from gateway.docs.operations import FORM_FIELD, SOURCE, ApiOperation, Reference
 from gateway.docs.samples import sample_of, sample_of_answer
 from upstreams.catalog import Listing
 from upstreams.fetching.fetch import plan, sources_of
@@ -44,7 +44,7 @@ class Guides:
             "platform": operation.platform,
             "resource": operation.resource,
             "summary": operation.summary,
-            "description": description_of(operation),
+            "description": " ".join((description_of(operation), *_always_null(listing))),
             "credits": _credits(operation),
             "params": _params(operation),
             "pagination": _pagination(operation),
@@ -157,6 +157,9 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
     missing, site = list(operation.lacks), operation.site
     if not missing or site is None:
         return {"available": True, "missing_credentials": [], "next_step": None}
+    if SOURCE in missing:
+        how = f"{site.platform.title} has no source for it; use another platform."
+        return {"available": False, "missing_credentials": [], "next_step": how}
     platform = site.platform
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
     how = f"The operator names variables of the environment in [upstreams.{platform.slug}] of config.toml: {keys}."
@@ -181,6 +184,13 @@ def description_of(operation: ApiOperation) -> str:
     if len(sources) < 2:
         return told
     return f"{told} Its sources, of which each is asked when those before it fail: {', '.join(sources)}."
+
+
+def _always_null(listing: Listing | None) -> Iterator[str]:
+    """Name the computed fields that no answer of an endpoint fills, if there are any."""
+    if nulls := never_computed(listing):
+        names, verb = " and ".join(f"`computed.{one}`" for one in nulls), "are" if len(nulls) > 1 else "is"
+        yield f"{names} {verb} always null: the platform does not send the inputs."
 
 
 def _credits(operation: ApiOperation) -> dict[str, Any]:

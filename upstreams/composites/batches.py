@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
     item: BatchInput
     destination: Destination | None
-    problem: str | None = None
+    problem: InvalidArgument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def plan_rows(batch: Batch, items: Sequence[BatchInput], sites: Mapping[str, Sit
         try:
             rows.append(Row(item, _destination(batch, item, sites, addresses)))
         except InvalidArgument as exc:
-            rows.append(Row(item, None, exc.problem))
+            rows.append(Row(item, None, exc))
     return rows
 
 

@@ -51,13 +51,15 @@ NO_BUDGET: Final = "key_budget_reached"
 SUSPENDED: Final = "account_suspended"
 DELETED: Final = "account_deleted"
 """A run of a deleted account is removed with all that is its."""
-GIVEN_UP: Final = f"given up: {ATTEMPTS_MAX} attempts were cut short"
+GIVEN_UP: Final = "attempts_used_up"
+"""Each of them was cut short, as by a crash."""
+INVALID: Final = "recipe_invalid"
 ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
 """A longer result is compressed in a thread."""
 _PLAIN_BYTES: Final = 16 * 1024
 """A longer result is judged in a thread: that of 200 rows by 20 rules takes 20 ms."""
-UNEXPECTED: Final = "an unexpected error of this server"
+UNEXPECTED: Final = "internal_error"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
 """Makes the payload of a run that ended; pure, called on the store's thread."""
@@ -117,7 +119,7 @@ class Runs:
             recipe = self._recipes.read(monitor.recipe, orjson.loads(monitor.params), rows=rows)
             charge = await self._charges.take(charge_request(lease, recipe))
         except RecipeInvalid as exc:
-            await self._end(lease, failed(str(exc)), None)
+            await self._end(lease, failed(INVALID, said=str(exc)), None)
         except InsufficientCredits:
             await self._end(lease, skipped(NO_CREDITS), None)
         except KeyBudgetReached:
@@ -158,7 +160,7 @@ class Runs:
                 recipe, held, timeout_s=RUN_S, account_id=run.account_id, as_sent=as_sent
             )
         except GatheringFailed as exc:
-            return failed(str(exc), exc.legs, exc.used_credits)
+            return failed(exc.code, exc.legs, exc.used_credits, said=str(exc))
         previous = None
         if monitor.baseline_run_id is not None:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))

@@ -29,6 +29,8 @@ from scheduler.jobs.service import JobOwner, JobService
 from storage.store import Tx
 
 AT_ONCE: Final = 20
+INVALID: Final = "run_invalid"
+"""The run cannot be begun as it is stored: a platform is gone, or a newer release has stored it."""
 """Schedules of one transaction: each may begin a run of hundreds of legs."""
 SKIPS_MAX: Final = 3
 STILL_RUNS: Final = "previous_run_active"
@@ -118,8 +120,8 @@ class ScheduleSlots:
             reason = SUSPENDED
         except JobLimitReached:
             reason = TOO_MANY
-        except JobInvalid as exc:
-            reason = f"{exc.param} {exc.problem}"[:200]
+        except JobInvalid:
+            reason = INVALID
         else:
             reason = None if run_id is not None else STILL_RUNS
             return Occurrence(schedule.id, slot, run_id, reason, now)

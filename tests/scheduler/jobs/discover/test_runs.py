@@ -102,7 +102,7 @@ async def test_an_empty_search_is_no_failure_and_a_broken_one_makes_the_run_part
     owner = await desk_.owner()
     async with desk_.open():
         view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", "none"])).id)
-    assert (view.job.status, view.job.used_credits) == ("partial", 3)
+    assert (view.job.status, view.job.used_credits) == ("partial", 1)
     assert (view.run.legs_done, view.run.legs_empty, view.run.legs_failed) == (1, 2, 1)
     ((failed,),) = (await desk_.service.failed_legs([view])).values()
     assert (failed.number, failed.error) == (2, "UPSTREAM_ERROR")
