@@ -34,6 +34,8 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):(?=//|[A-Za-z])(?://)?")
+_GIT = re.compile(r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)", re.IGNORECASE)
+"""The beginning of a repository's address for git: `git@host:`, `ssh://git@host/`, `git://host/`."""
 
 
 class Destination(NamedTuple):
@@ -94,7 +96,7 @@ def _checked(address: str) -> tuple[str, str, str]:
     # This loads the transport, which commands that list platforms do without.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
-    text = _trimmed(address)
+    text = _GIT.sub(r"https://\1/", _trimmed(address), count=1)
     scheme = _SCHEME.match(text)
     rest = text if scheme is None else text[scheme.end() :]
     if scheme is not None and scheme[1].lower() not in ("http", "https"):
