@@ -110,7 +110,15 @@ def _by_sitemaps(
     """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
     file = yield from robots.file_of(url, args)
     named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
-    waiting = deque(named or [f"{origin_of_page(url)}/sitemap.xml"])
+    if not named:
+        named = [f"{origin_of_page(url)}/sitemap.xml"]
+        try:
+            yield from robots.check(named[0], args)
+        except NotFound:  # nobody offers it, and robots may not look
+            if args.text("sitemap") == "only":
+                raise
+            return
+    waiting = deque(named)
     seen = set(waiting)
     read = 0
     while waiting and read < SITEMAPS_MAX and (scope["search"] or len(found) < scope["limit"]):
