@@ -21,7 +21,9 @@ from tests.fakes.upstream_server import Peer, UpstreamServer, open_upstream_serv
 
 CASES: Final = Path(__file__).parents[3] / "shared" / "cases"
 WORDS: Final = "Plain words about bread go on here. " * 4
-PAGE: Final = f"<html><head><title>Bread</title></head><body><main><h1>Bread</h1><p>{WORDS}</p></main></body></html>".encode()
+PAGE: Final = (
+    f"<html><head><title>Bread</title></head><body><main><h1>Bread</h1><p>{WORDS}</p></main></body></html>".encode()
+)
 SIZE: Final = b"%x" % len(PAGE)
 LENGTH: Final = b"Content-Length: %d\r\n" % len(PAGE)
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
@@ -70,7 +72,10 @@ READ: Final = {
     "gzip_two_members_and_junk": encoded(b"gzip", gzip.compress(PAGE[:50]) + gzip.compress(PAGE[50:]) + b"bad"),
     "deflate_tail": encoded(b"deflate", zlib.compress(PAGE) + b"bad"),
     "charset_and_gzip": encoded(b"utf-8, gzip", ZIPPED),
-    **{f"coding_{name.decode()}": encoded(name, PAGE) for name in (b"none", b"utf8", b"text/html", b"ISO-8859-1", b"8bit")},
+    **{
+        f"coding_{name.decode()}": encoded(name, PAGE)
+        for name in (b"none", b"utf8", b"text/html", b"ISO-8859-1", b"8bit")
+    },
 }
 """Responses that curl, requests and httpx mostly read."""
 CERTAIN: Final = ("no_reason", "gzip", "deflate", "charset", "coding_", "lf_only_until_close")
@@ -87,7 +92,10 @@ REFUSED: Final = {
     "lengths_differ": head(LENGTH, b"Content-Length: 3\r\n") + PAGE,
     "lengths_differ_in_one_line": head(b"Content-Length: 3, %d\r\n" % len(PAGE)) + PAGE,
     "lengths_differ_beside_chunks": head(LENGTH, b"Content-Length: 3\r\n", CHUNKED) + BODY,
-    **{f"length_{n}": head(b"Content-Length: %s\r\n" % bad) + PAGE for n, bad in enumerate((b"+9", b"-9", b"0x9", b"9 9", b"", b"9" * 30))},
+    **{
+        f"length_{n}": head(b"Content-Length: %s\r\n" % bad) + PAGE
+        for n, bad in enumerate((b"+9", b"-9", b"0x9", b"9 9", b"", b"9" * 30))
+    },
     "blank_before_colon_of_length": head(b"Content-Length : 3\r\n", LENGTH) + PAGE,
     "blank_before_colon_of_coding": head(b"Transfer-Encoding : chunked\r\n", LENGTH) + PAGE,
     "odd_name_of_coding": head(b"\x0bTransfer-Encoding: chunked\r\n", LENGTH) + PAGE,
@@ -109,13 +117,18 @@ REFUSED: Final = {
     "gzip_plain": encoded(b"gzip", PAGE),
     "deflate_cut": encoded(b"deflate", zlib.compress(PAGE)[:-6]),
     "br_cut": encoded(b"br", brotli.compress(PAGE)[:-3]),
-    **{f"coding_{name.decode()}": encoded(name, PAGE) for name in (b"zstd", b"compress", b"x-compress", b"gzip, zstd", b"lz4")},
+    **{
+        f"coding_{name.decode()}": encoded(name, PAGE)
+        for name in (b"zstd", b"compress", b"x-compress", b"gzip, zstd", b"lz4")
+    },
 }
 """Responses whose end or whose body is uncertain."""
 
 
 @asynccontextmanager
-async def node_before(tmp_path: Path, response: bytes, *, keeps: bool = False) -> AsyncIterator[tuple[OpenNode, UpstreamServer]]:
+async def node_before(
+    tmp_path: Path, response: bytes, *, keeps: bool = False
+) -> AsyncIterator[tuple[OpenNode, UpstreamServer]]:
     """A node whose page requests get `response`; the connection is closed then, unless it `keeps` it."""
 
     async def script(peer: Peer) -> None:

@@ -51,7 +51,11 @@ async def assert_unsupported(node: OpenNode, target: str) -> None:
     answer = await node.get(target)
     error = answer.json["error"]
     assert (answer.status, answer.json["credits_used"]) == (400, 0), answer.json
-    assert (error["type"], error["details"]["reason"], error["details"]["param"]) == ("INVALID_REQUEST", "unsupported", "url")
+    assert (error["type"], error["details"]["reason"], error["details"]["param"]) == (
+        "INVALID_REQUEST",
+        "unsupported",
+        "url",
+    )
     assert "not supported" in error["message"]
 
 

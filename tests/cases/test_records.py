@@ -77,7 +77,9 @@ async def test_ids_of_servers_of_mastodons_api_are_accepted(id_: str, tmp_path: 
         node.upstream.script = instance(host, status(id_))
         where = f"instance={host}"
         assert (await read(node, f"/v1/mastodon/post?id={id_}&{where}"))["post"]["id"] == id_
-        assert (await read(node, f"/v1/mastodon/post/comments?id={id_}&{where}"))["items"][0]["comment"]["post_id"] == id_
+        assert (await read(node, f"/v1/mastodon/post/comments?id={id_}&{where}"))["items"][0]["comment"][
+            "post_id"
+        ] == id_
         (post,) = (await read(node, f"/v1/mastodon/profile/posts?user_id={id_}A&{where}"))["items"]
         assert post["post"]["id"] == id_
         for path in (f"@baker/statuses/{id_}", f"statuses/{id_}", f"users/baker/statuses/{id_}", f"@a/posts/{id_}"):
@@ -102,7 +104,11 @@ async def test_what_is_no_id_is_refused_before_any_call(id_: str, tmp_path: Path
     [
         (UNKNOWN_MEDIA["media_attachments"], ["https://other.example.org/a.jpg"], None),
         ([{"url": "/a.png", "preview_url": "/b.png", "remote_url": None}], [], None),
-        ([{"url": None, "preview_url": None, "remote_url": "https://r.example.org/a.png"}], ["https://r.example.org/a.png"], None),
+        (
+            [{"url": None, "preview_url": None, "remote_url": "https://r.example.org/a.png"}],
+            ["https://r.example.org/a.png"],
+            None,
+        ),
         ([{"url": "//c.example.org/a.png", "preview_url": "javascript:x"}], [], None),
         (
             [{"url": "/a.png"}, {"url": "https://c.example.org/b.png", "preview_url": "https://c.example.org/s.png"}],
@@ -111,7 +117,9 @@ async def test_what_is_no_id_is_refused_before_any_call(id_: str, tmp_path: Path
         ),
     ],
 )
-async def test_no_address_of_media_is_relative(media: Any, urls: list[str], thumbnail: str | None, tmp_path: Path) -> None:
+async def test_no_address_of_media_is_relative(
+    media: Any, urls: list[str], thumbnail: str | None, tmp_path: Path
+) -> None:
     host = "mastodon-unknown-media.example.org"
     async with open_test_node(tmp_path) as node:
         node.upstream.script = instance(host, {**UNKNOWN_MEDIA, "media_attachments": media})
@@ -160,7 +168,9 @@ async def test_underscores_open_no_private_host(host: str, tmp_path: Path) -> No
         ("git@gitlab.com:gitlab-org/cli.git", "/v1/gitlab/repo", "url", "gitlab.com/gitlab-org/cli"),
     ],
 )
-async def test_lookup_takes_addresses_for_git(address: str, endpoint: str, param: str, value: str, tmp_path: Path) -> None:
+async def test_lookup_takes_addresses_for_git(
+    address: str, endpoint: str, param: str, value: str, tmp_path: Path
+) -> None:
     async with open_test_node(tmp_path) as node:
         data = await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}&dry_run=1")
         assert (data["resolved"]["endpoint"], data["resolved"]["params"]) == (endpoint, {param: value})

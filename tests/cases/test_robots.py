@@ -21,7 +21,10 @@ HTML: Final = {"content-type": "text/html"}
 HOST: Final = "pages.example.org"
 PAGE: Final = f"https://{HOST}/a/page.html"
 FORBIDS: Final = Told(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
-OFFER: Final = b'<html><head><title>T</title><link rel="alternate" type="application/json+oembed" href="%b"></head><body><p>Some words of it.</p></body></html>'
+OFFER: Final = (
+    b'<html><head><title>T</title><link rel="alternate" type="application/json+oembed" href="%b"></head>'
+    b"<body><p>Some words of it.</p></body></html>"
+)
 OF_FILES: Final = {"podcasts", "peertube"}
 """Platforms that read feeds and captions at any host, which are made for programs: robots files are about pages."""
 

@@ -36,7 +36,9 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):(?=//|[A-Za-z])(?://)?")
-_GIT = re.compile(r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)", re.IGNORECASE)
+_GIT = re.compile(
+    r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)", re.IGNORECASE
+)
 """The beginning of a repository's address for git: `git@host:`, `ssh://git@host/`, `git://host/`."""
 
 

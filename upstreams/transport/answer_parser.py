@@ -64,7 +64,7 @@ class AnswerParser:
         self._body_bytes_max = body_bytes_max
         self._pieces: list[bytes] = []
         self._growing = bytearray()
-        """A body of unknown length: it may come a byte at a time, and a list of pieces would be forty times as large."""
+        """A body of unknown length. It may come a byte at a time: a list of pieces would be forty times as large."""
         self.begin("")
 
     def begin(self, method: str) -> None:

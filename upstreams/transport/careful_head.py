@@ -1,7 +1,7 @@
 """Reads any response head that common clients read: folded or odd header lines, line feeds alone, repeated lengths.
 
-`ordinary_head` reads nearly all heads; this module reads the others. A head that breaks RFC 9112 but is read all the same
-ends its connection, because another client may find a different end of the body. A head whose body has no certain
+`ordinary_head` reads nearly all heads; this module reads the others. A head that breaks RFC 9112 but is read all the
+same ends its connection, because another client may find a different end of the body. A head whose body has no certain
 length is refused.
 """
 

@@ -11,8 +11,10 @@ _GZIP_MEMBERS_MAX = 16
 _GZIP_WBITS = 16 + zlib.MAX_WBITS
 _GZIP_START = b"\x1f\x8b\x08"
 _UNREADABLE = frozenset(
-    "7z aes128gcm brotli bz2 bzip bzip2 compress dcb dcz exi lz4 lzma lzw pack200-gzip peerdist sdch snappy xpress xz zip"
-    " zlib zstandard zstd".split()
+    """
+    7z aes128gcm brotli bz2 bzip bzip2 compress dcb dcz exi lz4 lzma lzw pack200-gzip peerdist sdch snappy xpress xz zip
+    zlib zstandard zstd
+    """.split()  # noqa: SIM905 - a list would take a line for each
 )
 """Content codings that are not supported. Any other unknown name, such as `UTF-8` or `none`, is not a coding."""
 

@@ -1,5 +1,5 @@
-"""Goal: the quick reader and the careful one never read an answer differently. Method: both read the same bytes, ordinary
-and odd ones, in pieces and whole, with and without kept lines.
+"""Goal: the quick reader and the careful one never read an answer differently. Method: both read the same bytes,
+ordinary and odd ones, in pieces and whole, with and without kept lines.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 from upstreams.transport.ordinary_head import CHUNKED as CHUNKED_LENGTH
-from upstreams.transport.ordinary_head import AnswerHeadReader, AnswerHead
+from upstreams.transport.ordinary_head import AnswerHead, AnswerHeadReader
 
 HEADER_BYTES_MAX = 400
 BODY_BYTES_MAX = 60
