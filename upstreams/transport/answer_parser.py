@@ -10,8 +10,8 @@ from functools import partial
 
 import httpx
 
+from upstreams.transport.answer_chunks import AnswerChunks
 from upstreams.transport.careful_head import MalformedAnswer, read_carefully
-from upstreams.transport.chunked_body import ChunkedBody
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 from upstreams.transport.ordinary_head import CHUNKED, TO_THE_END, AnswerHead, AnswerHeadReader
@@ -77,7 +77,7 @@ class AnswerParser:
         self._headers: dict[str, str] = {}
         self._head = b""
         """The beginning of a head whose end has not come."""
-        self._chunked: ChunkedBody | None = None
+        self._chunked: AnswerChunks | None = None
 
     def feed(self, data: bytes) -> None:
         """Take the bytes that arrived; `complete` is set once the answer is whole.
@@ -180,7 +180,7 @@ class AnswerParser:
         if self._head_only:
             body_bytes = 0
         elif body_bytes == CHUNKED:
-            self._chunked = ChunkedBody(self._growing)
+            self._chunked = AnswerChunks(self._growing)
         elif body_bytes > self._body_bytes_max:
             body_bytes = self._bytes_of_too_many()
         self._awaited_bytes = body_bytes

@@ -18,7 +18,7 @@ _TRAILERS = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t -~\x80-\xff]*\r\n)
 _LINE_END: Final = b"\r\n"
 
 
-class ChunkedBody:
+class AnswerChunks:
     """The framing of one body, whose bytes it adds to `body`. Mutable, owned by its parser.
 
     Blanks behind a size, and lines that end in a line feed alone, are read, as common clients do. Like an odd trailer,
