@@ -34,6 +34,7 @@ _ALL: Final = (
     Reason("INVALID_REQUEST", "key_in_query", "A second key stands in the address, where logs keep it: revoke it."),
     Reason("INVALID_REQUEST", "invalid_param", "A parameter, field or header is wrong; `param` names it."),
     Reason("INVALID_REQUEST", "capability_missing", "This node lacks the means that the value needs."),
+    Reason("INVALID_REQUEST", "unsupported", "The address is at a platform that is not supported."),
     Reason("INVALID_REQUEST", "unsupported_content", "The file is of a type that has no text here."),
     Reason("INVALID_REQUEST", "empty", "The file has no text."),
     Reason("INVALID_REQUEST", "unreadable_file", "The file is not what its type says, or is broken."),

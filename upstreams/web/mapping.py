@@ -13,7 +13,7 @@ from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
 from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
 from upstreams.web.costly import CostlyPages, RequestedPage
-from upstreams.web.robots import RobotsMemory
+from upstreams.web.robots import RobotsFile, RobotsMemory
 from upstreams.web.visiting import visit
 
 LIMIT_MAX: Final = 5_000
@@ -109,8 +109,7 @@ def _by_sitemaps(
 ) -> Generator[Wanted, Any, None]:
     """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
     file = yield from robots.file_of(url, args)
-    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
-    waiting = deque(named or [f"{origin_of_page(url)}/sitemap.xml"])
+    waiting = deque((yield from _first_sitemaps(url, args, robots, file)))
     seen = set(waiting)
     read = 0
     while waiting and read < SITEMAPS_MAX and (scope["search"] or len(found) < scope["limit"]):
@@ -120,7 +119,7 @@ def _by_sitemaps(
         answers = yield calls
         for place, answer in zip(several, answers, strict=True):
             if not isinstance(answer, Answer):
-                if named and not answer.absent:
+                if file.sitemaps and not answer.absent:
                     warnings.append(f"The sitemap {place} could not be read: {answer.problem}")
                 continue
             arguments = (answer.body, answer.headers.get("content-type", ""), place, scope)
@@ -136,6 +135,25 @@ def _by_sitemaps(
             yield from _keep_best(found, scope)
     if waiting and read >= SITEMAPS_MAX:
         warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; so many were read.")
+
+
+def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile) -> Generator[Wanted, Any, list[str]]:
+    """The sitemaps that the robots file names, else the usual one; none where robots may not read that.
+
+    Raises:
+        NotFound: they may not, and sitemaps are all that is wanted.
+    """
+    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
+    if named:
+        return named
+    usual = f"{origin_of_page(url)}/sitemap.xml"
+    try:
+        yield from robots.check(usual, args)
+    except NotFound:
+        if args.text("sitemap") == "only":
+            raise
+        return []
+    return [usual]
 
 
 def _by_links(

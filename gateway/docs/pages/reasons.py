@@ -19,6 +19,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "INVALID_REQUEST/key_in_query": "Revoke the key that stands in the address, and send the other one alone.",
         "INVALID_REQUEST/invalid_param": "Correct what `param` names, as `next_step` or the endpoint's page says.",
         "INVALID_REQUEST/capability_missing": "Leave the value out, or ask a node whose operator has the means.",
+        "INVALID_REQUEST/unsupported": "Send an address at a platform of the catalog, or read it as a page.",
         "INVALID_REQUEST/unsupported_content": "Send HTML, a PDF, a feed or text, and its type in `mime_type`.",
         "INVALID_REQUEST/empty": "There is nothing to read: of a page that scripts fill, send what a browser has.",
         "INVALID_REQUEST/unreadable_file": "Send the file whole, with its own type in `mime_type`.",
