@@ -67,10 +67,7 @@ def text_of(raw: bytes, content_type: str = "") -> str:
     for mark, name in _MARKS:
         if raw.startswith(mark):
             return raw[len(mark) :].decode(name, "replace")
-    if b"\0" in raw[:_WIDE_WITHIN] and (codec := _declared(raw, content_type)) is not None:
-        return raw.decode(codec, "replace")
-    has_escapes = any(escape in raw for escape in set(_ESCAPES.values()))
-    if has_escapes and (codec := _declared(raw, content_type)) in _ESCAPES and _ESCAPES[codec] in raw:
+    if (codec := _written_in(raw, content_type)) is not None:
         return raw.decode(codec, "replace")
     try:
         return raw.decode()
@@ -83,6 +80,18 @@ def text_of(raw: bytes, content_type: str = "") -> str:
         except UnicodeDecodeError as exc:
             raw, first = (paired, exc.start) if _is_utf8(paired, exc.start) else (raw, first)
     return raw.decode(_declared(raw, content_type) or _detected(raw, first), "replace")
+
+
+def _written_in(raw: bytes, content_type: str) -> str | None:
+    """The codec of a body whose bytes show that it is not UTF-8, though they may be well-formed UTF-8."""
+    if b"\0" in raw[:_WIDE_WITHIN]:
+        codec = "utf-16-le" if raw[:1] + raw[1:4:2] == b"<\0\0" else "utf-16-be" if raw[:3] == b"\0<\0" else None
+        if codec or (codec := _declared(raw, content_type)):
+            return codec
+    if any(escape in raw for escape in set(_ESCAPES.values())):
+        codec = _declared(raw, content_type)
+        return codec if codec in _ESCAPES and _ESCAPES[codec] in raw else None
+    return None
 
 
 def _declared(raw: bytes, content_type: str) -> str | None:
