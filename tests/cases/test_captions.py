@@ -61,7 +61,16 @@ async def test_an_instance_with_an_underscore_is_called_and_a_private_one_is_not
         for host in ("a_b.internal", "a_b.localhost", "a_b", "_.example.internal", "example.a_b"):
             node.upstream.requests.clear()
             assert (await transcript(node, raw, 1, host)).status == 400, host
+            assert (await node.get(f"/v1/mastodon/post?id=6&instance={host}")).status == 400, host
             assert node.upstream.requests == []
+        node.upstream.always(None)
+        for target, host in (
+            ("mastodon/post?id=6", "my_toot.example.org"),
+            ("peertube/video?id=7", "my_tube.example.org"),
+        ):
+            answer = await node.get(f"/v1/{target}&instance={host}")
+            assert answer.status == 200, answer.json
+            assert node.upstream.requests[-1].startswith(f"{host}/")
 
 
 CUE = "00:01.000 --> 00:02.000"
