@@ -151,6 +151,9 @@ SLIPS = {
     "an enclosure that is never closed, first": '<item><enclosure url="https://m.example.org/1.mp3">'
     "<title>one</title><guid>1</guid></item>",
     "a section that is never closed": f"{ONE}<description><![CDATA[x</description></item>",
+    "sections that are never closed": (
+        "<item><title><![CDATA[one</title><guid>1</guid><description><![CDATA[x]]></description></item>"
+    ),
     "a comment that is never closed": "<item><title>one</title><guid>1</guid></item><!-- x",
     "an end of a section in text": f"{ONE}<description>a]]>b</description></item>",
     "a reference without its end": f"{ONE}<description>&#65 &amp &x</description></item>",
@@ -172,6 +175,13 @@ async def test_one_slip_of_any_kind_does_not_damage_the_other_items(tmp_path: Pa
             found = await episodes(node, f"{HEAD}{inner}{TAIL}".encode())
             assert_has(found, {"1": {}, "2": WHOLE})
             assert found["1"]["text"].startswith("one"), name
+
+
+@pytest.mark.parametrize("before", ["Warning: a & b\n", "<br />\n<b>Notice</b>: x<br />\n", "\ufeff \n", "&<!-- x -->"])
+async def test_what_stands_before_a_feed_is_overlooked(tmp_path: Path, before: str) -> None:
+    async with open_test_node(tmp_path) as node:
+        raw = f"{before}<?xml version='1.0'?>{HEAD}{ITEM}{TAIL}"
+        assert_has(await episodes(node, raw.encode()), {"2": WHOLE})
 
 
 async def test_a_feed_that_is_cut_off_has_all_items_before_the_cut(tmp_path: Path) -> None:

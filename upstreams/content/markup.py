@@ -26,6 +26,8 @@ TAGS_MAX: Final = 250_000
 REFERENCES_MAX: Final = 500_000
 DECLARATIONS_MAX: Final = 100
 ATTRIBUTES_MAX: Final = 1_000
+_BEFORE_MAX = 4_096
+"""Characters before a document that are overlooked: programs print their warnings there."""
 _COUNTED_FROM = 64 * 1024
 """A shorter page cannot have so many attributes on one element that reading them takes long."""
 UNFINISHED_MAX: Final = 20_000
@@ -41,9 +43,10 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
     """
     _check(raw)
     words = text_of(raw, content_type).lstrip()
+    words = words[max(0, words.find("<?xml ", 0, _BEFORE_MAX)) :]
     if not words.startswith("<"):
         raise UnexpectedBody("XML was due, and it does not begin with a tag")
-    if "<!ENTITY" not in words:
+    if "<!ENTITY" not in words and words.count("<![CDATA[") <= words.count("]]>"):
         try:
             return _parsed(words, partial(etree.fromstring, parser=_xml_parser(recover=False)), "XML")
         except UnexpectedBody:

@@ -171,6 +171,8 @@ class _Mending:
         is_empty = inside.endswith("/")
         if inside and not _is_regular(inside):
             inside = self._attributes(inside.removesuffix("/")) + ("/" if is_empty else "")
+        if len(self._tags) == 1:
+            self._parts.clear()  # what stands before the root is no part of it
         self._tag(f"<{name}{inside}>")
         if is_empty:
             return
