@@ -291,6 +291,14 @@ def test_a_link_to_the_page_goes_before_those_to_other_types() -> None:
     assert url('<link rel="ALTERNATE" href="http://[::1"/>') == "http://[::1"
 
 
+def test_the_address_of_a_feed_is_the_base_of_its_links_if_nothing_else_is() -> None:
+    links = '<link rel="self" href="https://b.example.org/x/feed"/><link href="/home"/><entry><link href="1"/></entry>'
+    feed = read_feed(f'<feed xmlns="http://www.w3.org/2005/Atom">{links}</feed>'.encode())
+    assert (feed["url"], feed["items"][0]["url"]) == ("https://b.example.org/home", "https://b.example.org/x/1")
+    based = f'<feed xmlns="http://www.w3.org/2005/Atom" xml:base="y/">{links}</feed>'
+    assert read_feed(based.encode())["items"][0]["url"] == "https://b.example.org/x/y/1"
+
+
 def test_a_surrogate_pair_is_one_character_however_it_is_written() -> None:
     assert text_of(b"x \xed\xa0\xbd\xed\xba\x80 \xe9".replace(b"\xe9", b"\xc3\xa9")) == "x \U0001f680 \xe9"
     korean = "\uae40\uce58\ubcf6\uc74c\ubc25 \ub9cc\ub4dc\ub294 \ubc95 ".encode("cp949") * 40

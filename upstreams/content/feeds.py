@@ -67,7 +67,8 @@ class _FeedReader:
         for element in (self._root, *top.get("channel", ())[:1]):
             self._base = self._base_of(element)
         if "://" not in self._base:
-            self._base = _joined(self._link(head, "alternate") or self._link(head, "self") or "", self._base)
+            places = (self._link(head, "alternate"), self._link(head, "self"))
+            self._base = _joined(next((one for one in places if one and "://" in one), ""), self._base)
         return {
             "title": self._title(head),
             "url": self._link(head, "alternate"),
