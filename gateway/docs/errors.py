@@ -60,7 +60,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "account_private", "The profile is private, or behind a wall; it is still there."),
     Reason("RESOURCE_NOT_FOUND", "account_gone", "The handle is in use no more; a numeric id may still find it."),
     Reason("RESOURCE_NOT_FOUND", "captions_disabled", "The video's owner has switched captions off."),
-    Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions."),
+    Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions with words."),
     Reason("RESOURCE_NOT_FOUND", "login_required", "Only who is signed in sees it."),
     Reason("RESOURCE_NOT_FOUND", "video_gone", "The video was removed."),
     Reason("RESOURCE_NOT_FOUND", "challenge", "The page's host tests whether its reader is a robot."),

@@ -7,8 +7,9 @@ from collections.abc import Generator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from limits.errors import LimitError
 from upstreams.model.archetypes import page
-from upstreams.model.errors import NotFound
+from upstreams.model.errors import UpstreamError
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
 from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
@@ -90,7 +91,7 @@ def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     if sitemap != "skip":
         yield from _by_sitemaps(url, args, robots, requested, scope=scope, found=found, warnings=warnings)
     if sitemap != "only" and (len(found) < limit or scope["search"]):
-        yield from _by_links(url, args, robots, requested, scope=scope, found=found, needed=not found)
+        yield from _by_links(url, args, robots, requested, scope=scope, found=found, warnings=warnings)
     if scope["search"]:
         yield from _keep_best(found, scope)
     records = [page(url=one, title=found[one] or None) for one in list(found)[:limit]]
@@ -164,17 +165,19 @@ def _by_links(
     *,
     scope: dict[str, Any],
     found: dict[str, str],
-    needed: bool,
+    warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to; it may be absent where others were found."""
+    """Add the pages that a page links to; it may fail if sitemaps have others."""
+    needed = not found
     try:
-        visited = yield from visit(url, args, robots)
-    except NotFound:
+        visited = yield from visit(url, args, robots, optional=not needed)
+        requested.check()
+    except (UpstreamError, LimitError) as exc:
         if needed:
             raise
+        warnings.append(f"The page itself could not be read: {exc}")
         return
     arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
-    requested.check()
     done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND, requested.remember)
     _add(found, done.body["pages"])
 
