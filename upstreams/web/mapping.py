@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from limits.errors import LimitError
 from upstreams.model.archetypes import page
-from upstreams.model.errors import UpstreamError
+from upstreams.model.errors import NotFound, UpstreamError
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
 from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
