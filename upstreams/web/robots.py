@@ -1,7 +1,8 @@
 """The robots file of a host: whether it lets us read a page, how often, and where its sitemaps are (RFC 9309).
 
 A host without one allows everything; one that fails to give it allows nothing until it does. Files are remembered for
-an hour, by their length together.
+an hour, by their length together. A file with so many wildcards that each look at it would hold up the loop is kept as
+text, and a worker process looks at it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import re
 from collections import OrderedDict
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from upstreams.content.charset import text_of
 from upstreams.model.errors import NotFound
 from upstreams.model.params import Args
-from upstreams.model.steps import Form, Missing, Wanted
+from upstreams.model.steps import Form, Missing, Task, Wanted
 from upstreams.web.addresses import origin_of_page, page_call
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ _LETTER_BYTES: Final = 20
 _WILDCARD_BYTES: Final = 1_300
 """Memory of a letter of a file, and of a letter that makes its rule a regular expression; measured with the shortest
 lines, of which 512 KB take 10 MB, or 43 MB."""
+WILDCARDS_MAX: Final = 2_000
+"""Wildcards of a file that the loop itself looks at, for some milliseconds."""
 FILE_BYTES_MAX: Final = 512 * 1024
 """Bytes of a file that are read, as many as the standard asks for."""
 DELAY_MAX_S: Final = 30.0
@@ -42,20 +46,32 @@ _VERSION = re.compile(r"(?im)((?:^|(?<=\r))[ \t]*user[- ]?agent[ \t:]+[\w-]+)/[^
 
 @dataclass(frozen=True, slots=True)
 class RobotsFile:
-    """A host's rules for us. `rules` is None where everything is allowed."""
+    """A host's rules for us. Without `rules` and `text` everything is allowed."""
 
     rules: Protego | None
     rules_bytes: int = 0
     """The memory that the rules take at most."""
+    text: str = ""
+    """The rules as they came, where a worker process looks at them."""
     sitemaps: tuple[str, ...] = ()
     spacing_s: float = 0.0
 
-    def allows(self, url: str) -> bool:
-        """Whether we may read a page."""
+    def allows(self, url: str) -> Generator[Wanted, Any, bool]:
+        """Return whether we may read a page."""
+        if self.text:
+            answer = yield Task("upstreams.web.robots:allows", (self.text, url), sample=True)
+            return bool(answer.body)
         return self.rules is None or self.rules.can_fetch(url, AGENT)
 
 
 ALLOWS_ALL: Final = RobotsFile(None)
+
+
+def allows(text: str, url: str) -> bool:
+    """Return whether the rules of a long robots file let us read a page; in a worker process."""
+    from protego import Protego  # noqa: PLC0415 - a node starts without it
+
+    return bool(Protego.parse(text).can_fetch(url, AGENT))
 
 
 def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
@@ -65,17 +81,18 @@ def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
     text = text_of(raw[:FILE_BYTES_MAX], content_type)
     if text.lstrip()[:1] == "<":
         return ALLOWS_ALL
-    rules = Protego.parse(_VERSION.sub(r"\1", text))
+    text = _VERSION.sub(r"\1", text)
+    rules = Protego.parse(text)
     delay_s = rules.crawl_delay(AGENT) or 0.0
     rate = rules.request_rate(AGENT)
     if rate is not None and rate.requests:
         delay_s = max(delay_s, rate.seconds / rate.requests)
     sitemaps = tuple(one for one, _ in zip(rules.sitemaps, range(_SITEMAPS_MAX), strict=False))
-    return RobotsFile(rules, _rules_bytes(text), sitemaps, min(max(delay_s, 0.0), DELAY_MAX_S))
-
-
-def _rules_bytes(text: str) -> int:
-    return _LETTER_BYTES * len(text) + _WILDCARD_BYTES * (text.count("*") + text.count("$"))
+    spacing_s = min(max(delay_s, 0.0), DELAY_MAX_S)
+    wildcards = text.count("*") + text.count("$")
+    if wildcards > WILDCARDS_MAX:
+        return RobotsFile(None, getsizeof(text), text, sitemaps, spacing_s)
+    return RobotsFile(rules, _LETTER_BYTES * len(text) + _WILDCARD_BYTES * wildcards, "", sitemaps, spacing_s)
 
 
 _ROBOTS: Final = Form("text/plain, */*;q=0.5", _read_robots)
@@ -98,7 +115,7 @@ class RobotsMemory:
         if args.credentials.get("robots") == "ignored":
             return 0.0
         found = yield from self.file_of(url, args)
-        if not found.allows(url):
+        if not (yield from found.allows(url)):
             raise NotFound(
                 "The robots file of this host forbids to read the page; this node respects it.",
                 reason="robots_disallowed",

@@ -13,7 +13,7 @@ from limits.fair_turns import FairTurns, TurnStatistics
 from upstreams.fetching.site import Site
 from upstreams.model.errors import NotFound, PageTooCostly, SourceUnusable, UpstreamError, WorkersBusy
 from upstreams.model.params import Args
-from upstreams.model.steps import Call
+from upstreams.model.steps import Answer, Call, Missing, Task, Wanted
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 from upstreams.web.addresses import one_spelling
 from upstreams.web.browser.address import CONNECT_S
@@ -66,14 +66,21 @@ class Rendering:
         args = Args({}, None, self._site.credentials, trio.current_time())
         steps = self._robots.check(one_spelling(url), args)
         try:
-            call = next(steps)
+            wanted = next(steps)
             while True:
-                assert isinstance(call, Call), "a robots file is one call"
-                call = steps.send(await self._site.call_named(call, deadline_at, args=args, waits=True))
+                wanted = steps.send(await self._answer(wanted, deadline_at, args))
         except StopIteration:
             return
         finally:
             steps.close()
+
+    async def _answer(self, wanted: Wanted, deadline_at: float, args: Args) -> Answer | Missing:
+        """Answer what a look at a robots file needs: the file, and for a long one a look in a worker process."""
+        if isinstance(wanted, Task):
+            slug = self._site.platform.slug
+            return await self._site.workers.run(wanted, deadline_at, source=slug, account_id=args.account_id)
+        assert isinstance(wanted, Call), "a robots file is one call"
+        return await self._site.call_named(wanted, deadline_at, args=args, waits=True)
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
         """Like `Exchange`: the body is a `RenderWanted`, the body of the answer a `RenderedPage`.
