@@ -28,6 +28,8 @@ from upstreams.web.robots import RobotsMemory
 _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
 """The part of the time that is kept to answer for a page that used up the rest."""
+_PAGE_S: Final = 5.0
+"""Seconds that are left for a page at least when its call has waited for a place: one with less would only be lost."""
 _READ_S: Final = 2.0
 """The part of the time that is kept to read a page after it was waited for."""
 
@@ -92,9 +94,10 @@ class Rendering:
         """
         wanted = msgspec.msgpack.decode(call.body, type=RenderWanted)
         ends_at = deadline_at - _ANSWER_S
-        turn = None
-        with trio.move_on_at(ends_at):
-            turn = await self._turns.take(wanted.account_id, over_at=ends_at)
+        turn = self._turns.take_nowait(wanted.account_id, over_at=ends_at)
+        if turn is None:
+            with trio.move_on_at(ends_at - _PAGE_S):
+                turn = await self._turns.take(wanted.account_id, over_at=ends_at)
         if turn is None:
             raise WorkersBusy(self._turns.expected_wait_s(wanted.account_id))
         try:
