@@ -414,6 +414,7 @@ CASES: Mapping[str, Case] = {
     "INVALID_REQUEST/unreadable_file": parsed(b"%PDF-1.7 and nothing of one", "a.pdf", "application/pdf"),
     "INVALID_REQUEST/invalid_utf8": sends("GET", "/v1/github/profile?handle=%FF"),
     "INVALID_REQUEST/double_encoded": sends("GET", "/v1/github/search?query=structured%2520concurrency"),
+    "INVALID_REQUEST/unsupported": sends("GET", "/v1/prism/lookup?url=https://x.com/someone/status/1"),
     "INVALID_REQUEST/conflicting_params": scene("a stream with an idempotency key"),
     "INVALID_REQUEST/monitor_limit_reached": Case(too_many_monitors),
     "INVALID_REQUEST/monitor_paused": Case(paused_monitor),
