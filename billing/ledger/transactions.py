@@ -4,9 +4,8 @@ A line of the statement is a posting of a journal row or of an open charge: dedu
 is its place in the account's order.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,13 +17,12 @@ from billing.archive.files import ArchiveBroken
 from billing.archive.statement import LeftDay, add_left_lines, left_day_of, left_days, left_request_lines, read_sums
 from billing.journal import HOUR_MICROS, identify, micros
 from billing.ledger.lines import Transaction, closed_lines, newest_of, open_lines, place_of
-from storage.errors import StorageError
 from storage.store import Store, T, Tx
 
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
-SETTLE_S: Final = 1.0
-"""How long a report waits for the charges that this node is about to settle."""
+READS_MAX: Final = 3
+"""Reads of a report, of which the last one stands even if settlements were committed beside it."""
 
 # What was settled is deductions less their refunds; what is still held comes on top.
 SPENT_SINCE = """
@@ -81,9 +79,20 @@ class Statement(NamedTuple):
 class Ledger:
     """Reads of the ledger."""
 
-    def __init__(self, store: Store, *, now: Callable[[], float], archive: Path | None = None) -> None:
-        """`now` gives Unix seconds; `archive` is the folder of the archive, where this process has it."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], float],
+        archive: Path | None = None,
+        settling: Callable[[str], Mapping[str, int]] = lambda _account_id: {},
+    ) -> None:
+        """`now` gives Unix seconds; `archive` is the folder of the archive, where this process has it.
+
+        `settling` is that of this node's `Charges`.
+        """
         self._store = store
+        self._settling = settling
         self._now = now
         self._archive = archive
         self._reading = trio.CapacityLimiter(FILE_READERS)
@@ -91,16 +100,14 @@ class Ledger:
     async def report(self, account_id: str) -> BalanceReport:
         """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown.
 
-        Calls that have been answered are not held: if something is held, the charges that this node is about to settle
-        are written first. The store may refuse that, as while its disk is full; then the report is as it stands.
+        Calls that this node has answered are not held, though the settlement of some may not be committed yet.
         """
-        report = await self._store.read(partial(_report, account_id, self._now()))
-        if not report.held:
-            return report
-        with suppress(StorageError), trio.move_on_after(SETTLE_S):
-            await self._store.write(_nothing)  # writes keep their order
+        for _ in range(READS_MAX):
+            settling = self._settling(account_id)
             report = await self._store.read(partial(_report, account_id, self._now()))
-        return report
+            if self._settling(account_id) == settling:  # else some were committed, maybe before the read
+                break
+        return replace(report, held=max(0, report.held - sum(settling.values())))
 
     async def transactions(
         self, account_id: str, *, limit: int, before: int | str | None = None, request_id: str | None = None
@@ -159,10 +166,6 @@ class Ledger:
         """On a thread of the store's readers, of which others must be left for who reads the store."""
         async with self._reading:
             return await self._store.read(lambda _tx: read())
-
-
-def _nothing(_tx: Tx) -> None:
-    """Change nothing, after everything that was queued before."""
 
 
 def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
