@@ -80,10 +80,7 @@ class CatalogRecipes:
         least, most = quote(planned.reach, _cost(listing))
         endpoint, platform = listing.endpoint, listing.site.platform
         never = endpoint.unfilled
-        is_most_usual = endpoint.price is not None and endpoint.price.is_most_usual
-        return Recipe(
-            listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked, never, is_most_usual
-        )
+        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked, never)
 
     async def gather(
         self,

@@ -236,12 +236,7 @@ def _stores_on(
         charges=charges,
         packs=packs,
         payments=Payments(store, packs, accounts, charges, now=now, billing_events=billing_events),
-        ledger=Ledger(
-            store,
-            now=now,
-            archive=Path(config.ledger.archive) if config.ledger.archive else None,
-            settling=charges.settling,
-        ),
+        ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),
         usage=FreeUsage(store, now=now),
         archiver=_archiver(store, config),
         feed=feed,

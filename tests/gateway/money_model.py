@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from billing.charges.batch_rows import ChargeRequest, CloseRequest
-from billing.charges.decisions import spare_credits
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
 from gateway.calls.idempotency import Begin, ClaimEnd
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ReplayUnavailable
@@ -182,13 +181,12 @@ class Money:
     def _within_means(self, request: ChargeRequest, account: Account, key: Key | None) -> int:
         if request.credits_least is None:
             return request.credits
-        least = request.credits_least
-        optional = [request.credits - least]
+        means = [request.credits]
         if not account.unlimited:
-            optional.append(spare_credits(account.balance - least))
+            means.append(account.balance)
         if key is not None and key.limit is not None:
-            optional.append(spare_credits(key.limit - key.used - least))
-        return least + min(optional)
+            means.append(key.limit - key.used)
+        return max(request.credits_least, min(means))
 
     def _close(self, request_id: str, used: int) -> int:
         """The cost of the charge; who closes it first decides that."""

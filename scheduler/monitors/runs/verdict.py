@@ -27,12 +27,11 @@ from scheduler.monitors.model.records import Monitor, RunData
 from scheduler.recipes import Gathered
 
 SCHEDULING_CREDITS: Final = 1
-NOTHING_USABLE: Final = "nothing_usable"
-"""No leg of the recipe answered."""
-NO_VALUE: Final = "no_tracked_value"
-NO_ROWS: Final = "no_results"
+NOTHING_USABLE: Final = "nothing usable came: no leg of the recipe answered"
+NO_VALUE: Final = "nothing usable came: no tracked metric has a value"
+NO_ROWS: Final = "nothing usable came: the page has no results"
 
-_SAID_MAX = 500
+_REASON_MAX = 500
 """Characters."""
 
 
@@ -86,14 +85,13 @@ class RunVerdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
+def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0) -> RunVerdict:
     """Nothing came: all but `used_credits` is refunded, and nothing is ever compared with it.
 
-    `reason` is a code. The words go to the warnings; they may quote an upstream, so they are cut and lose NUL, which
-    PostgreSQL does not store.
+    A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
     """
-    text = said[:_SAID_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return RunVerdict("failed", used_credits, reason=reason, legs=legs, warnings=(text,) if text else ())
+    text = reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return RunVerdict("failed", used_credits, reason=text, legs=legs)
 
 
 def skipped(reason: str) -> RunVerdict:

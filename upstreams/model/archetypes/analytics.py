@@ -30,4 +30,4 @@ def analytics(
     return locals()
 
 
-ANALYTICS = Archetype("Analytics", "analytics", analytics, findings=("items",))
+ANALYTICS = Archetype("Analytics", "analytics", analytics)

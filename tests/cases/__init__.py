@@ -1,1 +1,0 @@
-"""Inputs of kinds that users report as misread, through a whole node."""
