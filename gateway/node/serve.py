@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -157,7 +156,6 @@ async def serve(start: Start) -> None:
     """
     async with open_served_node(start) as (node, line):
         tune_garbage_collection()
-        let_the_loop_go_first()
         give_long_blocks_back()
         if start.worker is not None:
             leave_the_end_to_the_supervisor()
@@ -247,9 +245,6 @@ def _engine(
     return partial(serve_hypercorn, app, tls=None if certificate is None else certificate.context)
 
 
-_SWITCH_S = 0.001
-
-
 def _bounds(max_connections: int, log: Log) -> Bounds:
     """The public address's limits: no more connections than there are file descriptors for."""
     possible = connections_possible(max_connections)
@@ -267,11 +262,6 @@ def tune_garbage_collection() -> None:
     """
     gc.freeze()
     gc.set_threshold(5_000, 2, 10_000)
-
-
-def let_the_loop_go_first() -> None:
-    """Have a thread give up the interpreter after 1 ms, and not after 5, when the loop wants to go on."""
-    sys.setswitchinterval(_SWITCH_S)
 
 
 def give_long_blocks_back() -> None:
