@@ -41,7 +41,7 @@ from bench.peers.servers import ServerTarget, open_stage
 from bench.rows import LISTS
 
 COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
-ABOVE_AT_MOST = 1.03
+ABOVE_AT_MOST = 1.06  # four runs of one tree gave 0.98 to 1.04 of a replay: it depends on how calls come together
 """A figure over that of its build by more than this fails the check; one below it by as much ought to be recorded."""
 FIGURES = Path(__file__).with_name("instructions.json")
 SHORT = ("hit", "replay", "unauthorized", "reject")
