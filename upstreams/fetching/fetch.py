@@ -287,8 +287,7 @@ def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | P
     if isinstance(wanted, Part):
         return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)
     if isinstance(wanted, Task):
-        slug = site.platform.slug
-        return site.workers.run(wanted, deadline_at, source=slug, account_id=planned.args.account_id)
+        return site.run_task(wanted, deadline_at, account_id=planned.args.account_id)
     if planned.rung_index:
         fallback = planned.endpoint.fallbacks[planned.rung_index - 1]
         if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):

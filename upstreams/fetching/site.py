@@ -160,6 +160,10 @@ class Site:
             return self._answer_signed(call, deadline_at, waits=waits, account_id=account_id)
         return self._ask(call, deadline_at, waits, account_id)
 
+    def run_task(self, task: Task, deadline_at: float, *, account_id: str) -> Awaitable[Answer]:
+        """Run a task of a read in a worker process, as `ProcessPool.run`; its source is the platform."""
+        return self.workers.run(task, deadline_at, source=self.platform.slug, account_id=account_id)
+
     async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
         source = self.source_name(call.source)
         started = trio.current_time()

@@ -79,8 +79,7 @@ class Rendering:
     async def _answer(self, wanted: Wanted, deadline_at: float, args: Args) -> Answer | Missing:
         """Answer what a look at a robots file needs: the file, and for a long one a look in a worker process."""
         if isinstance(wanted, Task):
-            slug = self._site.platform.slug
-            return await self._site.workers.run(wanted, deadline_at, source=slug, account_id=args.account_id)
+            return await self._site.run_task(wanted, deadline_at, account_id=args.account_id)
         assert isinstance(wanted, Call), "a robots file is one call"
         return await self._site.call_named(wanted, deadline_at, args=args, waits=True)
 
