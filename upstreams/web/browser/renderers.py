@@ -46,7 +46,6 @@ class Renderers:
         self.bounds = bounds
         self._now = now
         self._looked_at = -inf
-        self._is_looking = False
         self._ended_at: dict[int, float] = {}
         self.local: LocalBrowser | None = None
         self.usage: Mapping[int, ProcessUsage] = {}
@@ -63,21 +62,21 @@ class Renderers:
     async def look(self, devtools: DevTools) -> None:
         """Measure all, and act on those that use too much; at most every `LOOK_S`."""
         now = self._now()
-        if self._is_looking or now < self._looked_at + LOOK_S:
+        if now < self._looked_at + LOOK_S:
             return
-        self._looked_at, self._is_looking = now, True
+        self._looked_at = inf  # until this look has ended
         try:
             await self._look(devtools)
         finally:
-            self._is_looking = False
+            self._looked_at = now
 
     async def _look(self, devtools: DevTools) -> None:
         if self.local is None:
             told = await _processes(devtools)
             self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
             return
-        # In a thread: to read what a process is called waits until the process has mapped its memory, and one that is
-        # held back takes long for that.
+        # In a thread: reading the command line of a process waits for the lock of its memory, which a renderer with
+        # low priority may hold for long.
         self.usage, ended = await run_sync(self._look_here, self.local)
         for pid in ended:
             self._ended_at[pid] = self._now()
