@@ -83,7 +83,7 @@ class Net:
     async def __call__(self, call: HttpCall, _deadline_at: float) -> HttpAnswer:
         await trio.lowlevel.checkpoint()
         self.calls.append(call)
-        return self.pages.get(call.target, HttpAnswer(404, HTML, b""))
+        return self.pages.get(call.target.partition("?")[0], HttpAnswer(404, HTML, b""))
 
 
 class Listeners:
