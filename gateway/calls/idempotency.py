@@ -32,7 +32,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 _KEY_CHARS_MAX = 255
 STARTED_S = 30.0
-"""How long a key that `Claims.start` has claimed stays in use if its node dies; it must call no longer than that."""
+"""Seconds for which a key that `Claims.start` has claimed stays in use if its node dies. The call must be shorter."""
 _REFUSED: dict[type[ClaimRefused], str] = {
     ClaimInProgress: "in_progress",
     ClaimConflict: "conflict",
@@ -166,6 +166,7 @@ class Claims:
     def _start(self, claim: Claim, begin: Callable[[Tx], T], tx: Tx) -> T:
         held = self._claim_free(claim, tx)
         begun = begin(tx)
+        # As if it had begun earlier, so that it lapses after `STARTED_S`.
         save_claims(tx, {claim.id: replace(held, at=held.at - UNFINISHED_S + STARTED_S)})
         return begun
 

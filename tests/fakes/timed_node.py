@@ -97,7 +97,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
         token = trio.lowlevel.current_trio_token()
         async with open_test_node(folder, **tables) as opened:
             nodes.append(TimedNode(opened, token, clock))
-            clock.take()  # while a node starts, nobody waits for an answer
+            clock.take()  # a node answers nobody while it starts
             ours.run_sync_soon(ready.set)
             done = trio.Event()
             closing.append(partial(token.run_sync_soon, done.set))

@@ -1,8 +1,8 @@
 """The robots file of a host: whether it lets us read a page, how often, and where its sitemaps are (RFC 9309).
 
 A host without one allows everything; one that fails to give it allows nothing until it does. Files are remembered for
-an hour, by their length together. A file with so many wildcards that each look at it would hold up the loop is kept as
-text, and a worker process looks at it.
+an hour, within a bound of memory. A file with very many wildcards is kept as text and checked in a worker process,
+because each check would hold up the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WILDCARD_BYTES: Final = 1_300
 """Memory of a letter of a file, and of a letter that makes its rule a regular expression; measured with the shortest
 lines, of which 512 KB take 10 MB, or 43 MB."""
 WILDCARDS_MAX: Final = 2_000
-"""Wildcards of a file that the loop itself looks at, for some milliseconds."""
+"""A file with more wildcards is checked in a worker process. So many take some milliseconds."""
 FILE_BYTES_MAX: Final = 512 * 1024
 """Bytes of a file that are read, as many as the standard asks for."""
 DELAY_MAX_S: Final = 30.0
@@ -52,7 +52,7 @@ class RobotsFile:
     rules_bytes: int = 0
     """The memory that the rules take at most."""
     text: str = ""
-    """The rules as they came, where a worker process looks at them."""
+    """The rules as text, if a worker process checks them."""
     sitemaps: tuple[str, ...] = ()
     spacing_s: float = 0.0
 

@@ -312,7 +312,7 @@ async def test_a_purchase_that_stripe_refused_leaves_its_idempotency_key_free(tm
 
 @pytest.mark.critical
 async def test_a_purchase_whose_node_died_before_it_answered_is_resumed(tmp_path: Path, store_url: str) -> None:
-    """Goal: one purchase and one page. Method: the claim goes, as one does that has lapsed."""
+    """Goal: one purchase and one page. Method: delete the claim, as if it had lapsed."""
     headers = {"idempotency-key": "order-1"}
     async with open_shop(tmp_path, store_url=store_url) as shop:
         first = await shop.buy(headers=headers)

@@ -20,7 +20,7 @@ from upstreams.web.robots import (
 
 LINES = 8_000
 FEW_BYTES = 10_000
-"""What the interpreter itself may keep of a look."""
+"""Memory that the interpreter itself may keep after a check."""
 FILES = {
     "short rules": "".join(f"Disallow: /{number:x}\n" for number in range(LINES)),
     "rules with a wildcard": "".join(f"Disallow: /*{number:x}$\n" for number in range(LINES)),

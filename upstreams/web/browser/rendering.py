@@ -29,7 +29,7 @@ _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
 """The part of the time that is kept to answer for a page that used up the rest."""
 _PAGE_S: Final = 5.0
-"""Seconds that are left for a page at least when its call has waited for a place: one with less would only be lost."""
+"""The least seconds for a page whose call has waited for a place. With less it would be begun in vain."""
 _READ_S: Final = 2.0
 """The part of the time that is kept to read a page after it was waited for."""
 
