@@ -152,6 +152,15 @@ async def test_of_a_long_body_it_is_told_that_a_name_stands_twice() -> None:
     assert refused.details == about("body")
 
 
+async def test_a_body_of_too_many_arrays_and_objects_is_refused() -> None:
+    most, more = (b'{"name":"%s"}' % (b"[" * count) for count in (99_999, 100_000))
+    assert not isinstance(await outcome(most), Refused)
+    refused = await outcome(more)
+    assert isinstance(refused, Refused)
+    assert refused.message == "body may hold at most 100,000 arrays and objects."
+    assert refused.details == about("body")
+
+
 async def test_a_body_that_is_nested_deeper_than_can_be_judged_is_refused() -> None:
     refused = await outcome(b'{"name":' + b"[" * 500 + b"]" * 500 + b"}")
     assert isinstance(refused, Refused)
