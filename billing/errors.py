@@ -10,10 +10,13 @@ class BillingError(Exception):
 class InsufficientCredits(BillingError):
     """The account's balance is below the price; nothing was deducted."""
 
-    def __init__(self, *, required: int, balance: int) -> None:
+    def __init__(self, *, required: int, balance: int, held: int = 0) -> None:
+        """`held` credits are reserved by open charges of the account."""
         super().__init__(f"{required} credits are needed and {balance} are left")
         self.required = required
         self.balance = balance
+        self.is_held = required <= balance + held
+        """True: only credits that open charges hold are missing, so a retry may succeed (decisions 28)."""
 
 
 class KeyBudgetReached(BillingError):
@@ -24,6 +27,8 @@ class KeyBudgetReached(BillingError):
         self.required = required
         self.limit = limit
         self.used = used
+        self.is_held = False
+        """As of `InsufficientCredits`; set once the key's open charges have been added up."""
 
 
 class KeyUnusable(BillingError):

@@ -13,13 +13,12 @@ a single account causes `failures` failures, the circuit opens for that account 
 the first of them that succeeds closes it.
 
 With `needs_several`, for hosts that callers name, failures must also come from several addresses, since one bad page
-says nothing about its host; the failures of one account then open nothing. A probe that reaches such a host closes the
-circuit, even if the page fails.
+says nothing about its host. A probe that reaches such a host closes the circuit, even if the page fails.
 """
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, NamedTuple
@@ -224,18 +223,21 @@ class Breaker:
         wanted = self._rules.failures
         if len(self._failures) < wanted:
             return
-        if self._is_shared(one.account for one in self._failures) and (
-            not self._needs_several or self._is_shared(one.address for one in self._failures)
-        ):
+        own = [one for one in self._failures if one.account == account]
+        if self._is_shared([one.account for one in self._failures]) and self._tells_of_host(self._failures):
             self._open_by_failures(self._rules.open_s)
-        elif not self._needs_several and sum(one.account == account for one in self._failures) >= wanted:
+        elif account and len(own) >= wanted and self._tells_of_host(own):
             self._open_by_failures(self._rules.open_s, only=account)
 
-    def _is_shared(self, causes: Iterable[Hashable]) -> bool:
-        """Return whether enough of the failures have another cause than the most frequent one."""
+    def _tells_of_host(self, failures: Collection[_Failure]) -> bool:
+        """Return whether these failures are those of the source, and not of one of its addresses."""
+        return not self._needs_several or self._is_shared([one.address for one in failures])
+
+    def _is_shared(self, causes: Sequence[Hashable]) -> bool:
+        """Return whether enough of these causes are another one than the most frequent one."""
         known = Counter(cause for cause in causes if cause)
         most = max(known.values(), default=0)
-        return len(self._failures) - most >= max(1, self._rules.failures // 2)
+        return len(causes) - most >= max(1, self._rules.failures // 2)
 
     def _forget_old_failures(self) -> None:
         """Drop failures that are `window_s` old or older, and the oldest of too many."""

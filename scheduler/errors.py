@@ -93,6 +93,13 @@ class JobUnknown(SchedulerError):
         super().__init__(f"there is no job {job_id}")
 
 
+class DiscoverRunUnknown(JobUnknown):
+    """There is no such discover run."""
+
+    def __init__(self, run_id: str) -> None:
+        SchedulerError.__init__(self, f"there is no discover run {run_id}")
+
+
 class ScheduleUnknown(SchedulerError):
     """There is no such schedule."""
 

@@ -285,6 +285,11 @@ def m0012_failure_credits(schema: Schema) -> None:
     schema.execute("ALTER TABLE runs ADD COLUMN failure_credits BIGINT NOT NULL DEFAULT 0 CHECK (failure_credits >= 0)")
 
 
+def m0013_discover_rests(schema: Schema) -> None:
+    """The rows of a discover leg's last page that wait for its next turn."""
+    schema.execute("ALTER TABLE discover_legs ADD COLUMN rest BYTEA")
+
+
 MIGRATIONS = MigrationSet(
     "scheduler",
     (
@@ -300,6 +305,7 @@ MIGRATIONS = MigrationSet(
         m0010_web_sessions,
         m0011_account_webhooks,
         m0012_failure_credits,
+        m0013_discover_rests,
     ),
 )
 """The migrations of the scheduler, which `open_store` runs after billing's."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from scheduler.errors import MonitorInvalid
+from upstreams.model.errors import NotFound
 
 if TYPE_CHECKING:
     from upstreams.model.archetypes import Archetype, Record
@@ -28,6 +29,13 @@ class GatheringFailed(Exception):
         self.legs = legs
         self.used_credits = used_credits
 
+    @property
+    def code(self) -> str:
+        """The `reason` of the refusal that caused it, else the code of the first leg that failed."""
+        if isinstance(self.__cause__, NotFound) and self.__cause__.reason:
+            return self.__cause__.reason
+        return next((str(leg["error"]) for leg in self.legs if leg.get("error")), "UPSTREAM_ERROR")
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -46,6 +54,13 @@ class Recipe:
     is_walked: bool = False
     never: frozenset[str] = frozenset()
     """The fields of its records that are never filled (`Endpoint.unfilled`)."""
+    is_most_usual: bool = False
+    """Whether a call usually costs the most."""
+
+    @property
+    def credits_expected(self) -> int:
+        """The credits that a call usually costs: for a list, those of full pages."""
+        return self.credits_most if self.is_most_usual else self.credits_least
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "scheduler.backlog": "gives the operator's view without the services",
         "scheduler.monitors.runs.payload": "pure: the bytes that a webhook receives",
         "storage.bell": "tested alone, and its importer would pass 450 lines",
-        "upstreams.content.captions": "one module a form of body",
         "upstreams.fetching.concurrent": "the one nursery of a read",
         "upstreams.fetching.redirects": "a walk of its own, beside the source that begins it",
         "upstreams.web.reading.pdf": "one module a form of body",

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 import msgspec
 
-from billing.errors import BillingError
+from billing.errors import BillingError, KeyBudgetReached
 from billing.journal import REQUEST, JournalRow
 from limits.gate import BalanceUpdate
 from storage.store import Row
@@ -27,7 +27,7 @@ ENDLESS: Final = b"\x10"
 
 @final
 class ChargeRequest(msgspec.Struct, gc=False):
-    """Credits to take before a call. An account's own work, such as a Monitor, has no key and meets no key's budget."""
+    """Credits to take before a call. Work that no key has started, as from the dashboard, has none and no budget."""
 
     request_id: str
     account_id: str
@@ -36,7 +36,15 @@ class ChargeRequest(msgspec.Struct, gc=False):
     platform: str
     endpoint: str
     credits_least: int | None = None
-    """Where the account or the key's budget has less than `credits`, as much as it has, but never less than this."""
+    """Credits without which the call cannot be made; what is above them is optional.
+
+    Where the account or the key's budget is small, only a part of the optional credits is taken (`spare_credits`).
+    """
+    in_background: bool = False
+    """True: it is for work that the key started earlier, such as a Monitor.
+
+    It counts toward the key's counter and limit (decisions 24), and goes on after the key is revoked or expired.
+    """
 
 
 @final
@@ -159,6 +167,8 @@ class Decision:
     """The instant of the decision, in microseconds."""
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
+    over_budget: list[tuple[KeyState, KeyBudgetReached]] = field(default_factory=list)
+    """Refusals that the key's open charges may be the only reason for."""
     taken: int = 0
     """In credits."""
     issued: int = 0

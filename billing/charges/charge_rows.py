@@ -44,6 +44,9 @@ SELECT counted, accounts.id, keys.id, charges.id, account, key, endpoint, credit
 FROM charges JOIN accounts ON accounts.number = charges.account LEFT JOIN keys ON keys.number = charges.key
 WHERE charges.id IN {in}
 """
+HELD_BY_KEYS = """
+SELECT key, CAST(SUM(credits) AS BIGINT) FROM charges WHERE key IN {in} AND counted = 1 GROUP BY key
+"""
 COUNT_OPEN = "SELECT COUNT(*) FROM charges WHERE id IN {in} AND counted = 1"
 DROP_CHARGES = "DELETE FROM charges WHERE id IN {in}"
 # Ids begin with the time: between the first and the last of a batch there are hardly others, nor after it.
@@ -90,10 +93,21 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str,
     at, known = micros(now), tx.recall(KnownRows)
     decision = decide(read_rows(tx, requests, names, known, node=node, at=at), requests, now, at)
     write_decision(tx, decision)
+    if decision.over_budget:
+        _find_held(tx, decision)
     if known is not None:
         known.learn(decision)
         tx.remember(known)
     return decision
+
+
+def _find_held(tx: Tx, decision: Decision) -> None:
+    """Note which refusals are due to credits that the key's open charges hold: what it has spent would leave enough."""
+    numbers = sorted({key.number for key, _refusal in decision.over_budget})
+    held: dict[int, int] = dict(tx.all_in(HELD_BY_KEYS, numbers))
+    for key, refusal in decision.over_budget:
+        spent = key.used - held.get(key.number, 0)
+        refusal.is_held = refusal.required <= refusal.limit - spent
 
 
 def read_rows(

@@ -51,6 +51,8 @@ class Charges:
         self.node = node
         self._names = Names()
         self._unfinished: dict[str, Closing] = {}
+        self._settling: dict[str, Charge] = {}
+        """Charges that are used in full and whose settlement is not committed yet, by their requests."""
         self._moved = Counter[str]()
         self.lost_total = 0
         """Open charges that were found to be gone from the store."""
@@ -68,10 +70,15 @@ class Charges:
 
     def settle_nowait(self, charge: Charge) -> None:
         """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
+        self._settling[charge.request_id] = charge
         try:
             self._store.submit_nowait(self.judge, charge, lambda: self._remember_settle(charge))
         except StorageError:
             self._remember_settle(charge)
+
+    def settling(self, account_id: str) -> dict[str, int]:
+        """Return the credits of an account's charges that are used but still held in the store, by their requests."""
+        return {id_: one.credits for id_, one in self._settling.items() if one.account_id == account_id}
 
     async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
         """Settle `used` credits and refund the rest; a charge that is closed already keeps its first outcome.
@@ -119,6 +126,7 @@ class Charges:
             except ChargeUnknown as exc:
                 self.note_lost(exc)
                 self._unfinished.pop(request_id, None)
+                self._settling.pop(request_id, None)
             except StoreUnavailable:
                 raise  # the others would wait for it too
             except StorageError as exc:
@@ -191,9 +199,15 @@ class Charges:
     def _judge(self, tx: Tx, requests: Sequence[Request], node: str) -> Sequence[Outcome]:
         decision = judge_charges(tx, requests, now=self._now(), node=node, names=self._names)
         self._publish(tx, decision)
+        if self._settling:
+            tx.on_commit(partial(self._forget_settling, requests))
         if decision.opened:
             tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
         return decision.outcomes
+
+    def _forget_settling(self, closed: Sequence[Request]) -> None:
+        for one in closed:
+            self._settling.pop(one.request_id, None)
 
     def _publish(self, tx: Tx, decision: Decision) -> None:
         """Tell of the balances that a decision leaves."""

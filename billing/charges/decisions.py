@@ -1,7 +1,7 @@
 """The rules of charging, as one pure function over the rows that a batch of requests touches."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -31,6 +31,9 @@ from billing.errors import (
     KeyUnusable,
 )
 from billing.journal import REQUEST, identify
+
+KEPT_CREDITS: Final = 50
+"""One for each of the requests that a key may have under way at a time (spec 8)."""
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) -> Decision:
@@ -87,6 +90,8 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
 
 def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
     """As `_charge`, by every rule."""
+    if request.in_background and request.key_id not in rows.keys:
+        request = replace(request, key_id=None)  # the key is gone with its counter
     if request.credits_least is not None:
         request = _within_means(rows, request, request.credits_least)
     refusal = _refusal(rows, decision, request, now)
@@ -97,15 +102,26 @@ def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, 
 
 
 def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
-    """The request for as much as the account and the key's budget have of a charge that may be less."""
+    """Return the request with as many optional credits as the account and the key's budget can spare."""
     account = rows.accounts.get(request.account_id)
     if account is None:
         return request
-    means = request.credits if account.unlimited else min(request.credits, account.balance)
+    optional = request.credits - least
+    if not account.unlimited:
+        optional = min(optional, spare_credits(account.balance - least))
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
     if key is not None and key.credit_limit is not None:
-        means = min(means, key.credit_limit - key.used)
-    return replace(request, credits=max(least, means))
+        optional = min(optional, spare_credits(key.credit_limit - key.used - least))
+    return replace(request, credits=least + optional)
+
+
+def spare_credits(left: int) -> int:
+    """Return how many of the `left` credits a reservation may take that it could do without.
+
+    At least half of them stay for other calls, up to `KEPT_CREDITS`: an optional reservation never exhausts a balance
+    or a budget.
+    """
+    return max(left // 2, left - KEPT_CREDITS, 0)
 
 
 def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> BillingError | None:
@@ -117,13 +133,18 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
     if id_ in rows.charged or id_ in decision.opened:
         return ChargeExists(id_)
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
-    if request.key_id is not None and (reason := _unusable(key, request.account_id, now)):
-        return KeyUnusable(reason)
+    if request.key_id is not None and not request.in_background:
+        reason = _unusable(key, request.account_id, now)
+        if reason is not None:
+            return KeyUnusable(reason)
     if request.credits > account.balance and not account.unlimited:
-        return InsufficientCredits(required=request.credits, balance=account.balance)
+        return InsufficientCredits(required=request.credits, balance=account.balance, held=account.held)
     # A free call does not count, so it passes even where a lowered limit lies below what is used.
     if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
-        return KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
+        refusal = KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
+        if request.credits <= key.credit_limit - key.used + account.held:  # its key's charges are some of the account's
+            decision.over_budget.append((key, refusal))
+        return refusal
     return None
 
 

@@ -6,6 +6,7 @@
 | a page used up the time or the memory of a page | the price of one page, at most what is held | decisions 6 |
 | the caller went away; the process died | nothing | decisions 6 |
 | a plain read answered | the price of one page | decisions 6 |
+| the answer is an empty list, or found nothing | nothing | spec 2.4 |
 | a walk answered, perhaps short | the price of each page that brought something, at most what is held | decisions 6 |
 | a composite came without some legs | all; half if less than half came; nothing if none came | decisions 14 |
 | a composite whose legs all came from the cache | nothing | decisions 14 |
@@ -46,10 +47,10 @@ def used_by_pages(credits_held: int, cost_credits: int, pages: int) -> int:
 def used_by_composite(used_credits: int, coverage: float) -> int:
     """Return what a request used of `used_credits` when this share of its legs came (decisions 14).
 
-    All from a half on, half below it (an odd credit is kept), nothing when no leg came.
+    All from a half on; below it half, where an odd credit is refunded; nothing when no leg came.
     """
     if coverage < 0.5:
-        return used_credits - used_credits // 2 if coverage else NOTHING_USED
+        return used_credits // 2 if coverage else NOTHING_USED
     return used_credits
 
 

@@ -4,8 +4,8 @@ A line of the statement is a posting of a journal row or of an open charge: dedu
 is its place in the account's order.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +21,8 @@ from storage.store import Store, T, Tx
 
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
+READS_MAX: Final = 3
+"""Reads of a report, of which the last one stands even if settlements were committed beside it."""
 
 # What was settled is deductions less their refunds; what is still held comes on top.
 SPENT_SINCE = """
@@ -77,16 +79,35 @@ class Statement(NamedTuple):
 class Ledger:
     """Reads of the ledger."""
 
-    def __init__(self, store: Store, *, now: Callable[[], float], archive: Path | None = None) -> None:
-        """`now` gives Unix seconds; `archive` is the folder of the archive, where this process has it."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], float],
+        archive: Path | None = None,
+        settling: Callable[[str], Mapping[str, int]] = lambda _account_id: {},
+    ) -> None:
+        """`now` gives Unix seconds; `archive` is the folder of the archive, where this process has it.
+
+        `settling` is that of this node's `Charges`.
+        """
         self._store = store
+        self._settling = settling
         self._now = now
         self._archive = archive
         self._reading = trio.CapacityLimiter(FILE_READERS)
 
     async def report(self, account_id: str) -> BalanceReport:
-        """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown."""
-        return await self._store.read(partial(_report, account_id, self._now()))
+        """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown.
+
+        Calls that this node has answered are not held, though the settlement of some may not be committed yet.
+        """
+        for _ in range(READS_MAX):
+            settling = self._settling(account_id)
+            report = await self._store.read(partial(_report, account_id, self._now()))
+            if self._settling(account_id) == settling:  # else some were committed, maybe before the read
+                break
+        return replace(report, held=max(0, report.held - sum(settling.values())))
 
     async def transactions(
         self, account_id: str, *, limit: int, before: int | str | None = None, request_id: str | None = None

@@ -40,6 +40,13 @@ class DiscoverCounts(Struct, frozen=True, kw_only=True):
     rows_kept: int
 
 
+class DiscoverNewCounts(DiscoverCounts, frozen=True, kw_only=True):
+    """The same of a scheduled run that found something new."""
+
+    rows_new: int
+    """The rows that no earlier run of the schedule has found."""
+
+
 class DiscoverCredits(Struct, frozen=True, kw_only=True):
     """The cost of a discover run."""
 
@@ -56,6 +63,12 @@ class DiscoverRun(Struct, frozen=True, kw_only=True):
     credits: DiscoverCredits
     version: int
     schedule_id: str | None
+
+
+class DiscoverNewRows(DiscoverRun, frozen=True, kw_only=True):
+    """A scheduled discover run that settled with new rows, and their number."""
+
+    counts: DiscoverNewCounts
 
 
 class MonitorRun(Struct, frozen=True, kw_only=True):
@@ -191,9 +204,9 @@ _ALL_KINDS = (
         "A background or scheduled run settles `failed`; a cancel sends nothing.",
         DiscoverRun,
     ),
-    Kind("discover.new_rows", "A scheduled run of the posts view settles with new rows.", DiscoverRun),
-    Kind("discover.new_accounts", "A scheduled run of the accounts view settles with new rows.", DiscoverRun),
-    Kind("discover.new_items", "A scheduled run of the items view settles with new rows.", DiscoverRun),
+    Kind("discover.new_rows", "A scheduled run of the posts view settles with new rows.", DiscoverNewRows),
+    Kind("discover.new_accounts", "A scheduled run of the accounts view settles with new rows.", DiscoverNewRows),
+    Kind("discover.new_items", "A scheduled run of the items view settles with new rows.", DiscoverNewRows),
     Kind("discover.run_skipped", "A schedule's occurrence was skipped.", DiscoverRun),
     Kind(
         "discover.run_failed",

@@ -140,12 +140,19 @@ class Changes:
         return text
 
     async def answer(
-        self, request: Request, caller: Caller, stored: bytes, made: object, *, status: int = 200
+        self,
+        request: Request,
+        caller: Caller,
+        stored: bytes,
+        made: object,
+        *,
+        status: int = 200,
+        credits_used: int = 0,
     ) -> Reply:
-        """The answer around a fragment; that of a repetition says so and has the first one's request id."""
+        """The answer around a fragment; that of a repetition says so, has the first one's request id, and is free."""
         if isinstance(made, StoredReply):
             return await self.replies.repeated(caller, stored, owner=made.owner, status=status)
-        return replace(await self.replies.free(request, caller, stored), status=status)
+        return replace(await self.replies.free(request, caller, stored, credits_used=credits_used), status=status)
 
 
 def text_of(reply: StoredReply) -> str:

@@ -92,15 +92,18 @@ class Replies:
         code = "OK" if reply.status < 400 else envelope.error_name(stored)
         return Reply(reply.status, body, headers, code, request_id=reply.owner)
 
-    async def free(self, request: Request, caller: Caller, stored: bytes) -> Reply:
-        """The answer of a resource that costs nothing; `stored` is its fragment."""
+    async def free(self, request: Request, caller: Caller, stored: bytes, *, credits_used: int = 0) -> Reply:
+        """The answer of a resource that costs nothing; `stored` is its fragment.
+
+        `credits_used` is what the request has cost, where work that it began has ended and was paid for.
+        """
         if len(stored) > _COPIED_BYTES:
-            return _around(stored, await self.free(request, caller, b""))
+            return _around(stored, await self.free(request, caller, b"", credits_used=credits_used))
         balance = self.balances.nowait(caller.key.account_id)
         if balance is None:
             balance = await balance_of(self.balances, caller.key.account_id)
-        body = envelope.success(stored, request_id=request.id, credits_used=0, balance=balance, cached=False)
-        return Reply(200, body, _credit_headers(0, balance))
+        body = envelope.success(stored, request_id=request.id, credits_used=credits_used, balance=balance, cached=False)
+        return Reply(200, body, _credit_headers(credits_used, balance))
 
     async def bare(self, caller: Caller, reply: Reply) -> Reply:
         """An answer that has no envelope and costs nothing, with the headers of one that has."""

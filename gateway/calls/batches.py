@@ -2,7 +2,8 @@
 
 A batch is one charge. Its rows are read in legs side by side; a leg that fails takes its own rows with it and no other.
 Rows that are not there when the time is over are deferred. Only rows with a record cost something, and those whose page
-was too costly, so that what they cost together is what the batch cost. A client that hangs up pays for the rows that it
+was too costly, so that what they cost together is what the batch cost. A row that repeats an earlier one costs nothing.
+A client that hangs up pays for the rows that it
 was sent, one that was sent none for nothing.
 """
 
@@ -25,14 +26,14 @@ from gateway.calls.shaping import error_of
 from gateway.http import envelope
 from limits.errors import LimitError
 from limits.idempotency import Claim
-from upstreams.composites.batches import Batch, BatchLeg, Row, ceiling, part_of, plan_each, plan_legs
+from upstreams.composites.batches import Batch, BatchLeg, Row, ceiling, part_of, plan_each, plan_legs, repeats_of
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.site import Site
 from upstreams.model import archetypes
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, UpstreamError
 from upstreams.model.params import Args
-from upstreams.model.steps import Fetched, Single
+from upstreams.model.steps import CACHE, Fetched, Single
 
 _LEGS_MAX: Final = 16
 """Legs of one batch that run at the same time."""
@@ -62,6 +63,8 @@ class _LegRun:
 
     leg: BatchLeg
     started: float
+    rows: int
+    """Its rows, with those that repeat them."""
     fetched: Fetched | None = None
     failure: UpstreamError | LimitError | None = None
     took_s: float = 0.0
@@ -91,7 +94,7 @@ class _LegRun:
             latency_ms=round(self.took_s * 1000),
             error=None if self.failure is None else error_of(self.failure),
         )
-        return {**leg, "rows": len(self.leg.places)}
+        return {**leg, "rows": self.rows}
 
 
 @dataclass(slots=True)
@@ -102,6 +105,8 @@ class _Run:
     results: list[Record | None]
     parts: KeyParts
     """Reads rows with whoever wants the same now; none comes from the cache."""
+    repeats: Mapping[int, Sequence[int]]
+    """The places of the rows that repeat an earlier one, by its place."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
     """Held while a row is sent: events must not mix."""
@@ -129,7 +134,8 @@ class Batches:
         key, batch, arrived = request.key, request.batch, self._clock()
         held = ceiling(batch, request.rows)
         wanted = ChargeRequest(request.request_id, key.account_id, key.id, held, batch.platform, batch.path)
-        run = _Run(request, [None] * len(request.rows), self._calls.parts.of_key(key.id, refresh=True))
+        parts = self._calls.parts.of_key(key.id, refresh=True)
+        run = _Run(request, [None] * len(request.rows), parts, repeats_of(request.rows))
 
         async def work(charge: Charge) -> tuple[int, bytes]:
             await self._settle_rows(run, arrived)
@@ -141,7 +147,7 @@ class Batches:
         """Read all rows, as far as the time goes."""
         for place, row in enumerate(run.request.rows):
             if row.destination is None:
-                await self._settle(run, place, "unsupported", reason=row.problem)
+                await self._settle(run, place, *_missing(row.problem))
         legs = plan_legs(run.request.rows, self._sites)[::-1]
         end_at = arrived + self._calls.timeout_s * _TIME_SHARE
 
@@ -160,7 +166,8 @@ class Batches:
     async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
         """Read the rows of the last leg; where one value spoils a call for many, each row gets a leg of its own."""
         leg = legs.pop()
-        began = _LegRun(leg, self._clock())
+        rows = sum(1 + len(run.repeats[place]) for place in leg.places)
+        began = _LegRun(leg, self._clock(), rows)
         run.legs.append(began)
         site = leg.site
         try:
@@ -180,14 +187,17 @@ class Batches:
             legs += plan_each(run.request.rows, self._sites, leg.places)
             return
         is_costly = isinstance(began.failure, PageTooCostly)
-        shares = _shares(batch, [is_costly or place in found for place in leg.places])
+        is_shared = began.fetched is not None and began.fetched.source == CACHE  # another request pays for the call
+        shares = _shares(batch, [not is_shared and (is_costly or place in found) for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):
             began.credits_used += share
-            if place in found:
-                record = part_of(batch, found[place], run.request.include)
-                await self._settle(run, place, "ok", record=record, credits_used=share)
-            else:
-                await self._settle(run, place, *_missing(began.failure), credits_used=share)
+            for one in (place, *run.repeats[place]):
+                credits_used = share if one == place else 0
+                if place in found:
+                    record = part_of(batch, found[place], run.request.include)
+                    await self._settle(run, one, "ok", record=record, credits_used=credits_used)
+                else:
+                    await self._settle(run, one, *_missing(began.failure), credits_used=credits_used)
 
     async def _settle(
         self,
@@ -195,6 +205,7 @@ class Batches:
         place: int,
         status: Status,
         reason: str | None = None,
+        message: str | None = None,
         *,
         record: Record | None = None,
         credits_used: int = 0,
@@ -206,7 +217,7 @@ class Batches:
             "platform": None if row.destination is None else row.destination.platform.slug,
             "status": status,
             "record": record,
-            "ext": {} if reason is None else {"reason": reason},
+            "ext": {key: text for key, text in (("reason", reason), ("message", message)) if text is not None},
             "credits_used": credits_used,
             "fetched_at": iso(self._now()) if record is not None else None,
         }
@@ -237,15 +248,15 @@ class Batches:
 _STATUSES: Final[tuple[Status, ...]] = ("ok", "not_found", "unsupported", "failed", "deferred")
 
 
-def _missing(failure: Exception | None) -> tuple[Status, str | None]:
-    """The status of a row that has no record, and the reason."""
+def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]:
+    """The status of a row that has no record, the reason as a code, and what is said of it."""
     if failure is None:
-        return "not_found", None
+        return "not_found", None, None
     if isinstance(failure, NotFound):
-        return "not_found", failure.reason
+        return "not_found", failure.reason, None
     if isinstance(failure, InvalidArgument):
-        return "unsupported", failure.problem
-    return "failed", error_of(failure)
+        return "unsupported", failure.reason, failure.problem
+    return "failed", error_of(failure), None
 
 
 def _shares(batch: Batch, came: Sequence[bool]) -> list[int]:

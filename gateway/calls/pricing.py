@@ -35,7 +35,7 @@ def used_by_error(exc: Exception, endpoint: Endpoint, planned: Planned, credits_
 def price_of(endpoint: Endpoint) -> Price:
     """The price of an endpoint."""
     if endpoint.price is not None:
-        least, most, note, _ = endpoint.price
+        least, most, note = endpoint.price.least, endpoint.price.most, endpoint.price.note
         if least == most:
             return Price(least, f"{least} credits, override; tier {endpoint.tier}", note)
         return Price(least, f"{least}-{most} credits, metered", note)

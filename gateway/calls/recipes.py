@@ -80,7 +80,10 @@ class CatalogRecipes:
         least, most = quote(planned.reach, _cost(listing))
         endpoint, platform = listing.endpoint, listing.site.platform
         never = endpoint.unfilled
-        return Recipe(listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked, never)
+        is_most_usual = endpoint.price is not None and endpoint.price.is_most_usual
+        return Recipe(
+            listing.path, values, endpoint.archetype, platform.slug, least, most, is_walked, never, is_most_usual
+        )
 
     async def gather(
         self,

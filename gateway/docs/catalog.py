@@ -10,6 +10,8 @@ import orjson
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR
+from scheduler.monitors.metrics.shapes import ROW, shape_of
+from upstreams.catalog import Listing
 
 _FILTERS = ("platform", "search", "method")
 
@@ -113,7 +115,16 @@ def entry_of(operation: ApiOperation, base_url: str) -> dict[str, Any]:
         "paginated": operation.paginated,
         "how_to_use": how_to_use(operation),
         "docs_url": listing.site.platform.docs_url if listing else f"{base_url}{operation.page}",
+        "never_computed": never_computed(listing),
     }
+
+
+def never_computed(listing: Listing | None) -> list[str]:
+    """Return the computed fields that are null in all answers of an endpoint, since its platform sends no inputs."""
+    if listing is None:
+        return []
+    never = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled).never
+    return sorted(path.rpartition(".")[2] for path in never if path.removeprefix(ROW).startswith("computed."))
 
 
 def how_to_use(operation: ApiOperation) -> str:

@@ -34,6 +34,7 @@ _ALL: Final = (
     Reason("INVALID_REQUEST", "key_in_query", "A second key stands in the address, where logs keep it: revoke it."),
     Reason("INVALID_REQUEST", "invalid_param", "A parameter, field or header is wrong; `param` names it."),
     Reason("INVALID_REQUEST", "capability_missing", "This node lacks the means that the value needs."),
+    Reason("INVALID_REQUEST", "unsupported", "The address is at a platform that is not supported."),
     Reason("INVALID_REQUEST", "unsupported_content", "The file is of a type that has no text here."),
     Reason("INVALID_REQUEST", "empty", "The file has no text."),
     Reason("INVALID_REQUEST", "unreadable_file", "The file is not what its type says, or is broken."),
@@ -59,7 +60,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "account_private", "The profile is private, or behind a wall; it is still there."),
     Reason("RESOURCE_NOT_FOUND", "account_gone", "The handle is in use no more; a numeric id may still find it."),
     Reason("RESOURCE_NOT_FOUND", "captions_disabled", "The video's owner has switched captions off."),
-    Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions."),
+    Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions with words."),
     Reason("RESOURCE_NOT_FOUND", "login_required", "Only who is signed in sees it."),
     Reason("RESOURCE_NOT_FOUND", "video_gone", "The video was removed."),
     Reason("RESOURCE_NOT_FOUND", "challenge", "The page's host tests whether its reader is a robot."),
@@ -73,7 +74,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "screenshot_too_large", "The picture of the page is longer than an answer may be."),
     Reason("RESOURCE_NOT_FOUND", "page_too_costly", "The page takes more time or memory than a page may; charged."),
     Reason("RESOURCE_NOT_FOUND", "unknown_monitor", "The account has no such monitor."),
-    Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_run", "The monitor has no such run, or the account no such discover run."),
     Reason("RESOURCE_NOT_FOUND", "unknown_delivery", "The webhook has no such delivery."),
     Reason("RESOURCE_NOT_FOUND", "unknown_webhook", "The account has no such webhook, or the monitor none."),
     Reason("RESOURCE_NOT_FOUND", "unknown_schedule", "The account has no such schedule."),
@@ -93,6 +94,7 @@ _ALL: Final = (
     Reason("UNSUPPORTED_MEDIA_TYPE", "not_a_form", "The body must be multipart/form-data."),
     Reason("UPGRADE_REQUIRED", "websocket_only", "The path is served as a WebSocket only."),
     Reason("CURSOR_EXPIRED", "retention_passed", "Events behind the cursor were removed."),
+    Reason("CONCURRENCY_LIMIT", "credits_held", "Calls in flight hold the credits that the call needs."),
     Reason("RATE_LIMITED", "run_too_soon", "A run was begun by hand less than 60 s ago."),
     Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The events' store is away: ask again after `Retry-After`."),
 )
@@ -121,6 +123,7 @@ _BILLED: Final = (
     "INSUFFICIENT_CREDITS/balance_too_low",
     "INSUFFICIENT_CREDITS/above_max_credits",
     "KEY_BUDGET_EXCEEDED/key_budget_reached",
+    "CONCURRENCY_LIMIT/credits_held",
     "INVALID_REQUEST/conflicting_params",
     "RESOURCE_NOT_FOUND",
     "UPSTREAM_ERROR",
@@ -152,7 +155,10 @@ def _keys(operation: ApiOperation) -> Iterable[str]:
     elif doc.once:
         yield from _ONCE
     yield from _WITH_BODY if operation.route.body is not None else ()
-    yield from reasons_of(operation)
+    own = reasons_of(operation)
+    yield from own
+    if "KEY_BUDGET_EXCEEDED/key_budget_reached" in own:
+        yield "CONCURRENCY_LIMIT/credits_held"
 
 
 def reasons_of(operation: ApiOperation) -> list[str]:

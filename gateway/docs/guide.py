@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -9,21 +10,17 @@ import orjson
 
 from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
-from gateway.docs.catalog import how_to_use
+from gateway.docs.catalog import how_to_use, never_computed
 from gateway.docs.errors import error_records
-from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
+from gateway.docs.operations import FORM_FIELD, SOURCE, ApiOperation, Reference
 from gateway.docs.samples import sample_of, sample_of_answer
 from upstreams.catalog import Listing
 from upstreams.fetching.fetch import plan, sources_of
 from upstreams.model.cursors import CursorSigner
+from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Args, Param
 from upstreams.sandbox.rehearse import example_values, rehearse
 
-_BILLING_RULES: Final = (
-    "Cache hits cost 0 credits.",
-    "Failed calls and empty results are refunded automatically.",
-    "Errors in the request are found before anything is charged.",
-)
 _EXAMPLE_NOW_AT: Final = 1_767_225_600.0
 _RELATED_MAX: Final = 5
 
@@ -47,7 +44,7 @@ class Guides:
             "platform": operation.platform,
             "resource": operation.resource,
             "summary": operation.summary,
-            "description": description_of(operation),
+            "description": " ".join((description_of(operation), *_always_null(listing))),
             "credits": _credits(operation),
             "params": _params(operation),
             "pagination": _pagination(operation),
@@ -160,6 +157,9 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
     missing, site = list(operation.lacks), operation.site
     if not missing or site is None:
         return {"available": True, "missing_credentials": [], "next_step": None}
+    if SOURCE in missing:
+        how = f"{site.platform.title} has no source for it; use another platform."
+        return {"available": False, "missing_credentials": [], "next_step": how}
     platform = site.platform
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
     how = f"The operator names variables of the environment in [upstreams.{platform.slug}] of config.toml: {keys}."
@@ -186,6 +186,13 @@ def description_of(operation: ApiOperation) -> str:
     return f"{told} Its sources, of which each is asked when those before it fail: {', '.join(sources)}."
 
 
+def _always_null(listing: Listing | None) -> Iterator[str]:
+    """Name the computed fields that no answer of an endpoint fills, if there are any."""
+    if nulls := never_computed(listing):
+        names, verb = " and ".join(f"`computed.{one}`" for one in nulls), "are" if len(nulls) > 1 else "is"
+        yield f"{names} {verb} always null: the platform does not send the inputs."
+
+
 def _credits(operation: ApiOperation) -> dict[str, Any]:
     price = operation.price
     return {
@@ -193,8 +200,40 @@ def _credits(operation: ApiOperation) -> dict[str, Any]:
         "label": price.label,
         "tier": operation.tier,
         "pricing_notes": price.note,
-        "billing_rules": [] if operation.tier == "free" else list(_BILLING_RULES),
+        "billing_rules": _billing_rules(operation),
     }
+
+
+def _billing_rules(operation: ApiOperation) -> list[str]:
+    """Return the billing rules of an operation, read from its declaration; none if it is free."""
+    if operation.tier == "free":
+        return []
+    listing, doc = operation.listing, operation.route.doc
+    own = doc.billing_rules if listing is None and doc is not None else ()
+    return [
+        *own,
+        *(() if listing is None else _rules_of(listing.endpoint)),
+        "Failed calls are refunded automatically.",
+        "Errors in the request are found before anything is charged.",
+    ]
+
+
+def _rules_of(endpoint: Endpoint) -> Iterator[str]:
+    archetype = endpoint.archetype
+    yield "Cache hits cost 0 credits."
+    if archetype.many:
+        yield "An empty list costs 0 credits: it is refunded automatically."
+    elif archetype.findings:
+        yield "An answer that finds nothing costs 0 credits: it is refunded automatically."
+    if not archetype.many:
+        yield "A 404 for something that does not exist is refunded automatically."
+    if endpoint.collect is not None:
+        yield "Each page that brings something new is billed; credits reserved for further pages are refunded."
+    if archetype.has_legs:
+        yield (
+            "If fewer than half of its parts answer, half of the price is refunded, rounded up; if no part answers, or "
+            "all come from the cache, it costs 0 credits."
+        )
 
 
 def _cache(listing: Listing | None) -> dict[str, Any] | None:

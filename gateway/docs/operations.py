@@ -23,6 +23,8 @@ from upstreams.known_names import KnownNames
 from upstreams.model.params import Param
 
 FORM: Final = "multipart/form-data"
+SOURCE: Final = "source"
+"""Stands among what an operation lacks where nothing that an operator configures would make it work."""
 FORM_FIELD: Final = "file=@page.html"
 """The file of an example, as curl is told it."""
 _FREE: Final = Price(0, "free", "Costs nothing.")

@@ -39,7 +39,8 @@ Ack = Callable[[str], Awaitable[dict[str, object]]]
 class EventSource:
     """The sink of one client of server-sent events. They have no name of their own, so `onmessage` gets them all.
 
-    For a consumer that has lapsed an event `restarted` comes first.
+    For a consumer that has lapsed an event `restarted` comes first. A blank line follows data only: once client
+    libraries have an id, many of them dispatch an empty event at each other blank line.
     """
 
     def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:
@@ -58,16 +59,16 @@ class EventSource:
             self._sent_pos = view.page.items[-1].pos
             lines += [b"id: %b\ndata: %b\n\n" % (cursor.encode(), text) for cursor, text in texts]
         elif not self._stream.started:
-            lines.append(self._place(view) + b": open\n\n")
+            lines.append(self._place(view) + b": open\n")
         if lines:
             await self._stream.write(b"".join(lines))
 
     async def beat(self, view: PageView) -> None:
         """Send a comment, with the id of a position that has moved though nothing was sent."""
-        await self._stream.write(self._place(view) + b": alive\n\n")
+        await self._stream.write(self._place(view) + b": alive\n")
 
     def _place(self, view: PageView) -> bytes:
-        """The id of where a page ends, unless it was sent; a client that begins `now` and is cut off resumes there."""
+        """Return the id line of the place where a page ends, unless it was sent."""
         end = view.page.end
         if end.pos <= self._sent_pos:
             return b""
@@ -83,8 +84,8 @@ class EventSource:
         return False
 
     async def end(self, stopped: Stopped) -> None:
-        """Say when to come again; a client that has only half-closed, too, gets all and a whole answer."""
-        await self._stream.write(b"retry: %d\n\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)
+        """Send the time to wait before a reconnect; a client that has only half-closed, too, gets a whole answer."""
+        await self._stream.write(b"retry: %d\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)
 
 
 class _ClientMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

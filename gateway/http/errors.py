@@ -29,6 +29,7 @@ from scheduler.errors import (
     CohortQueryUnknown,
     CohortRefused,
     CohortUnknown,
+    DiscoverRunUnknown,
     JobUnknown,
     MonitorInvalid,
     MonitorLimitReached,
@@ -128,7 +129,19 @@ def refusal_of(exc: BaseException) -> Refused:
     )
 
 
+def _credits_held(required: int) -> Refused:
+    """The refusal of a call whose credits other calls hold, so that it may succeed in a moment (decisions 28)."""
+    return Refused(
+        "CONCURRENCY_LIMIT",
+        f"This request costs {required} credits, which calls in flight hold; retry when they have ended.",
+        details={"reason": "credits_held", "credits_required": required},
+        retry_after_s=CONCURRENCY_RETRY_AFTER_S,
+    )
+
+
 def _insufficient(exc: InsufficientCredits) -> Refused:
+    if exc.is_held:
+        return _credits_held(exc.required)
     return Refused(
         "INSUFFICIENT_CREDITS",
         f"The account holds {exc.balance} credits; this request costs {exc.required}.",
@@ -137,6 +150,8 @@ def _insufficient(exc: InsufficientCredits) -> Refused:
 
 
 def _key_budget(exc: KeyBudgetReached) -> Refused:
+    if exc.is_held:
+        return _credits_held(exc.required)
     return Refused(
         "KEY_BUDGET_EXCEEDED",
         f"This key has used {exc.used} of its limit of {exc.limit} credits; this request costs {exc.required}.",
@@ -284,6 +299,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     MonitorUnknown: _unknown("unknown_monitor", "GET with status=all on the path before its id lists all"),
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
     ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all"),
+    DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all"),
     JobUnknown: _unknown("unknown_job", "GET on the path before its id lists all"),
     CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
     CohortQueryUnknown: _unknown("unknown_cohort_query", "it goes with its cohort"),

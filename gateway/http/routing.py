@@ -44,6 +44,8 @@ class RouteDoc:
     """It needs no key."""
     price: tuple[int, str, str] | None = None
     """The least that it costs, the price in words, and one sentence on how it is counted; None: it is free."""
+    billing_rules: tuple[str, ...] = ()
+    """Sentences on what a call does not cost, beyond the rules of every call that costs something."""
     notes: tuple[str, ...] = ()
     """Paragraphs for who reads on, such as of its other forms."""
     gives: Mapping[str, str] = field(default_factory=dict)

@@ -236,7 +236,12 @@ def _stores_on(
         charges=charges,
         packs=packs,
         payments=Payments(store, packs, accounts, charges, now=now, billing_events=billing_events),
-        ledger=Ledger(store, now=now, archive=Path(config.ledger.archive) if config.ledger.archive else None),
+        ledger=Ledger(
+            store,
+            now=now,
+            archive=Path(config.ledger.archive) if config.ledger.archive else None,
+            settling=charges.settling,
+        ),
         usage=FreeUsage(store, now=now),
         archiver=_archiver(store, config),
         feed=feed,

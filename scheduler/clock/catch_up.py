@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from events.instants import iso
 from scheduler.clock.cadence import Cadence, next_slot, slots_between
 
 RECORDED_MAX: Final = 100
@@ -51,7 +50,7 @@ def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) 
     slots = slots_between(cadence, first - 0.5, now, created_at=created_at, limit=RECORDED_MAX + 2)
     missed = [Missed(slot, MISSED) for slot in slots[:-1]]
     if len(missed) > RECORDED_MAX:
-        missed[0] = Missed(first, f"{MISSED}, and so was every slot before {iso(missed[1].slot)}")
+        missed[0] = Missed(first, MISSED)
     return DueSlots(slots[-1] if slots else None, missed, next_slot(cadence, max(now, first - 0.5), created_at))
 
 

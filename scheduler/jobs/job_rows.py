@@ -73,7 +73,8 @@ IS_RESERVED = "SELECT 1 FROM charges WHERE id = ?"
 
 ADD_STEPS = "INSERT INTO job_steps (job_id, number, wave, name) VALUES {rows} ON CONFLICT DO NOTHING"
 PLANNED = """
-SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? ORDER BY number LIMIT ?
+SELECT number, wave, name FROM job_steps WHERE job_id = ? AND status = 'planned' AND wave <= ? AND number > ?
+ORDER BY number LIMIT ?
 """
 FINDING_SIZES = """
 SELECT number, length(found) FROM job_steps WHERE job_id = ? AND wave = ? AND found IS NOT NULL AND number > ?
@@ -85,6 +86,7 @@ ORDER BY number
 """
 NAMES = "SELECT number, name FROM job_steps WHERE job_id = ? AND wave <= ? AND number > ? ORDER BY number LIMIT ?"
 SET_WAVE = "UPDATE jobs SET waves = ?, planned = ? WHERE id = ?"
+COUNT_PLANNED = "UPDATE jobs SET planned = planned + 1 WHERE id = ?"
 END_STEP = """
 UPDATE job_steps SET status = ?, credits_used = ?, error = ?, result = ?, found = ?, ended_at = ?
 WHERE job_id = ? AND number = ? AND status = 'planned'
@@ -92,6 +94,8 @@ WHERE job_id = ? AND number = ? AND status = 'planned'
 COUNT_STEP = """
 UPDATE jobs SET used_credits = used_credits + ?, done = done + ?, empty = empty + ?, failed = failed + ? WHERE id = ?
 """
+FREE_STEP = "UPDATE job_steps SET credits_used = 0 WHERE job_id = ? AND number = ?"
+UNCOUNT_CREDITS = "UPDATE jobs SET used_credits = used_credits - ? WHERE id = ?"
 # The length of a stored value is read without the value itself.
 STEP_SIZES = """
 SELECT number, COALESCE(length(result), 0) FROM job_steps
@@ -133,6 +137,12 @@ def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str
 def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
     """Return those of these jobs that have neither ended nor are paused."""
     return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
+
+
+def add_step(tx: Tx, job: JobRecord, step: JobStep) -> None:
+    """Plan one more step of a wave that is planned whole; the job is locked, and `step.number` is its next one."""
+    add_steps(tx, job.id, first=step.number, wave=step.wave, names=[step.name])
+    tx.run(COUNT_PLANNED, (job.id,))
 
 
 def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:
@@ -251,9 +261,9 @@ def is_reserved(tx: Tx, job: JobRecord) -> bool:
     return tx.one(IS_RESERVED, (identify(job.request_id)[1],)) is not None
 
 
-def planned_steps(tx: Tx, job: JobRecord, limit: int) -> list[JobStep]:
-    """The next steps to make, of waves that are planned whole."""
-    return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, limit))]
+def planned_steps(tx: Tx, job: JobRecord, limit: int, *, after: int = 0) -> list[JobStep]:
+    """The next steps to make after number `after`, of waves that are planned whole."""
+    return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, after, limit))]
 
 
 class PlanPart(NamedTuple):
@@ -297,6 +307,12 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
     counts = tuple(int(outcome.status == one) for one in ("done", "empty", "failed"))
     tx.run(COUNT_STEP, (outcome.credits_used, *counts, job.id))
     return True
+
+
+def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
+    """Take back the price of a step that `end_step` has counted in this transaction."""
+    tx.run(FREE_STEP, (job.id, step.number))
+    tx.run(UNCOUNT_CREDITS, (credits_used, job.id))
 
 
 def ended_steps(

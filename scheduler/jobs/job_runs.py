@@ -43,16 +43,29 @@ DELETED: Final = "account_deleted"
 class _Round:
     """The steps that an attempt makes after one look. Changed by their makers only."""
 
-    left_credits: int
+    job_credits: int
+    """The credits that the job had left at the look."""
+    price_of: Callable[[JobStep], int]
+    steps: deque[JobStep]
     begun: int = 0
+    begun_credits: int = 0
 
-    def takes(self, price_credits: int) -> bool:
-        """Begin a step of such a price, if it may be begun: those under way cost their most, until the next look."""
-        if price_credits > self.left_credits:
-            return False
-        self.left_credits -= price_credits
-        self.begun += 1
-        return True
+    def next(self) -> JobStep | None:
+        """Begin the next step that may be begun: those under way cost their most, until the next look.
+
+        Steps that the job cannot pay for are passed over. One that only waits for those under way is not: the steps
+        after it would spend the credits that it needs.
+        """
+        while self.steps:
+            price = self.price_of(self.steps[0])
+            if self.begun_credits + price <= self.job_credits:
+                self.begun += 1
+                self.begun_credits += price
+                return self.steps.popleft()
+            if price <= self.job_credits:
+                return None
+            self.steps.popleft()
+        return None
 
 
 class JobRuns:
@@ -105,14 +118,20 @@ class JobRuns:
         is_reserved = await self._store.read(partial(job_rows.is_reserved, job=job))
         if not is_reserved and await self._end(job, Stop("failed", NEVER_RESERVED), unless_reserved=True):
             return
+        after = 0
         while True:
-            look = await self._store.read(partial(_look, job=job))
+            look = await self._store.read(partial(_look, job=job, after=after))
             if look is None:
                 return
             job, steps = look
             if steps:
-                if not await self._make_all(kind, job, steps):
+                begun = await self._make_all(kind, job, steps)
+                if begun is None:
                     return
+                after = 0 if begun else steps[-1].number
+            elif after:  # the credits that are left pay for none of its steps
+                await self._end(job, has_credits=False)
+                return
             elif (planned := await self._plan(kind, job)) is None:
                 return
             elif planned.waves == job.waves:
@@ -121,19 +140,19 @@ class JobRuns:
             else:
                 job = planned
 
-    async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> bool:
-        """Make these steps, as far as credits are left; False: the job has ended, or is not this attempt's any more.
+    async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> int | None:
+        """Make these steps, as far as credits are left, and return how many were begun.
 
-        Those under way are let go where it is not.
+        None: the job is not this attempt's any more; steps under way are cancelled.
         """
-        left, failures, is_ours = deque(steps), list[StorageError](), True
-        turn = _Round(job.left_credits)
+        failures, is_ours = list[StorageError](), True
+        turn = _Round(job.left_credits, partial(kind.price_of, job), deque(steps))
 
         async def work() -> None:
             nonlocal is_ours
             try:
-                while left and turn.takes(kind.price_of(job, left[0])):
-                    is_ours = await self._make(kind, job, left.popleft())
+                while (step := turn.next()) is not None:
+                    is_ours = await self._make(kind, job, step)
                     if not is_ours:
                         nursery.cancel_scope.cancel()
                         return
@@ -146,10 +165,7 @@ class JobRuns:
                 nursery.start_soon(work)
         if failures:
             raise failures.pop()
-        if turn.begun:
-            return is_ours
-        await self._end(job, has_credits=False)
-        return False
+        return turn.begun if is_ours else None
 
     async def _make(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
         async with self._turns.of(job.account_id):
@@ -243,12 +259,12 @@ class _Look(NamedTuple):
     steps: list[JobStep]
 
 
-def _look(tx: Tx, job: JobRecord) -> _Look | None:
+def _look(tx: Tx, job: JobRecord, after: int) -> _Look | None:
     now = job_rows.read_job(tx, job.id)
     if now is None:
         return None
     as_ours = replace(now, attempt=job.attempt, node=job.node)
-    return _Look(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE))
+    return _Look(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE, after=after))
 
 
 def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:

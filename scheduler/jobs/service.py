@@ -47,8 +47,10 @@ class JobOwner:
 
     account_id: str
     key_id: str | None
-    """None: it is the account's own work, which meets no key's budget."""
+    """None: no key has started it, so that it meets no key's budget."""
     request_id: str
+    in_background: bool = False
+    """As of `ChargeRequest`."""
 
 
 class JobService:
@@ -103,6 +105,7 @@ class JobService:
             draft.platform,
             draft.path,
             draft.credits_least,
+            in_background=owner.in_background,
         )
         held_credits = self._charges.reserve(tx, wanted).credits
         job = JobRecord(

@@ -26,20 +26,20 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
     """A monitor; of its webhook's secret the end. What its recipe costs is read anew each time."""
     webhook = None if hook is None else hook.webhook
     warnings: list[str] = []
-    cost = rows = None
+    cost = cost_max = rows = None
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     try:
         recipe = recipes.read(
             monitor.recipe, orjson.loads(monitor.params), rows=None if track is None else track.rows_asked
         )
-        cost, rows = recipe.credits_least + SCHEDULING_CREDITS, recipe.values.get("limit")
+        cost, rows = recipe.credits_expected + SCHEDULING_CREDITS, recipe.values.get("limit")
+        cost_max = recipe.credits_most + SCHEDULING_CREDITS
         warnings += _of_rules(monitor) if track is None else _of_track(track, recipe)
     except MonitorInvalid as exc:
         warnings.append(f"its runs fail now: {exc}")
-    monthly = None
+    runs = None
     try:
         runs = runs_a_month(cadence_of(monitor.cadence), now)
-        monthly = None if cost is None else cost * runs
     except CadenceInvalid as exc:  # its timezone, say, is none any more: one that cannot be read hides no other
         warnings.append(f"it is not run any more: {exc}")
     warnings += _of_webhook(monitor, webhook)
@@ -57,7 +57,9 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
         "webhook": None if hook is None else _webhook(hook),
         "rows_asked": rows,
         "estimated_cost_per_run": cost,
-        "estimated_monthly_cost": monthly,
+        "estimated_monthly_cost": _times(cost, runs),
+        "max_cost_per_run": cost_max,
+        "max_monthly_cost": _times(cost_max, runs),
         "next_run_at": iso_or_none(monitor.next_slot_at),
         "warnings": warnings,
         "runs_total": monitor.runs_total,
@@ -65,6 +67,10 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
         "created_at": iso(monitor.created_at),
         "updated_at": iso(monitor.updated_at),
     }
+
+
+def _times(cost: int | None, runs: int | None) -> int | None:
+    return None if cost is None or runs is None else cost * runs
 
 
 def _of_track(track: Track, recipe: Recipe) -> list[str]:

@@ -44,7 +44,8 @@ class Delivery:
     """A delivery's row without its body. While a node has it to itself, `next_at` is when its lease passes.
 
     That of an account's webhook has the webhook's id as its `monitor_id`, that of a job's the job's, and neither a run.
-    `redelivered_after` counts the attempts that had been made when it was last asked for by hand; None: it never was.
+    `redelivered_after` counts the attempts that had been made when its owner last requested it; it is 0 for a test,
+    and None if its owner never did.
     """
 
     id: str

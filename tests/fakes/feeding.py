@@ -8,13 +8,17 @@ from typing import Any
 
 import orjson
 import trio
+from msgspec.structs import asdict
 
 from events.log.kinds import (
+    KINDS,
     AccountWebhookPaused,
     CreditsLow,
     DiscoverCounts,
     DiscoverCredits,
     DiscoverLegs,
+    DiscoverNewCounts,
+    DiscoverNewRows,
     DiscoverRun,
     KeyRevoked,
     MonitorAlert,
@@ -39,6 +43,12 @@ DISCOVER = DiscoverRun(
     credits=DiscoverCredits(spent=3),
     version=7,
     schedule_id="ds_1",
+)
+NEW_ROWS = DiscoverNewRows(
+    **{
+        **asdict(DISCOVER),
+        "counts": DiscoverNewCounts(legs=DISCOVER.counts.legs, rows_kept=12, rows_new=5),
+    }
 )
 
 
@@ -65,7 +75,8 @@ def alert(account: str, key_id: str, run: str = "run_1", monitor: str = "mon_1")
 def discovered(account: str, key_id: str | None, type_: str = "discover.completed") -> Fact:
     """A discover run's event."""
     links = {name: f"/v1/prism/discover/runs/dr_1{path}" for name, path in _LINKS.items()}
-    return Fact(account, type_, Subject("discover_run", "dr_1"), DISCOVER, key_id=key_id, parent_id="ds_1", links=links)
+    data = DISCOVER if KINDS[type_].data is DiscoverRun else NEW_ROWS
+    return Fact(account, type_, Subject("discover_run", "dr_1"), data, key_id=key_id, parent_id="ds_1", links=links)
 
 
 def checked(account: str, key_id: str | None) -> tuple[Fact, Fact]:

@@ -94,7 +94,7 @@ async def ran(
                 started_at=at,
                 finished_at=at + 1.0,
                 alerts=orjson.dumps(fired.get(place, [])).decode(),
-                skip_reason="nothing usable came: no tracked metric has a value" if status == "failed" else None,
+                skip_reason="no_tracked_value" if status == "failed" else None,
             )
             run_rows.add_runs(tx, [run])
             if status != "failed":

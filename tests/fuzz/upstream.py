@@ -104,14 +104,18 @@ async def _answer(upstream: trio.SocketStream, turn: Turn) -> None:
 
 
 def _check(turn: Turn, outcome: Outcome) -> None:
-    """An answer is the one that a second reader reads; the connection goes on only if nothing else was there."""
+    """An answer is the one that a second, strict reader reads; one that only ours reads ends its connection.
+
+    The connection carries another call only if nothing else was there.
+    """
     told, behind = read_answer(turn.data, turn.method.encode())
     if outcome.answer is None:
         framed = isinstance(outcome.failure, (httpx.DecodingError, ResponseTooLarge))
         assert framed or not outcome.reusable, "a connection is kept behind a failure"
         return
-    if told is None:  # h11 judges the framing of a body that does not come
-        assert turn.method == "HEAD" or outcome.answer.status in {204, 304}, "the second reader finds no answer"
+    if told is None or told.body is None:  # h11 judges the framing of a body that does not come
+        is_bodiless = turn.method == "HEAD" or outcome.answer.status in {204, 304}
+        assert is_bodiless or not outcome.reusable, "a connection is kept after a response that h11 refuses"
         return
     assert outcome.answer.status == told.status
     if "content-encoding" not in outcome.answer.headers:

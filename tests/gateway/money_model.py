@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from billing.charges.batch_rows import ChargeRequest, CloseRequest
+from billing.charges.decisions import spare_credits
 from billing.errors import InsufficientCredits, KeyBudgetReached, KeyUnusable
 from gateway.calls.idempotency import Begin, ClaimEnd
 from limits.errors import ClaimConflict, ClaimInProgress, ClaimMismatch, ReplayUnavailable
@@ -181,12 +182,13 @@ class Money:
     def _within_means(self, request: ChargeRequest, account: Account, key: Key | None) -> int:
         if request.credits_least is None:
             return request.credits
-        means = [request.credits]
+        least = request.credits_least
+        optional = [request.credits - least]
         if not account.unlimited:
-            means.append(account.balance)
+            optional.append(spare_credits(account.balance - least))
         if key is not None and key.limit is not None:
-            means.append(key.limit - key.used)
-        return max(request.credits_least, min(means))
+            optional.append(spare_credits(key.limit - key.used - least))
+        return least + min(optional)
 
     def _close(self, request_id: str, used: int) -> int:
         """The cost of the charge; who closes it first decides that."""

@@ -12,7 +12,9 @@ from tests.many.load import FREE, MISS, ask_all
 async def test_of_a_thousand_calls_for_the_last_credit_exactly_one_is_served(cluster_of: OpenCluster) -> None:
     async with cluster_of(balance=1) as cluster:
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(1000)])
-        assert sorted(answer.status for answer in answers) == [200] + [402] * 999
+        refused = {answer.code for answer in answers if answer.status != 200}
+        assert len([answer for answer in answers if answer.status == 200]) == 1
+        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the one call holds the credit"
         assert await cluster.balance() == 0
         assert len(cluster.upstream.requests) == 1
 

@@ -56,7 +56,9 @@ async def test_workers_keep_last_credit_idempotency_key_and_window_as_one(worker
     async with workers_of_one(limits__requests_per_minute=LIMIT) as cluster:
         _, poor = await cluster.new_key(balance=1)
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(LIMIT)], key=poor)
-        assert sorted(answer.status for answer in answers) == [200] + [402] * (LIMIT - 1)
+        assert len([answer for answer in answers if answer.status == 200]) == 1
+        refused = {answer.code for answer in answers if answer.status != 200}
+        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the one call holds the credit"
         assert len(cluster.upstream.requests) == 1
         assert await answered_by(cluster, cluster.nodes[0]) == BOTH
 

@@ -122,7 +122,7 @@ def _price(sent: Sent) -> int:
     answered = came + sum(leg["status"] == "not_found" for leg in legs)
     if not legs or (came and answered * 2 >= len(legs)):
         return COSTS[name]
-    return COSTS[name] - COSTS[name] // 2 if came else 0
+    return COSTS[name] // 2 if came else 0
 
 
 def _check_claim(claim: str, group: list[Sent], shadow: Shadow, trace: Trace) -> None:

@@ -20,6 +20,7 @@ TYPES = {
     "summary": str,
     "credits": int,
     "credits_label": str,
+    "never_computed": list,
     "archetype": str,
     "required_params": list,
     "one_of": list,

@@ -21,6 +21,7 @@ from tests.spec.refusals import assert_free, assert_refused
 FIELDS = {
     *("id", "name", "recipe", "params", "cadence", "status", "track", "alert_rules", "webhook_format", "webhook"),
     *("suppress_webhook_unless_alert", "rows_asked", "estimated_cost_per_run", "estimated_monthly_cost", "next_run_at"),
+    *("max_cost_per_run", "max_monthly_cost"),
     "warnings",
     *("runs_total", "credits_spent", "created_at", "updated_at"),
 }

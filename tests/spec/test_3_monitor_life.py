@@ -105,8 +105,8 @@ ALERTS: tuple[list[dict[str, Any]], ...] = (
 ENDS = ("ok", "ok", "partial", "failed", "ok", "failed", "skipped")
 COSTS = (3, 3, 2, 0, 3, 0, 0)
 REASONS = (
-    *(None, None, None, "algolia: status 500", None),
-    *("nothing usable came: the page has no results", "insufficient_credits"),
+    *(None, None, None, "UPSTREAM_ERROR", None),
+    *("no_results", "insufficient_credits"),
 )
 
 

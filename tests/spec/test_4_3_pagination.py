@@ -60,7 +60,8 @@ async def test_a_walk_ends_and_shows_everything_once(row: Row, tmp_path: Path) -
             assert_page(page, limit=7 if has_limit(row) else None)
         assert [page["pagination"]["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False]
         each = 1 if row.endpoint.price is None else row.endpoint.price.least
-        assert await node.money() == (100_000 - each * len(pages), 0)
+        paid = [page for page in pages if page["data"]["items"]]
+        assert await node.money() == (100_000 - each * len(paid), 0)
 
 
 def record_of(row: Row, item: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +139,7 @@ async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> N
             node.upstream.always(told({"items": [], "has_more": True, "total": total}))
             page = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}")).json
             assert (page["data"]["items"], page["pagination"]["has_more"]) == ([], True)
-            assert page["credits_used"] == 1
+            assert page["credits_used"] == 0
             node.upstream.always(told({"items": [], "has_more": False}))
             cursor = page["pagination"]["next_cursor"]
             last = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}&cursor={cursor}")).json

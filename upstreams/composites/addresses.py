@@ -1,7 +1,8 @@
 """From an address to the endpoint that answers it (decisions 14): by the forms that platforms declare, never by a call.
 
-An address at a platform's own hosts leads to that platform or nowhere. One at any other host may be of a server whose
-software several platforms read, such as Mastodon's: then there is a destination for each whose forms it has.
+An address at a platform's own hosts leads to that platform or nowhere, and one at a known platform that is not served
+leads nowhere. One at any other host may be of a server whose software several platforms read, such as Mastodon's: then
+there is a destination for each whose forms it has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from upstreams.guard.known_hosts import owner_of
 from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, TargetRefused
@@ -34,6 +36,10 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):(?=//|[A-Za-z])(?://)?")
+_GIT = re.compile(
+    r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)", re.IGNORECASE
+)
+"""The beginning of a repository's address for git: `git@host:`, `ssh://git@host/`, `git://host/`."""
 
 
 class Destination(NamedTuple):
@@ -73,7 +79,8 @@ class Addresses:
         """Return the destinations of an address, where a role is named among the endpoints that play it.
 
         Raises:
-            InvalidArgument: it is none, is a short link, or leads to nothing that is read at a platform's own host.
+            InvalidArgument: it is none, is a short link, leads to nothing that is read at a platform's own host, or is
+                at a known platform that is not served (reason `unsupported`).
         """
         url, host, place = _checked(address)
         if host in SHORT:
@@ -85,6 +92,8 @@ class Addresses:
                     kinds = role or _kinds(platform)
                     raise InvalidArgument("url", f"is at {platform.title}, but of no {kinds} there")
                 return Resolution(url, host, (destination,), is_certain=True)
+        if (owner := owner_of(host)) is not None:
+            raise InvalidArgument("url", f"is at {owner}, which is not supported", reason="unsupported")
         anywhere = (_destination(platform, url + place, host, role) for platform in self._anywhere)
         return Resolution(url, host, tuple(one for one in anywhere if one is not None), is_certain=False)
 
@@ -94,7 +103,7 @@ def _checked(address: str) -> tuple[str, str, str]:
     # This loads the transport, which commands that list platforms do without.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
-    text = _trimmed(address)
+    text = _GIT.sub(r"https://\1/", _trimmed(address), count=1)
     scheme = _SCHEME.match(text)
     rest = text if scheme is None else text[scheme.end() :]
     if scheme is not None and scheme[1].lower() not in ("http", "https"):

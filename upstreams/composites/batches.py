@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
     item: BatchInput
     destination: Destination | None
-    problem: str | None = None
+    problem: InvalidArgument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def plan_rows(batch: Batch, items: Sequence[BatchInput], sites: Mapping[str, Sit
         try:
             rows.append(Row(item, _destination(batch, item, sites, addresses)))
         except InvalidArgument as exc:
-            rows.append(Row(item, None, exc.problem))
+            rows.append(Row(item, None, exc))
     return rows
 
 
@@ -183,10 +183,31 @@ def _names_of(endpoint: Endpoint, item: BatchInput) -> tuple[str, ...]:
     return ("handle",) if "handle" in endpoint.named_by else endpoint.named_by
 
 
-def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
-    """The calls that the rows need, by the order of their first rows."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
+def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
+    """Return the places of distinct rows that lead somewhere, each with the places of later rows that lead there too.
+
+    A row that repeats an earlier one shares its record, and costs nothing.
+    """
+    first: dict[tuple[Any, ...], int] = {}
+    repeats: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
+        there = row.destination
+        if there is None:
+            continue
+        key = (there.platform.slug, there.endpoint.resource, *sorted(there.values.items()))
+        found = first.setdefault(key, place)
+        if found == place:
+            repeats[place] = []
+        else:
+            repeats[found].append(place)
+    return repeats
+
+
+def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
+    """The calls that distinct rows need, by the order of their first rows."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place in repeats_of(rows):
+        row = rows[place]
         if row.destination is not None:
             groups.setdefault(_group(row.destination, sites, place), []).append(place)
     legs = []
@@ -241,8 +262,7 @@ def _leg(site: Site, endpoint: Endpoint, rows: Sequence[Row], places: tuple[int,
 
 def ceiling(batch: Batch, rows: Sequence[Row]) -> int:
     """The most that these rows cost (decisions 17)."""
-    callable_rows = sum(1 for row in rows if row.destination is not None)
-    return -(-callable_rows // batch.rows_a_cost) * batch.cost_credits
+    return -(-len(repeats_of(rows)) // batch.rows_a_cost) * batch.cost_credits
 
 
 def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:

@@ -22,7 +22,9 @@ _ISO_DURATION = re.compile(
 _UNITS_DURATION = re.compile(
     r"(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m(?:in)?)?\s*(?:(\d+)\s*s)?", re.IGNORECASE | re.ASCII
 )
-_CLOCK_DURATION = re.compile(r"(?:(?:(\d{1,3}):)?(\d{1,2}):)?(\d{1,7})(?:[.,]\d{1,6})?", re.ASCII)
+_CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})?", re.ASCII)
+_PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
+"""Seconds with a fraction behind a dot, or with commas between thousands; any other comma may be either."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
 _DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None)
 """NaN and the infinities are no JSON."""
@@ -46,11 +48,13 @@ def short_count(found: Any) -> int | None:
 
 
 def duration(found: Any) -> int | None:
-    """Whole seconds of a duration: of a number, of "PT4M13S", of "1:02:03", of "3h8m33s"."""
+    """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; None for any other."""
     if not isinstance(found, str):
         told = fraction(found)
         return None if told is None else values.count(int(told))
     text = found.strip()[:_TEXT_MAX]
+    if (plain := _PLAIN_DURATION.fullmatch(text)) is not None:
+        return values.count(int(plain[1] or plain[2].replace(",", "")))
     if (clock := _CLOCK_DURATION.fullmatch(text)) is not None:
         return values.count(_seconds_of(clock.groups(default="0"), (3_600, 60, 1)))
     if text[:1] in "Pp" and text[-2:-1].isdigit() and (written := _ISO_DURATION.fullmatch(text)) is not None:
@@ -58,9 +62,8 @@ def duration(found: Any) -> int | None:
             return values.count(_seconds_of(written.groups(default="0"), (604_800, 86_400, 3_600, 60, 1)))
         except ValueError:
             return None
-    if text[:1].isdigit() and (units := _UNITS_DURATION.fullmatch(text)) is not None:
-        return values.count(_seconds_of(units.groups(default="0"), (86_400, 3_600, 60, 1)))
-    return None
+    units = _UNITS_DURATION.fullmatch(text) if text[:1].isdigit() else None
+    return None if units is None else values.count(_seconds_of(units.groups(default="0"), (86_400, 3_600, 60, 1)))
 
 
 def json_text(found: Any) -> Any:

@@ -1,10 +1,14 @@
-"""Captions of videos, WebVTT, as JSON-like values: `{"cues": [{"text", "start_ms", "end_ms"}]}`, without tags."""
+"""Captions of videos as JSON-like values without tags: `{"cues": [{"text", "start_ms", "end_ms"}]}`.
+
+WebVTT and SubRip are read leniently: a cue may follow the header at once, and a blank line may stand between its times
+and its words. Rolling captions repeat in each cue what the one before showed; only new words are kept.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from upstreams.content.charset import text_of
 from upstreams.model import fields
@@ -12,8 +16,24 @@ from upstreams.model.errors import UnexpectedBody
 
 CUES_MAX: Final = 20_000
 _CLOCK = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)[.,](\d{3})"
-_TIMING = re.compile(rf"[ \t]*{_CLOCK}[ \t]+-->[ \t]+{_CLOCK}(?:[ \t].*)?", re.ASCII)
+_TIMING = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}(?:[ \t].*)?", re.ASCII)
 _TAG = re.compile(r"</?[a-z0-9:.][^<>]{0,200}>", re.IGNORECASE)
+_LINE_END = re.compile(r"\r\n?|\n")
+_BLOCKS = ("NOTE", "STYLE", "REGION")
+"""First words of blocks that are no cues."""
+_HEADLESS_LINES: Final = 5
+"""SubRip has no header: one of its first lines has the times of a cue."""
+_ROLLING_SHARE: Final = 4
+"""Captions roll if more than one in so many cues begins with the end of the cue before."""
+_ROLLED_LINES: Final = 4
+
+
+class _Cue(NamedTuple):
+    """A cue: its times, and its lines as plain text."""
+
+    start_ms: int
+    end_ms: int
+    lines: list[str]
 
 
 def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
@@ -22,30 +42,67 @@ def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
     Raises:
         UnexpectedBody: it is no such file, or too much of one.
     """
-    lines = text_of(raw, content_type).lstrip("\ufeff").splitlines()
-    if not lines or not lines[0].startswith("WEBVTT"):
+    lines = _LINE_END.split(text_of(raw, content_type).lstrip("\ufeff"))
+    is_headless = any(map(_TIMING.fullmatch, [line for line in lines if line.strip()][:_HEADLESS_LINES]))
+    if not (lines[0].startswith("WEBVTT") or is_headless or lines == [""]):
         raise UnexpectedBody("captions were due, and something else came")
-    cues: list[fields.Json] = []
+    cues: list[_Cue] = []
     for cue in _cues(lines):
         if len(cues) == CUES_MAX:
             raise UnexpectedBody(f"captions of at most {CUES_MAX} cues were due")
         cues.append(cue)
-    return {"cues": cues}
+    told = zip(cues, _new_texts([cue.lines for cue in cues]), strict=True)
+    return {"cues": [{"text": text, "start_ms": cue.start_ms, "end_ms": cue.end_ms} for cue, text in told if text]}
 
 
-def _cues(lines: list[str]) -> Iterator[fields.Json]:
+def _cues(lines: list[str]) -> Iterator[_Cue]:
+    """The cues that have words: the times of each, and the lines up to a blank one or the next times."""
     times: re.Match[str] | None = None
     words: list[str] = []
-    for line in (*lines, ""):
-        if times is None:
-            times = _TIMING.fullmatch(line)
-        elif line.strip():
-            words.append(_TAG.sub("", line).strip())
-        else:
-            if text := fields.plain(" ".join(filter(None, words))):
+    is_first, skips = True, False
+    for place, line in enumerate((*lines, "")):
+        found = _TIMING.fullmatch(line)
+        if found is not None or not line.strip():
+            if times is not None and (said := _plain_lines(words)):
                 clock = times.groups(default="0")
-                yield {"text": text, "start_ms": _milliseconds(clock[:4]), "end_ms": _milliseconds(clock[4:])}
-            times, words = None, []
+                yield _Cue(_milliseconds(clock[:4]), _milliseconds(clock[4:]), said)
+                times = None
+            times, words, is_first, skips = found or times, [], found is None, False
+            continue
+        skips = skips or (is_first and line.startswith(_BLOCKS))
+        is_name = (is_first or line.strip().isdigit()) and _is_name(lines, place)
+        if times is not None and not skips and not is_name:
+            words.append(line)
+        is_first = False
+
+
+def _is_name(lines: list[str], place: int) -> bool:
+    """Whether a line is the name of the cue whose times are in the next one."""
+    return place + 1 < len(lines) and _TIMING.fullmatch(lines[place + 1]) is not None
+
+
+def _plain_lines(words: list[str]) -> list[str]:
+    told = (fields.plain(_TAG.sub("", line).strip()) for line in words)
+    return [" ".join(line.split("\n")) for line in told if line]
+
+
+def _new_texts(cues: list[list[str]]) -> list[str]:
+    """The text of each cue; in captions that roll without what the one before showed, which may leave nothing."""
+    texts = [" ".join(lines) for lines in cues]
+    repeated = [_repeated(before, text) for before, text in zip([[], *cues], texts, strict=False)]
+    rolled = sum(0 < count < len(text) for count, text in zip(repeated, texts, strict=True))
+    if rolled * _ROLLING_SHARE <= len(cues):
+        return texts
+    return [text[count:].strip() for count, text in zip(repeated, texts, strict=True)]
+
+
+def _repeated(before: list[str], text: str) -> int:
+    """The length of the beginning of a text that is the end of the cue before it."""
+    for first in range(max(0, len(before) - _ROLLED_LINES), len(before)):
+        shown = " ".join(before[first:])
+        if text.startswith(shown) and text[len(shown) : len(shown) + 1] in ("", " "):
+            return len(shown)
+    return 0
 
 
 def _milliseconds(clock: tuple[str, ...]) -> int:

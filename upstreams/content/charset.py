@@ -38,6 +38,8 @@ _READ_AS = {
     "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
 """The larger charset that the web means by a smaller one's name."""
+_HALVES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
+"""The two surrogates of a character, as UTF-8 does not have them and some programs write them."""
 _TOLD_APART = {
     "gb18030", "big5", "euc_jp", "cp932", "iso2022_jp", "cp949", "koi8_r", "cp866",
     "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "iso8859_5", "iso8859_7",
@@ -65,15 +67,31 @@ def text_of(raw: bytes, content_type: str = "") -> str:
     for mark, name in _MARKS:
         if raw.startswith(mark):
             return raw[len(mark) :].decode(name, "replace")
-    if b"\0" in raw[:_WIDE_WITHIN] and (codec := _declared(raw, content_type)) is not None:
-        return raw.decode(codec, "replace")
-    has_escapes = any(escape in raw for escape in set(_ESCAPES.values()))
-    if has_escapes and (codec := _declared(raw, content_type)) in _ESCAPES and _ESCAPES[codec] in raw:
+    if (codec := _written_in(raw, content_type)) is not None:
         return raw.decode(codec, "replace")
     try:
         return raw.decode()
     except UnicodeDecodeError as exc:
-        return raw.decode(_declared(raw, content_type) or _detected(raw, exc.start), "replace")
+        first = exc.start
+    paired = _HALVES.sub(_paired, raw) if b"\xed" in raw else raw
+    if len(paired) < len(raw):
+        try:
+            return paired.decode()
+        except UnicodeDecodeError as exc:
+            raw, first = (paired, exc.start) if _is_utf8(paired, exc.start) else (raw, first)
+    return raw.decode(_declared(raw, content_type) or _detected(raw, first), "replace")
+
+
+def _written_in(raw: bytes, content_type: str) -> str | None:
+    """The codec of a body whose bytes show that it is not UTF-8, though they may be well-formed UTF-8."""
+    if b"\0" in raw[:_WIDE_WITHIN]:
+        codec = "utf-16-le" if raw[:1] + raw[1:4:2] == b"<\0\0" else "utf-16-be" if raw[:3] == b"\0<\0" else None
+        if codec or (codec := _declared(raw, content_type)):
+            return codec
+    if any(escape in raw for escape in set(_ESCAPES.values())):
+        codec = _declared(raw, content_type)
+        return codec if codec in _ESCAPES and _ESCAPES[codec] in raw else None
+    return None
 
 
 def _declared(raw: bytes, content_type: str) -> str | None:
@@ -100,13 +118,28 @@ def _codec(label: str, raw: bytes) -> str | None:
 
 def _detected(raw: bytes, first: int) -> str:
     """The codec that the bytes around the first that is no ASCII look like. UTF-8 with a slip in it is UTF-8 still."""
-    sample = raw[max(0, first - _DETECTED_BYTES // 4) : first + _DETECTED_BYTES]
-    if 20 * _broken(sample) < len(sample.translate(None, _ASCII)):
+    if _is_utf8(raw, first):
         return "utf-8"
+    sample = _around(raw, first)
     from charset_normalizer import from_bytes  # noqa: PLC0415 - few bodies need it, and no start
 
     found = from_bytes(sample, cp_isolation=sorted(_TOLD_APART)).best()
     return found.encoding if found is not None and found.encoding in _TOLD_APART else "cp1252"
+
+
+def _is_utf8(raw: bytes, first: int) -> bool:
+    """Whether nearly all letters around the first byte that is not UTF-8 are."""
+    sample = _around(raw, first)
+    return 20 * _broken(sample) < len(sample.translate(None, _ASCII))
+
+
+def _around(raw: bytes, first: int) -> bytes:
+    return raw[max(0, first - _DETECTED_BYTES // 4) : first + _DETECTED_BYTES]
+
+
+def _paired(found: re.Match[bytes]) -> bytes:
+    """A character in four bytes, from its surrogates in three bytes each."""
+    return found[0].decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()
 
 
 def _broken(sample: bytes) -> int:

@@ -1,16 +1,15 @@
-"""The elements of feeds: what each is called, whatever its prefix, and the words, markup and times in it."""
+"""The elements of feeds: what each is called, whatever its prefix, and the words and markup in it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from email.utils import parsedate_to_datetime
 from html import escape
 
 from lxml import etree
 
 from upstreams.content.markup import Element
-from upstreams.model import values
+from upstreams.model import fields
 
 _ATOM = ("http://www.w3.org/2005/atom", "http://purl.org/atom/ns#")
 _PLAIN = (
@@ -38,15 +37,10 @@ _PREFIXES = {
 }
 _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """One that serializing adds to each piece."""
+_TITLE_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)(?:[\s/][^<>]*)?>")
+_UNCLOSED = frozenset(("br", "hr", "img", "input", "li", "p", "wbr"))
+"""Elements that HTML does not close, or need not."""
 _IN_BRACKETS = re.compile(r"\s*\S+@\S+\s*\((.+)\)\s*|(.*)", re.DOTALL)
-
-_ZONES = {
-    "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "MEZ": 1, "MET": 1, "CEST": 2, "MESZ": 2, "MEST": 2, "EET": 2, "SAST": 2,
-    "EEST": 3, "MSK": 3, "AWST": 8, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12,
-    "NZDT": 13, "HST": -10, "AKST": -9, "AKDT": -8,
-}  # fmt: skip
-"""Names of zones beside those of mail -> their hours; those that several countries use otherwise are left out."""
-_ZONE = re.compile(r"(?<=\d) *([A-Za-z]{1,5})$")
 
 Found = Mapping[str, list[Element]]
 """The elements inside of one, by their names."""
@@ -91,24 +85,32 @@ def _html(element: Element) -> str | None:
     return escape(words, quote=False) if words and is_text and element.get("mode") != "escaped" else words
 
 
+def title_of(html: str | None) -> str | None:
+    """Return a title as plain text.
+
+    A tag is markup only if it is closed, or if HTML does not close it; any other is a word in angle brackets, as in
+    "Why <K> is hard".
+    """
+    if html is None or "<" not in html:
+        return fields.plain(html)
+    tags = list(_TITLE_TAG.finditer(html))
+    is_word: set[int] = set()
+    begun: dict[str, list[int]] = {}
+    for tag in tags:
+        name = tag[2].lower()
+        if name in _UNCLOSED:
+            continue
+        if not tag[1]:
+            begun.setdefault(name, []).append(tag.start())
+        elif begun.get(name):
+            begun[name].pop()
+        else:
+            is_word.add(tag.start())
+    is_word.update(place for places in begun.values() for place in places)
+    return fields.plain(_TITLE_TAG.sub(lambda tag: f"&lt;{tag[0][1:]}" if tag.start() in is_word else tag[0], html))
+
+
 def person_of(words: str | None) -> str | None:
     """The name of "mail@example.com (Name)", or the whole."""
     found = _IN_BRACKETS.fullmatch(words or "")
     return (found[1] or found[2]).strip() or None if found else None
-
-
-def instant_of(words: str | None) -> str | None:
-    """A time as ISO 8601, from ISO or as mail writes it (RFC 822); None where its zone has a name that nobody knows."""
-    if words is None or (told := values.instant(words)) is not None:
-        return None if words is None else told
-    try:
-        moment = parsedate_to_datetime(_ZONE.sub(_offset, words))
-        is_known = moment.tzinfo is not None or _ZONE.search(words) is None
-        return values.instant(moment.isoformat()) if is_known else None
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
-
-
-def _offset(zone: re.Match[str]) -> str:
-    hours = _ZONES.get(zone[1].upper())
-    return zone[0] if hours is None else f" {hours * 100:+05}"

@@ -15,14 +15,14 @@ with attributes or with elements in it is an object, its own text under `text`; 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from lxml import etree
-
 from upstreams.content.amounts import duration
 from upstreams.content.charset import text_of
-from upstreams.content.feed_elements import Found, first_text, instant_of, markup_of, name_of, person_of, words_of
+from upstreams.content.dates import instant_of
+from upstreams.content.feed_elements import Found, first_text, markup_of, name_of, person_of, title_of, words_of
 from upstreams.content.json_feeds import ITEMS_MAX, read_json_feed
 from upstreams.content.markup import Element, xml_root
 from upstreams.model import fields, values
@@ -31,6 +31,9 @@ from upstreams.model.errors import TooLarge, UnexpectedBody
 _DEPTH_MAX: Final = 5
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_MEMBERS: Final = frozenset(("title", "link", "guid", "id", "description", "summary", "content", "enclosure"))
+_RANKS: Final = {"text/html": 0, "application/xhtml+xml": 0, "": 1}
+"""The types of a page itself, the best first; any other type comes after them."""
 
 
 def read_feed(raw: bytes, content_type: str = "") -> fields.Json:
@@ -58,11 +61,14 @@ class _FeedReader:
             raise UnexpectedBody("a feed was due, and other markup came")
         top = self._children(self._root)
         head = self._children(top["channel"][0]) if "channel" in top else top
-        entries = head.get("entry") or head.get("item") or top.get("item") or self._misplaced()
+        entries = self._entries()
         if len(entries) > ITEMS_MAX:
             raise TooLarge(f"a feed of at most {ITEMS_MAX} items was due, {len(entries)} came")
-        self._base = self._root.get(_BASE, "")
-        self._base = self._link(head, "alternate") or self._base
+        for element in (self._root, *top.get("channel", ())[:1]):
+            self._base = self._base_of(element)
+        if "://" not in self._base:
+            places = (self._link(head, "alternate"), self._link(head, "self"))
+            self._base = _joined(next((one for one in places if one and "://" in one), ""), self._base)
         return {
             "title": self._title(head),
             "url": self._link(head, "alternate"),
@@ -81,11 +87,33 @@ class _FeedReader:
             "items": [self._item(entry) for entry in entries],
         }
 
-    def _misplaced(self) -> list[Element]:
-        """The items of a feed in which an element above them was never closed."""
-        return [one for one in self._root.iter(etree.Element) if self._name(one) in ("item", "entry")]
+    def _entries(self) -> list[Element]:
+        """The items, in their order, wherever they are; one inside of another counts if it has members of an item."""
+        named = [(self._name(one), one) for one in self._root.iter("{*}item", "{*}entry")]
+        own = next((name for name, _ in named if name in ("item", "entry")), "")
+        found = [one for name, one in named if name == own]
+        places = (self._root, *self._root.iterchildren("{*}channel"))
+        entries = [one for one in found if one.getparent() in places]
+        if len(found) == len(entries) or len(found) > 2 * ITEMS_MAX:
+            return entries or found
+        tag, needs_members = found[0].tag, bool(entries)
+        misplaced = [one for one in found if one.getparent() not in places]
+        inner = {one for one in misplaced if next(one.iterancestors(tag), None) is not None}
+        left_out = {one for one in inner if _MEMBERS.isdisjoint(self._children(one))}
+        if needs_members:
+            left_out.update(one for one in misplaced if one not in inner and _MEMBERS.isdisjoint(self._children(one)))
+        for one in inner - left_out:
+            one.getparent().remove(one)
+        return [one for one in found if one not in left_out]
 
     def _item(self, entry: Element) -> fields.Json:
+        outer, self._base = self._base, self._base_of(entry)
+        try:
+            return self._members(entry)
+        finally:
+            self._base = outer
+
+    def _members(self, entry: Element) -> fields.Json:
         found = self._children(entry)
         authors = self._authors(found)
         first = authors[0] if authors else {}
@@ -128,17 +156,22 @@ class _FeedReader:
         return found
 
     def _title(self, found: Found) -> str | None:
-        return fields.plain(markup_of(found, "title", "media:title", "itunes:title", "dc:title"))
+        return title_of(markup_of(found, "title", "media:title", "itunes:title", "dc:title"))
 
     def _link(self, found: Found, rel: str) -> str | None:
-        """The address of a link with this relation; RSS's own link, a text, is the alternate one."""
+        """The address of a link with this relation, of several to the same page in other types that of the page itself.
+
+        RSS's own link, a text, leads to the page.
+        """
+        links: list[tuple[int, str | None]] = []
         for link in found.get("link", ()):
             href = link.get("href")
             if href is None and rel == "alternate" and (words := words_of(link)):
-                return self._absolute(words)
-            if href and link.get("rel", "alternate") == rel:
-                return self._absolute(href)
-        return None
+                links.append((0, self._absolute(words, link)))
+            elif href and (link.get("rel") or "alternate").strip().lower().rpartition("/")[2] == rel:
+                kind = link.get("type", "").partition(";")[0].strip().lower()
+                links.append((_RANKS.get(kind, len(_RANKS)) if rel == "alternate" else 0, self._absolute(href, link)))
+        return min(links, key=itemgetter(0), default=(0, None))[1]
 
     def _item_url(self, found: Found) -> str | None:
         address = first_text(found, "feedburner:origLink") or self._link(found, "alternate")
@@ -147,13 +180,16 @@ class _FeedReader:
             return guid if guid.startswith(("http://", "https://")) else None
         return address
 
-    def _absolute(self, address: str | None) -> str | None:
+    def _absolute(self, address: str | None, element: Element | None = None) -> str | None:
+        """An address in full, as its element has it."""
         if not address or "://" in address[:12]:
             return address
-        try:
-            return urljoin(self._base, address)
-        except ValueError:
-            return address
+        return _joined(self._base if element is None else self._base_of(element), address)
+
+    def _base_of(self, element: Element) -> str:
+        """The address that relative ones in an element are relative to."""
+        own = element.get(_BASE)
+        return _joined(self._base, own.strip()) if own else self._base
 
     def _authors(self, found: Found) -> list[fields.Json]:
         authors: dict[str, fields.Json] = {}
@@ -176,10 +212,10 @@ class _FeedReader:
         """The address of the picture that stands for a feed or an item."""
         for element in (*found.get("itunes:image", ()), *self._media(found, "media:thumbnail")):
             if address := element.get("href") or element.get("url"):
-                return self._absolute(address)
+                return self._absolute(address, element)
         for element in (*found.get("media:content", ()), *found.get("enclosure", ())):
             if "image" in (element.get("medium"), element.get("type", "").partition("/")[0]):
-                return self._absolute(element.get("url"))
+                return self._absolute(element.get("url"), element)
         inner = self._children(found["image"][0]) if "image" in found else {}
         return self._absolute(first_text(inner, "url") or first_text(found, "logo", "icon"))
 
@@ -191,7 +227,7 @@ class _FeedReader:
         links = [link for link in found.get("link", ()) if link.get("rel") == "enclosure"]
         seen = set()
         for element in (*found.get("enclosure", ()), *links, *self._media(found, "media:content")):
-            address = self._absolute(element.get("url") or element.get("href"))
+            address = self._absolute(element.get("url") or element.get("href"), element)
             if address and address not in seen:
                 seen.add(address)
                 yield {
@@ -220,3 +256,10 @@ class _FeedReader:
         if element.text and (words := element.text.strip()):
             value.setdefault("text", words)
         return value
+
+
+def _joined(base: str, address: str) -> str:
+    try:
+        return urljoin(base, address)
+    except ValueError:
+        return address

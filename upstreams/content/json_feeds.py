@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from upstreams.content.amounts import duration, json_at_start
+from upstreams.content.dates import instant_of
+from upstreams.content.feed_elements import title_of
 from upstreams.model import fields, values
 from upstreams.model.errors import UnexpectedBody
 
@@ -46,14 +48,14 @@ def _item(item: fields.Json, feed: fields.Json) -> fields.Json:
     return {
         "id": fields.ident(item, "id"),
         "url": fields.text(item, "url", "external_url"),
-        "title": fields.plain(fields.text(item, "title")),
+        "title": title_of(fields.text(item, "title")),
         "summary": fields.text(item, "summary"),
         "html": fields.text(item, "content_html", "content_text"),
         "author": first.get("name"),
         "author_url": first.get("url"),
         "authors": authors,
-        "published_at": fields.instant(item, "date_published"),
-        "updated_at": fields.instant(item, "date_modified"),
+        "published_at": instant_of(fields.text(item, "date_published")),
+        "updated_at": instant_of(fields.text(item, "date_modified")),
         "image_url": fields.text(item, "image", "banner_image"),
         "categories": fields.texts(item, "tags") or [],
         "comments": None,

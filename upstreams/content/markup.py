@@ -6,16 +6,15 @@ step, during which nobody else runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
-from html.entities import html5
 from typing import Any, Final
 
 from lxml import etree
 
 from upstreams.content.charset import text_of
 from upstreams.content.nesting import html_tree
+from upstreams.content.slips import mended
 from upstreams.model.errors import TooLarge, UnexpectedBody
 
 Element = Any
@@ -27,13 +26,13 @@ TAGS_MAX: Final = 250_000
 REFERENCES_MAX: Final = 500_000
 DECLARATIONS_MAX: Final = 100
 ATTRIBUTES_MAX: Final = 1_000
+_BEFORE_MAX = 4_096
+"""Characters before a document that are overlooked: programs print their warnings there."""
 _COUNTED_FROM = 64 * 1024
 """A shorter page cannot have so many attributes on one element that reading them takes long."""
 UNFINISHED_MAX: Final = 20_000
 """Words of an element, or of a comment, that is not finished yet; a picture in an address is one word."""
 _PIECE = 32 * 1024
-
-_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]{1,31};)")
 
 
 def xml_root(raw: bytes, content_type: str = "") -> Element:
@@ -44,15 +43,22 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
     """
     _check(raw)
     words = text_of(raw, content_type).lstrip()
+    words = words[max(0, words.find("<?xml ", 0, _BEFORE_MAX)) :]
     if not words.startswith("<"):
         raise UnexpectedBody("XML was due, and it does not begin with a tag")
-    if "&" in words:  # HTML's own names for characters are no XML, and many feeds have them
-        words = _REFERENCE.sub(_character, words)
-    parser = etree.XMLParser(
-        encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
-        remove_pis=True,
+    if "<!ENTITY" not in words and words.count("<![CDATA[") <= words.count("]]>"):
+        try:
+            return _parsed(words, partial(etree.fromstring, parser=_xml_parser(recover=False)), "XML")
+        except UnexpectedBody:
+            pass  # it has a slip
+    return _parsed(mended(words), partial(etree.fromstring, parser=_xml_parser(recover=True)), "XML")
+
+
+def _xml_parser(*, recover: bool) -> Any:
+    return etree.XMLParser(
+        encoding="utf-8", recover=recover, resolve_entities=False, no_network=True, load_dtd=False,
+        remove_comments=True, remove_pis=True,
     )  # fmt: skip
-    return _parsed(words, partial(etree.fromstring, parser=parser), "XML")
 
 
 def html_root(raw: bytes, content_type: str = "") -> Element:
@@ -86,10 +92,6 @@ def _parsed(words: str, parse: Callable[[bytes], Element], kind: str) -> Element
     if root is None:
         raise UnexpectedBody(f"{kind} was due, and it is empty")
     return root
-
-
-def _character(found: re.Match[str]) -> str:
-    return html5.get(found[1], found[0])
 
 
 class _Attributes:

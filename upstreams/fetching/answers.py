@@ -23,6 +23,7 @@ from upstreams.model.fields import decoded
 from upstreams.model.maps import UNDECODED
 from upstreams.model.refusals import Judge, retry_after_s
 from upstreams.model.steps import Accepts, Answer, Form
+from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 FAIR_S = 5.0
@@ -41,6 +42,8 @@ _NEARLY_JSON_BYTES_MAX = 256 * 1024
 _INTEGER_DIGITS_MAX = 20
 _NO_TEXT = frozenset(("application/json", "text/html"))
 """Types of what is no file's text: JSON that was cut short, a proxy's page."""
+_LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
+"""Failures that another try would only repeat."""
 _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -89,11 +92,14 @@ def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
 
 
 def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Blame = "request") -> UpstreamFailed:
-    """Return the failure of a call without an answer: a TransportError, or a body whose coding cannot be undone."""
+    """Return the failure of a call without an answer: a TransportError, or a body whose coding cannot be undone.
+
+    A malformed response is not worth another try; one that was cut off is.
+    """
     if isinstance(exc, httpx.TimeoutException):
         return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True, blame=blame)
     problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-    return UpstreamFailed(source, problem, passing=not isinstance(exc, ResponseTooLarge), blame=blame)
+    return UpstreamFailed(source, problem, passing=not isinstance(exc, _LASTING), blame=blame)
 
 
 def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:

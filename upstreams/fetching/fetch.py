@@ -254,15 +254,23 @@ def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
 
 
 def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
+    """Return the result with where it came from, and what it is billed for: nothing, where nothing was found."""
     rung_index = plan.rung_index
     if not rung_index:
         fetched = Fetched(result, took_s, source_of(plan.first, plan.site), body_bytes=body_bytes)
         if plan.endpoint.price is not None:
             fetched.pages_used = plan.reach.pages_needed if result.credits_used is None else result.credits_used
-        return fetched
-    if isinstance(result, Page) and result.next is not None:
-        result = replace(result, next={**result.next, **_stays(plan.endpoint, rung_index)})
-    return Fetched(result, took_s, plan.endpoint.fallbacks[rung_index - 1].source, rung_index, body_bytes=body_bytes)
+    else:
+        if isinstance(result, Page) and result.next is not None:
+            result = replace(result, next={**result.next, **_stays(plan.endpoint, rung_index)})
+        source = plan.endpoint.fallbacks[rung_index - 1].source
+        fetched = Fetched(result, took_s, source, rung_index, body_bytes=body_bytes)
+    if isinstance(result, Page):
+        if not result.records:
+            fetched.pages_used = 0
+    elif plan.endpoint.archetype.found_nothing(result.record):
+        fetched.pages_used = 0
+    return fetched
 
 
 def source_of(wanted: Wanted, site: Site) -> str:

@@ -19,6 +19,7 @@ import trio
 from limits.breaker import BreakerRules, BreakerStatistics, State
 from upstreams.fetching.source import Rules, Source, SourceStatistics
 from upstreams.guard.addresses import HTTPS, TargetRules, check_url
+from upstreams.guard.known_hosts import owner_of
 from upstreams.guard.pinned import NameUnknown
 from upstreams.model.errors import NoJson, NotFound, TargetRefused, UpstreamError, UpstreamFailed
 from upstreams.model.steps import Answer, Call, Form
@@ -42,7 +43,8 @@ class _Known:
 class NamedSource:
     """One source of a platform at every host that callers name, as if it were one `Source`; see `ask`.
 
-    `are_ours`: they are the platform's own, of which callers choose one.
+    `are_ours`: they are the platform's own, of which callers choose one. With a `default` and without that, they are
+    servers of its software, which hosts of other known platforms are not.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class NamedSource:
         if target.path != "/":
             raise TargetRefused("host", "must be the name of a host, and no more")
         named = target.origin_at("").authority
+        if self._default is not None and not self._are_ours and owner_of(target.host) is not None:
+            raise self._other(named)
         if self._others.get((named, account_id), 0.0) > self._now():
             raise self._other(named)
         return named

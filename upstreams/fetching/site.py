@@ -63,6 +63,11 @@ class Site:
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
         self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
 
+    def configured_sources(self) -> Mapping[str, Source | NamedSource]:
+        """Those of its sources that can be called with the credentials that are configured."""
+        needs = self.platform.source_needs
+        return {name: source for name, source in self.sources.items() if needs.get(name) in (None, *self.credentials)}
+
     def offers(self, one: Endpoint | Fallback) -> bool:
         """Whether the credentials that it needs are configured; of names with a bar between them one is enough."""
         return not self.lacks(one)

@@ -201,7 +201,7 @@ class _Basket:
             sum(fetched.took_s for fetched in self._fetched),
             first.source,
             first.rung_index,
-            pages_used=max(1, self._pages_used),
+            pages_used=self._pages_used,
             whole=whole,
             shortfall=ended and f"{len(self.records)} of {self.limit} items were collected: {ended}",
             failure=failure,

@@ -80,6 +80,8 @@ class PriceRange(NamedTuple):
     """One sentence on how it is counted."""
     of_values: Callable[[Mapping[str, Value]], tuple[int, int]] | None = None
     """The least and the most that the values of a request need; without it they are the same for all."""
+    is_most_usual: bool = True
+    """Whether a call usually costs the most: whatever is priced comes. Otherwise it usually costs the least."""
 
     def span(self, values: Mapping[str, Value]) -> tuple[int, int]:
         """The least and the most that a request costs."""
@@ -235,6 +237,8 @@ class Platform:
     """True: it limits how often one may sign in, so that all nodes share one session."""
     revalidates: tuple[str, ...] | None = None
     """The credentials with which an answer that is unchanged (304) costs nothing of a quota; None: it always does."""
+    source_needs: Mapping[str, str] = field(default_factory=dict)
+    """The credential of each source that nothing calls without one."""
     open_web: bool = False
     """Whether its callers name pages of the web: under http too, at ports 80, 443, 8080 and 8443, with up to 10 MB."""
     hosts: tuple[str, ...] = ()

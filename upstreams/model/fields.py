@@ -160,6 +160,11 @@ that would be an ampersand, a letter, a digit or a semicolon."""
 _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
 """A character reference that no character has; int() refuses the longest of them."""
 
+_SURROGATES = re.compile(
+    r"&#(?:x(d[89ab][0-9a-f]{2})|(5[56]\d{3}));&#(?:x(d[c-f][0-9a-f]{2})|(5[67]\d{3}));", re.IGNORECASE | re.ASCII
+)
+"""References to the two surrogates of a character, which programs in JavaScript write."""
+
 
 def plain(html: str | None) -> str | None:
     """HTML as plain text: tags gone, entities read, blocks on lines of their own (decisions 3).
@@ -201,7 +206,15 @@ def _with_references_read(text_left: str) -> str:
         return text_left
     if text_left.count("&") == text_left.count("&amp;"):
         return text_left.replace("&amp;", "&")
-    return unescape(_ENDLESS_REFERENCE.sub("\ufffd", text_left))
+    return unescape(_SURROGATES.sub(_paired, _ENDLESS_REFERENCE.sub("\ufffd", text_left)))
+
+
+def _paired(found: re.Match[str]) -> str:
+    high, low = (
+        int(digits, 16) if digits else int(number) for digits, number in (found.group(1, 2), found.group(3, 4))
+    )
+    is_pair = 0xD800 <= high <= 0xDBFF and 0xDC00 <= low <= 0xDFFF
+    return chr(0x10000 + ((high - 0xD800) << 10) + low - 0xDC00) if is_pair else found[0]
 
 
 def _without_usual_tags(html: str) -> str:

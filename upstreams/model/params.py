@@ -170,7 +170,8 @@ class AddressForm(NamedTuple):
     form: str
 
 
-_HOST = r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]"
+_HOST = r"(?=.{4,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]"
+"""A host, whose labels may have underscores, as in `my_show.example.org`, except the last one."""
 
 
 def Host(name: str, *, default: str | None = None, example: str = "", description: str = "") -> Param:  # noqa: N802 - reads as a declaration

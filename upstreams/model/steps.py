@@ -234,7 +234,10 @@ class Fetched:
     rung_index: int = 0
     """0 is the endpoint's own read; from 1 on its fallbacks in their order."""
     pages_used: int = 1
-    """Pages of a walk that brought something: what it is billed by."""
+    """The pages that brought something, which the call is billed for; credits, where the endpoint has its own price.
+
+    0 if nothing was found.
+    """
     whole: bool = True
     """False: a walk that ended before it had to."""
     shortfall: str = ""

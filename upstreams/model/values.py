@@ -90,7 +90,12 @@ def instant(found: Any) -> str | None:
 
 @lru_cache(maxsize=_INSTANTS)
 def instant_of_text(found: str) -> str | None:
-    """As `instant`, of ISO text that is not too long to be remembered."""
+    """Like `instant`, for ISO text that is not too long to be remembered.
+
+    Year 1 is None: programs write it when they have no date.
+    """
+    if found[:4] == "0001":
+        return None
     try:
         moment = datetime.fromisoformat(found)
         if len(found) == 20 and found[4::3] == "--T::Z":  # 2020-01-31T12:00:00Z, as most are

@@ -1,23 +1,24 @@
-"""From an upstream's bytes to its answer: HTTP/1.1 framing by httptools, caps and truths of the framing by us.
+"""From an upstream's bytes to its answer: HTTP/1.1 framing, under caps.
 
-An ordinary head that comes in one piece is read without httptools, and so is a body of known length behind it.
+An ordinary head that comes in one piece is read by `ordinary_head`, any other one by `careful_head`.
 """
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import httptools
 import httpx
 
+from upstreams.transport.answer_chunks import AnswerChunks
+from upstreams.transport.careful_head import MalformedAnswer, read_carefully
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
-from upstreams.transport.ordinary_head import CHUNKED, AnswerHeadReader
+from upstreams.transport.ordinary_head import CHUNKED, TO_THE_END, AnswerHead, AnswerHeadReader
 
-_BODILESS = frozenset({204, 304})
-_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-_FIELDS_MAX = 1_000
-_LAST_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+_HEAD_END = re.compile(rb"\n\r?\n")
+_STARTED = b"HTTP/"
+_LINE_BREAKS = b"\r\n"
 _LONG_BYTES = 128 * 1024
 """A body that is longer, as it came or decoded, is decoded in a thread: 8 MB take up to 80 ms."""
 
@@ -36,28 +37,22 @@ class LongBody(Exception):
 class AnswerParser:
     """Reads the answers that arrive on one connection, one at a time; `begin` announces each.
 
-    Mutable, owned by its connection. The `on_*` methods are httptools' callbacks.
+    Mutable, owned by its connection.
     """
 
     __slots__ = (
         "_awaited_bytes",
-        "_between_messages",
         "_body_bytes_max",
-        "_chunks",
-        "_close_delimited",
-        "_fields",
+        "_chunked",
+        "_growing",
+        "_head",
         "_head_only",
         "_head_reader",
         "_header_bytes_max",
         "_headers",
-        "_interim",
-        "_length",
-        "_parser",
         "_pieces",
-        "_refusal",
         "_silent_bytes",
         "_spoiled",
-        "_started",
         "_status",
         "complete",
         "persistent",
@@ -67,51 +62,38 @@ class AnswerParser:
         self._head_reader = head_reader
         self._header_bytes_max = header_bytes_max
         self._body_bytes_max = body_bytes_max
-        self._between_messages = False
-        self._parser: httptools.HttpResponseParser | None = None
         self._pieces: list[bytes] = []
-        self._chunks = bytearray()
-        """Joins pieces that may be a byte each: a list of them would be forty times as large."""
+        self._growing = bytearray()
+        """A body of unknown length. It may come a byte at a time: a list of pieces would be forty times as large."""
         self.begin("")
 
     def begin(self, method: str) -> None:
         """Expect the answer to a call of `method`."""
         self._head_only = method == "HEAD"
-        self.complete = self.persistent = self._started = self._spoiled = self._close_delimited = self._interim = False
-        self._refusal: httpx.TransportError | None = None
-        self._silent_bytes = self._awaited_bytes = self._status = self._length = self._fields = 0
+        self.complete = self.persistent = self._spoiled = False
+        self._silent_bytes = self._status = 0
+        self._awaited_bytes = 0
+        """The bytes of a body of known length that have not come; `TO_THE_END` if its length is unknown."""
         self._headers: dict[str, str] = {}
+        self._head = b""
+        """The beginning of a head whose end has not come."""
+        self._chunked: AnswerChunks | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived; then `complete` tells whether the answer is whole.
+        """Take the bytes that arrived; `complete` is set once the answer is whole.
 
         Raises:
-            httpx.RemoteProtocolError: the bytes are no HTTP/1.1 answer.
+            MalformedAnswer: the bytes are not an HTTP/1.1 response that can be read safely.
             ResponseTooLarge: its body is longer than the cap.
         """
-        if not self._started:
-            if self._read_ordinary(data):
-                return
-            self._start_parser()
-        elif self._awaited_bytes:
-            self._take_awaited(data)
+        if self._status:
+            self._take_body(data)
             return
-        self._feed_parser(data)
-
-    def _feed_parser(self, data: bytes) -> None:
-        assert self._parser is not None
-        self._silent_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            self._spoiled = True
-            if not self.complete:  # bytes behind a whole answer cost the connection, not the answer
-                raise self._refusal or httpx.RemoteProtocolError("malformed answer") from exc
-        if self._refusal is not None:
-            self._spoiled = True
-            raise self._refusal
-        if not self.complete and self._silent_bytes > self._header_bytes_max:
-            raise httpx.RemoteProtocolError(f"the answer's headers are longer than {self._header_bytes_max} bytes")
+        head = None if self._head else self._head_reader.read(data)
+        if head is not None and head[2] <= self._header_bytes_max:
+            self._begin_body(head, data)
+        else:
+            self._take_head(data)
 
     def end(self) -> None:
         """Take the end of the connection, which completes an answer that has no other end.
@@ -119,13 +101,13 @@ class AnswerParser:
         Raises:
             AnswerBrokenOff: the answer is not whole.
         """
-        if not self._close_delimited:
-            raise AnswerBrokenOff("the peer closed the connection before the answer was whole")
+        if self._awaited_bytes != TO_THE_END:
+            raise AnswerBrokenOff("the peer closed the connection before the response was complete")
         self.complete = True
 
     @property
     def reusable(self) -> bool:
-        """The answer is whole, nothing came behind it, and the peer keeps the connection open."""
+        """The answer is whole, its end is certain, nothing came after it, and the peer keeps the connection open."""
         return self.complete and self.persistent and not self._spoiled
 
     def answer(self) -> HttpAnswer:
@@ -153,100 +135,64 @@ class AnswerParser:
 
     def _taken(self) -> bytes:
         """The body as it came; a connection at rest holds on to none of it."""
-        if self._chunks:
-            body, self._chunks = bytes(self._chunks), bytearray()
+        if self._growing:
+            body, self._growing, self._chunked = bytes(self._growing), bytearray(), None
         else:
             body, self._pieces = b"".join(self._pieces), []
         return body
 
-    def close(self) -> None:
-        """Let go of httptools' parser, which refers back to this one."""
-        self._parser = None
+    def _take_head(self, data: bytes) -> None:
+        """Take a piece of an unusual head, or of one that comes in pieces. Interim ones (100, 103) are dropped."""
+        if not self._head:
+            self._silent_bytes += len(data)
+            data = data.lstrip(_LINE_BREAKS)
+            self._silent_bytes -= len(data)
+        search_at = max(0, len(self._head) - 2)
+        self._head += data
+        if not _STARTED.startswith(self._head[: len(_STARTED)]):
+            raise MalformedAnswer("the response does not begin with a status line")
+        while (found := _HEAD_END.search(self._head, search_at)) is not None:
+            self._check_silence(found.end())
+            whole = self._head[: found.end()]
+            head = self._head_reader.read(whole) or read_carefully(whole)
+            if head[0] >= 200:
+                data, self._head = self._head, b""
+                self._begin_body(head, data)
+                return
+            if head[0] == 101:
+                raise MalformedAnswer("the peer switched to another protocol")
+            self._spoiled |= not head[4]
+            self._silent_bytes += found.end()
+            self._head = self._head[found.end() :].lstrip(_LINE_BREAKS)
+            search_at = 0
+        self._check_silence(len(self._head))
 
-    def on_message_begin(self) -> None:
-        """A message begins; behind a whole answer it is one that nobody asked for."""
-        if self.complete:
-            self._spoiled = True
+    def _check_silence(self, more_bytes: int = 0) -> None:
+        """Refuse too many bytes without a byte of a body."""
+        if self._silent_bytes + more_bytes > self._header_bytes_max:
+            raise MalformedAnswer(f"the response headers are longer than {self._header_bytes_max} bytes")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep one header of the head; trailers are dropped."""
-        if self._status:
+    def _begin_body(self, head: AnswerHead, data: bytes) -> None:
+        """Take a head, and the bytes of the body that came with it."""
+        self._status, self._headers, body_at, body_bytes, self.persistent = head
+        if body_bytes == TO_THE_END:
+            self.persistent = False
+        if self._head_only:
+            body_bytes = 0
+        elif body_bytes == CHUNKED:
+            self._chunked = AnswerChunks(self._growing)
+        elif body_bytes > self._body_bytes_max:
+            body_bytes = self._bytes_of_too_many()
+        self._awaited_bytes = body_bytes
+        self._take_body(data[body_at:])
+
+    def _take_body(self, data: bytes) -> None:
+        """Take a piece of the body; bytes that follow it, even an empty line, cost the connection."""
+        awaited_bytes = self._awaited_bytes
+        if awaited_bytes < 0:
+            self._take_growing(data)
             return
-        self._fields += 1
-        if self._fields > _FIELDS_MAX:
-            self._refusal = httpx.RemoteProtocolError(f"the answer's head is longer than {_FIELDS_MAX} lines")
-            return
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        known = self._headers.get(key)
-        self._headers[key] = text if known is None else f"{known}, {text}"
-
-    def on_headers_complete(self) -> None:
-        """Judge what the head says of the body."""
-        if self.complete:
-            return
-        assert self._parser is not None
-        status = self._parser.get_status_code()
-        if status < 200:
-            self._interim = True
-            if status == 101:
-                self._refusal = httpx.RemoteProtocolError("the peer switched to another protocol")
-            return
-        self._status = status
-        self.persistent = self._parser.should_keep_alive()
-        if self._head_only or status in _BODILESS:
-            self.complete = True
-        else:
-            self._judge_framing()
-
-    def on_chunk_header(self) -> None:
-        """A chunk begins; behind an answer to HEAD it is one that nobody asked for."""
-        if self.complete:
-            self._spoiled = True
-
-    def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body, up to the cap."""
-        if self.complete:
-            self._spoiled = True
-            return
-        self._silent_bytes = 0
-        self._length += len(data)
-        if self._length > self._body_bytes_max:
-            self._refusal = self._too_large()
-        elif self._status:
-            self._chunks += data
-
-    def on_message_complete(self) -> None:
-        """The message is whole; an interim one (100, 103) is forgotten."""
-        if self._interim:
-            self._interim = False
-            self._length = 0
-            self._headers = {}
-        else:
-            self.complete = self._between_messages = True
-
-    def _read_ordinary(self, data: bytes) -> bool:
-        """Take the first bytes of an answer, if they are an ordinary head and what comes of the body with it."""
-        head = None if self._head_only else self._head_reader.read(data)
-        if head is None:
-            return False
-        status, headers, body_at, body_bytes, persistent = head
-        if body_at > self._header_bytes_max or body_bytes > self._body_bytes_max:
-            return False
-        self._started = True
-        if body_bytes == CHUNKED:  # httptools reads it, behind a head that says no more than that
-            stand_in = _CHUNKED_HEAD if persistent else _LAST_CHUNKED_HEAD
-            self._silent_bytes = body_at - len(stand_in)
-            self._start_parser()
-            self._feed_parser(stand_in + data[body_at:])
-        else:
-            self._awaited_bytes, self.persistent = body_bytes, persistent
-            self._take_awaited(data[body_at:])
-        self._status, self._headers = status, headers
-        return True
-
-    def _take_awaited(self, data: bytes) -> None:
-        """Take a piece of a body of known length; what comes behind it, even an empty line, costs the connection."""
-        left_bytes = self._awaited_bytes - len(data)
+        left_bytes = awaited_bytes - len(data)
         if left_bytes < 0:
             self._spoiled = True
             data, left_bytes = data[:left_bytes], 0
@@ -254,27 +200,30 @@ class AnswerParser:
         self._awaited_bytes = left_bytes
         self.complete = not left_bytes
 
-    def _start_parser(self) -> None:
-        self._started = True
-        if not self._between_messages:  # after HEAD httptools waits for a body that it cannot be told not to expect
-            self._parser = httptools.HttpResponseParser(self)
-        self._between_messages = False
+    def _take_growing(self, data: bytes) -> None:
+        """Take a piece of a body of unknown length."""
+        before_bytes, chunked = len(self._growing), self._chunked
+        if chunked is None:
+            self._growing += data
+        else:
+            chunked.feed(data)
+            self.complete = chunked.ended
+            self._spoiled |= chunked.is_doubtful or chunked.has_surplus
+        if len(self._growing) > self._body_bytes_max:
+            self._bytes_of_too_many()
+        if len(self._growing) > before_bytes:
+            self._silent_bytes = 0
+        elif not self.complete:
+            self._silent_bytes += len(data)
+            self._check_silence()
 
-    def _judge_framing(self) -> None:
-        coding = self._headers.get("transfer-encoding")
-        length = self._headers.get("content-length")
-        if coding is not None and coding.lower() != "chunked":
-            self._refusal = httpx.RemoteProtocolError(f"the transfer coding {coding[:40]!r} is unknown")
-        elif length is not None:
-            self._judge_length(int(length))  # httptools let only digits pass
-        self._close_delimited = coding is None and length is None
+    def _bytes_of_too_many(self) -> int:
+        """Return how many bytes of a body beyond the cap to read.
 
-    def _judge_length(self, length: int) -> None:
-        if length > self._body_bytes_max:
-            self._refusal = self._too_large()
-
-    def _too_large(self) -> ResponseTooLarge:
-        return ResponseTooLarge(f"the answer is longer than {self._body_bytes_max} bytes")
+        Raises:
+            ResponseTooLarge: none.
+        """
+        raise ResponseTooLarge(f"the response is longer than {self._body_bytes_max} bytes")
 
 
 def _decoded_answer(

@@ -9,16 +9,14 @@ class AnswerStartParser(AnswerParser):
 
     __slots__ = ()
 
-    def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body; at the cap the answer is as whole as it will be."""
-        room_bytes = self._body_bytes_max - self._length
-        super().on_body(data[:room_bytes])
-        if len(data) > room_bytes:
-            self.complete = self._spoiled = True
-
     def answer(self) -> HttpAnswer:
         """The status, the headers, and what was kept of the body, as it was sent."""
         return HttpAnswer(self._status, self._headers, self._taken())
 
-    def _judge_length(self, length: int) -> None:
-        """Any is fine: no more than the cap will be read."""
+    def _bytes_of_too_many(self) -> int:
+        """Read up to the cap; at the cap the answer is as whole as it will be."""
+        if self._growing:
+            del self._growing[self._body_bytes_max :]
+            self.complete = True
+        self._spoiled = True
+        return self._body_bytes_max

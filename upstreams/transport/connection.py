@@ -76,7 +76,6 @@ class UpstreamConnection:
     def close(self) -> None:
         """Close at once."""
         self._wire.close()
-        self._parser.close()
 
 
 def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:

@@ -1,7 +1,7 @@
-"""The quick reading of an answer's head: of the kind that nearly all answers have, and nothing else.
+"""Reads the response head that nearly all upstreams send, and nothing else.
 
-httptools calls back for each header, and upstreams send 20 to 40. Most of these lines are the same in every
-answer of an upstream, so each line's reading is kept. What is unusual in any way is left to httptools: the two never
+Upstreams send 20 to 40 header lines. Most of these lines are the same in every
+answer of an upstream, so each line's reading is kept. Anything unusual is left to `careful_head`: the two never
 read one head differently, which a test proves.
 """
 
@@ -15,15 +15,17 @@ _LINES_KEPT = 1_024
 _LINE_BYTES_KEPT = 256
 _STATUS = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9]) [ -~]*")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?((?:[!-~](?:[ -~]*[!-~])?)?)")
-_BODILESS = frozenset({204, 304})
+BODILESS = frozenset({204, 304})
 _FRAMING = frozenset({"upgrade", "proxy-connection", "trailer"})
 _LENGTH_DIGITS_MAX = 10
 _UNUSUAL = ""
 
-OrdinaryHead = tuple[int, dict[str, str], int, int, bool]
+AnswerHead = tuple[int, dict[str, str], int, int, bool]
 """Status, headers, where in the bytes the body begins, how long it is, and whether the connection stays open."""
 CHUNKED = -1
 """As a body's length: it comes in chunks."""
+TO_THE_END = -2
+"""As a body's length: the end of the connection ends it."""
 
 
 class _Statuses(dict[bytes, int]):
@@ -32,7 +34,7 @@ class _Statuses(dict[bytes, int]):
     def __missing__(self, line: bytes) -> int:
         found = _STATUS.fullmatch(line)
         status = int(found[1]) if found else 0
-        return _keep(self, line, 0 if status in _BODILESS else status)
+        return _keep(self, line, 0 if status in BODILESS else status)
 
 
 class _Fields(dict[bytes, tuple[str, str]]):
@@ -55,7 +57,7 @@ class AnswerHeadReader:
         self._fields = _Fields()
         self._statuses = _Statuses()
 
-    def read(self, data: bytes) -> OrdinaryHead | None:
+    def read(self, data: bytes) -> AnswerHead | None:
         """The head at the beginning of an answer; None when it is not all there, or unusual."""
         end = data.find(b"\r\n\r\n", 0, _HEAD_BYTES_MAX)
         if end < 0:

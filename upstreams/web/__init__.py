@@ -56,6 +56,7 @@ def make_web() -> Platform:
     return Platform(
         slug=SLUG,
         title="Web",
+        source_needs={one.name: one.needs for one in engines.ENGINES},
         sources={"page": "https://{host}", "plain": "http://{host}", "browser": "$browser_url", **engines.SOURCES},
         docs_url="https://www.rfc-editor.org/rfc/rfc9309",
         refusals=judge_page,

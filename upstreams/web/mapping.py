@@ -7,13 +7,14 @@ from collections.abc import Generator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from limits.errors import LimitError
 from upstreams.model.archetypes import page
-from upstreams.model.errors import NotFound
+from upstreams.model.errors import NotFound, UpstreamError
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Form, Page, Steps, Task, Wanted
 from upstreams.web.addresses import URL_MAX, PageParam, led_to, origin_of_page, page_call
 from upstreams.web.costly import CostlyPages, RequestedPage
-from upstreams.web.robots import RobotsMemory
+from upstreams.web.robots import RobotsFile, RobotsMemory
 from upstreams.web.visiting import visit
 
 LIMIT_MAX: Final = 5_000
@@ -90,7 +91,7 @@ def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     if sitemap != "skip":
         yield from _by_sitemaps(url, args, robots, requested, scope=scope, found=found, warnings=warnings)
     if sitemap != "only" and (len(found) < limit or scope["search"]):
-        yield from _by_links(url, args, robots, requested, scope=scope, found=found, needed=not found)
+        yield from _by_links(url, args, robots, requested, scope=scope, found=found, warnings=warnings)
     if scope["search"]:
         yield from _keep_best(found, scope)
     records = [page(url=one, title=found[one] or None) for one in list(found)[:limit]]
@@ -109,8 +110,7 @@ def _by_sitemaps(
 ) -> Generator[Wanted, Any, None]:
     """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
     file = yield from robots.file_of(url, args)
-    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
-    waiting = deque(named or [f"{origin_of_page(url)}/sitemap.xml"])
+    waiting = deque((yield from _first_sitemaps(url, args, robots, file)))
     seen = set(waiting)
     read = 0
     while waiting and read < SITEMAPS_MAX and (scope["search"] or len(found) < scope["limit"]):
@@ -120,7 +120,7 @@ def _by_sitemaps(
         answers = yield calls
         for place, answer in zip(several, answers, strict=True):
             if not isinstance(answer, Answer):
-                if named and not answer.absent:
+                if file.sitemaps and not answer.absent:
                     warnings.append(f"The sitemap {place} could not be read: {answer.problem}")
                 continue
             arguments = (answer.body, answer.headers.get("content-type", ""), place, scope)
@@ -138,6 +138,25 @@ def _by_sitemaps(
         warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; so many were read.")
 
 
+def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile) -> Generator[Wanted, Any, list[str]]:
+    """The sitemaps that the robots file names, else the usual one; none where robots may not read that.
+
+    Raises:
+        NotFound: they may not, and sitemaps are all that is wanted.
+    """
+    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
+    if named:
+        return named
+    usual = f"{origin_of_page(url)}/sitemap.xml"
+    try:
+        yield from robots.check(usual, args)
+    except NotFound:
+        if args.text("sitemap") == "only":
+            raise
+        return []
+    return [usual]
+
+
 def _by_links(
     url: str,
     args: Args,
@@ -146,17 +165,19 @@ def _by_links(
     *,
     scope: dict[str, Any],
     found: dict[str, str],
-    needed: bool,
+    warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to; it may be absent where others were found."""
+    """Add the pages that a page links to; it may fail if sitemaps have others."""
+    needed = not found
     try:
-        visited = yield from visit(url, args, robots)
-    except NotFound:
+        visited = yield from visit(url, args, robots, optional=not needed)
+        requested.check()
+    except (UpstreamError, LimitError) as exc:
         if needed:
             raise
+        warnings.append(f"The page itself could not be read: {exc}")
         return
     arguments = (visited.answer.raw, visited.content_type, visited.url, {**scope, "needs_links": needed})
-    requested.check()
     done = yield Task("upstreams.web.reading.sitemaps:read_links", arguments, _FOUND, requested.remember)
     _add(found, done.body["pages"])
 

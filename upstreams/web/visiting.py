@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args
-from upstreams.model.steps import Answer, Form, Wanted
+from upstreams.model.steps import Answer, Form, Missing, Wanted
 from upstreams.web.addresses import led_to, page_call
 from upstreams.web.reading.walls import wall_of_answer
 from upstreams.web.robots import RobotsMemory
@@ -43,20 +43,28 @@ class Visited:
         return self.answer.headers.get("content-type", "")
 
 
-def visit(url: str, args: Args, robots: RobotsMemory, *, agent: str = "") -> Generator[Wanted, Any, Visited]:
+def visit(
+    url: str, args: Args, robots: RobotsMemory, *, agent: str = "", optional: bool = False
+) -> Generator[Wanted, Any, Visited]:
     """The page at an address in its one spelling; `agent` is the name to go by, if not the node's own.
+
+    A failure to read an `optional` page is raised here, where the caller can catch it; any other ends the whole read.
 
     Raises:
         NotFound: robots may not read it, or it leads round in a circle.
         UpstreamFailed: it leads to an address that is not called.
+        UpstreamError, LimitError: an optional page failed.
     """
     cookies: dict[str, str] = {}
     for _ in range(REDIRECTS_MAX + 1):
         spacing_s = yield from robots.check(url, args)
-        call = page_call(url, accepts=PAGE, spacing_s=spacing_s)
+        call = page_call(url, accepts=PAGE, optional=optional, spacing_s=spacing_s)
         if cookies or agent:
             call = replace(call, headers=(*_agent(agent), *_cookies(cookies)))
         answer = yield call
+        if isinstance(answer, Missing):
+            assert answer.failure is not None, "a call that failed says why"
+            raise answer.failure
         location = _location_of(answer.headers)
         if answer.status not in _REDIRECTS or not location:
             return Visited(url, answer)

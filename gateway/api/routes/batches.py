@@ -29,12 +29,14 @@ from gateway.calls.batches import Batches, BatchRequest
 from gateway.calls.execute import BilledCalls
 from gateway.calls.planning import check_max_credits
 from gateway.docs.account import batches as docs
+from gateway.docs.operations import SOURCE
 from gateway.http import envelope
 from gateway.http.bodies import read_json
 from gateway.http.params import DRY_RUN, MAX_CREDITS, read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route, RouteDoc
 from gateway.http.sse import EventStream
+from upstreams.composites import composite_slugs
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import (
     CHANNELS,
@@ -87,7 +89,7 @@ class BatchRoutes:
         return tuple(self._route(kind) for kind in _KINDS if kind.batch.platform in self._sites)
 
     def _route(self, kind: _Kind) -> Route:
-        lacks = self._lacks(kind.batch)
+        lacks = self._lacks(kind.batch) or (() if self._has_source(kind.batch) else (SOURCE,))
         handle = partial(self.answer, kind)
         return Route(
             kind.batch.path,
@@ -110,10 +112,13 @@ class BatchRoutes:
         assert endpoint.many is not None, "as above"
         return tuple(name for name in endpoint.many.needs if name not in site.credentials)
 
+    def _has_source(self, batch: Batch) -> bool:
+        """Whether any endpoint of its platform reads its rows; a batch over all platforms has the sources of those."""
+        platform = self._sites[batch.platform].platform
+        return platform.slug in composite_slugs() or platform.playing(batch.role) is not None
+
     async def answer(self, kind: _Kind, request: Request, caller: Caller) -> Reply:
         """Check the inputs, then read them all."""
-        if self._lacks(kind.batch):
-            raise unavailable()
         values = read_free(request.query, kind.params)
         sent = await read_json(request, kind.body)
         batch = kind.batch
@@ -121,6 +126,8 @@ class BatchRoutes:
         if "hl" in values:
             items = [one._replace(values={"language": values["hl"]}) for one in items]
         rows = plan_rows(batch, items, self._sites, self._addresses)
+        if self._lacks(batch):
+            raise unavailable()
         claim = claim_of_change(request, caller, sent)
         if claim is not None:
             refuse_stream(request)

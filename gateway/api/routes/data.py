@@ -127,10 +127,10 @@ class DataEndpoint:
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
         """Check the parameters, then make the billed call."""
-        if not self._listing.available:
-            raise unavailable()
         query_string = request.query_string
         values, key, part, is_plain = self._readings.recent.get(query_string) or self._read(query_string)
+        if not self._listing.available:
+            raise unavailable()
         refresh = names(request.headers.get(b"cache-control"), b"no-cache")
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, request.owe, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))

@@ -55,7 +55,7 @@ class Status:
 
     def data(self) -> dict[str, Any]:
         """The states of all platforms and of the whole."""
-        platforms = {slug: _platform(site) for slug, site in self._catalog.sites.items()}
+        platforms = {slug: _platform(site) for slug, site in self._sites().items()}
         return {
             "status": _overall(entry["status"] for entry in platforms.values()),
             "platforms": platforms,
@@ -72,8 +72,8 @@ class Status:
         """Take the platforms as they stand now into this hour."""
         hour = int(self._now() // 3_600)
         worst = self._hours.setdefault(hour, {})
-        for slug, site in self._catalog.sites.items():
-            health = _health(source.breaker.state for source in site.sources.values())
+        for slug, site in self._sites().items():
+            health = _health(source.breaker.state for source in site.configured_sources().values())
             if _HEALTHS.index(health) >= _HEALTHS.index(worst.get(slug, "operational")):
                 worst[slug] = health
         while len(self._hours) > HOURS:
@@ -83,15 +83,22 @@ class Status:
         """The last hours of each platform, this one last; None for those in which the node did not run."""
         now = int(self._now() // 3_600)
         seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
-        return {slug: [worst.get(slug) for worst in seen] for slug in self._catalog.sites}
+        return {slug: [worst.get(slug) for worst in seen] for slug in self._sites()}
+
+    def _sites(self) -> dict[str, Site]:
+        """The platforms of which this node can call any endpoint: nothing is known of the others."""
+        return {
+            slug: site for slug, site in self._catalog.sites.items() if any(map(site.offers, site.platform.endpoints))
+        }
 
 
 def _platform(site: Site) -> dict[str, Any]:
-    sources = {name: source.breaker.state for name, source in site.sources.items()}
+    configured = site.configured_sources()
+    sources = {name: source.breaker.state for name, source in configured.items()}
     return {
         "status": _health(sources.values()),
         "circuit": next((state for state in _WORST_FIRST if state in sources.values()), "closed"),
-        "sources": {name: {"circuit": state, **_hosts(site.sources[name])} for name, state in sources.items()},
+        "sources": {name: {"circuit": state, **_hosts(configured[name])} for name, state in sources.items()},
     }
 
 

@@ -197,6 +197,8 @@ def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
         "webhook": monitor["webhook"],
         "estimated_cost_per_check": monitor["estimated_cost_per_run"],
         "estimated_monthly_cost": monitor["estimated_monthly_cost"],
+        "max_cost_per_check": monitor["max_cost_per_run"],
+        "max_monthly_cost": monitor["max_monthly_cost"],
         "credits_booked": monitor["credits_spent"],
         "checks_total": monitor["runs_total"],
         "next_check_at": monitor["next_run_at"],

@@ -189,7 +189,11 @@ BEGIN_QUERY: Final = RouteDoc(
         "that is not done.",
         *_SEALED,
     ),
-    price=(1, "1-200000 credits, metered", "The price of each page that came."),
+    price=(1, "1-200000 credits, metered", "The price of each page that came with posts."),
+    billing_rules=(
+        "A page without posts costs 0 credits.",
+        "What was reserved and not used is refunded automatically.",
+    ),
     gives={"query_id": "/data/query_id"},
     dry_run=QueryDryRun,
 )

@@ -10,7 +10,7 @@ from gateway.http.routing import RouteDoc
 DiscoverId = Annotated[str, meaning("The run.", "dr_01a1fd7328fd7bba92988ba98f5dc154")]
 RowId = Annotated[str, meaning("The row: the same in every run that finds it.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d")]
 Version = Annotated[int, meaning("Grows with every change of rows or counts.", 120)]
-_UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_job"
+_UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_run"
 _OVER: Final = "INVALID_REQUEST/job_over"
 
 
@@ -184,6 +184,7 @@ BEGIN: Final = RouteDoc(
         _STREAM,
     ),
     price=(1, "1-10000 credits, metered", "The price of each page of a search, and of each account that is read."),
+    billing_rules=("A page without rows costs 0 credits.", "What was reserved and not used is refunded automatically."),
     gives={"run_id": "/data/run_id"},
     settles=True,
     dry_run=DiscoverQuote,

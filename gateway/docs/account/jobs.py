@@ -152,6 +152,10 @@ def _begins(name: str, summary: str, kind: str, label: str) -> RouteDoc:
         once=True,
         notes=_NOTES,
         price=(1, label, "One for each page that came."),
+        billing_rules=(
+            "A page that does not come costs 0 credits.",
+            "What was reserved and not used is refunded automatically.",
+        ),
         gives={"job_id": "/data/job_id"},
         sample={"kind": kind},
         dry_run=JobDryRun,
@@ -258,4 +262,5 @@ PARSE: Final = RouteDoc(
         "name and its first bytes tell it. A file that cannot be read costs nothing.",
     ),
     price=(1, "1 credit", "One for a file that was read."),
+    billing_rules=("A file that cannot be read costs 0 credits.",),
 )

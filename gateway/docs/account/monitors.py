@@ -37,8 +37,12 @@ class MonitorView(TypedDict):
     webhook_format: Literal["full", "rows"]
     webhook: WebhookView | None
     rows_asked: Annotated[int | None, meaning("Rows that a run reads, of a list.")]
-    estimated_cost_per_run: Annotated[int | None, meaning("Credits of a run; null while its recipe cannot run.", 2)]
-    estimated_monthly_cost: Annotated[int | None, meaning("Credits of a month.", 60)]
+    estimated_cost_per_run: Annotated[
+        int | None, meaning("The credits that a run usually costs; null while its recipe cannot run.", 2)
+    ]
+    estimated_monthly_cost: Annotated[int | None, meaning("The same for a month.", 60)]
+    max_cost_per_run: Annotated[int | None, meaning("The most credits that a run may cost.", 2)]
+    max_monthly_cost: Annotated[int | None, meaning("The same for a month.", 60)]
     next_run_at: Instant | None
     warnings: Annotated[list[str], meaning("Lines on what will not go as it was meant.", [])]
     runs_total: Annotated[int, meaning("Runs so far.", 3)]
@@ -85,9 +89,13 @@ class RunView(TypedDict):
     rows: Annotated[int | None, meaning("Rows of a list that it read.")]
     legs: Annotated[list[dict[str, Any]], meaning("Which source answered.", [])]
     alerts_fired: list[AlertView]
-    warnings: Annotated[list[str], meaning("Lines on what was left out.", [])]
+    warnings: Annotated[list[str], meaning("Lines on what was left out, or why it failed.", [])]
     webhook_delivery: DeliveryState | None
-    skip_reason: NotRequired[Annotated[str, meaning("Why it was skipped or failed.", "insufficient_credits")]]
+    skip_reason: NotRequired[
+        Annotated[
+            str, meaning("The code of why it was skipped or failed; `warnings` has the words.", "insufficient_credits")
+        ]
+    ]
     result: NotRequired[Annotated[Any, meaning("The stored `data` of the recipe, with `include=result`.")]]
     numbers: NotRequired[Annotated[Any, meaning("The tracked numbers by row, with `include=numbers`.")]]
     deltas: NotRequired[Annotated[Any, meaning("How they changed, with `include=numbers`.")]]

@@ -45,6 +45,12 @@ class CatalogEntry(TypedDict):
     paginated: Annotated[bool, meaning("Whether it answers in pages.")]
     how_to_use: Annotated[str, meaning("The path of its guide.", "/v1/utility/endpoint?id=github/profile")]
     docs_url: Annotated[str, meaning("Its page.", "https://api.example.com/docs/github/profile")]
+    never_computed: Annotated[
+        list[str],
+        meaning(
+            "Fields of `computed` that are always null: the platform does not send their inputs.", ["estimated_reach"]
+        ),
+    ]
 
 
 class CatalogData(TypedDict):

@@ -52,7 +52,10 @@ class OccurrenceData(TypedDict):
     run_id: Annotated[str | None, meaning("The run that it became; null where it was skipped.")]
     skip_reason: Annotated[
         str | None,
-        meaning("missed, previous_run_active, insufficient_credits, account_suspended, job_limit_reached, or null."),
+        meaning(
+            "missed, previous_run_active, insufficient_credits, key_budget_reached, account_suspended, "
+            "job_limit_reached, or null."
+        ),
     ]
     at: Instant
 

@@ -97,6 +97,10 @@ OPEN: Final = RouteDoc(
     ),
     once=True,
     price=(5, "5-20 credits, metered", "20 an hour, at least 5, by the time that it is open."),
+    billing_rules=(
+        "A session that cannot be opened costs 0 credits.",
+        "What was reserved and not used is refunded automatically.",
+    ),
     gives={"session_id": "/data/session_id"},
     sample={"status": "open", "closed_because": None, "closed_at": None},
     dry_run=SessionDryRun,

@@ -28,8 +28,10 @@ class WebMonitorView(TypedDict):
     threshold: Annotated[float, meaning("The share of words up to which a difference is no change.", 0.0)]
     retention_days: Annotated[int, meaning("Days for which checks are kept.", 30)]
     webhook: WebhookView | None
-    estimated_cost_per_check: Annotated[int | None, meaning("Credits of a check.", 2)]
-    estimated_monthly_cost: Annotated[int | None, meaning("Credits of 30 days.", 1440)]
+    estimated_cost_per_check: Annotated[int | None, meaning("The credits that a check usually costs.", 2)]
+    estimated_monthly_cost: Annotated[int | None, meaning("The same for 30 days.", 1440)]
+    max_cost_per_check: Annotated[int | None, meaning("The most credits that a check may cost.", 2)]
+    max_monthly_cost: Annotated[int | None, meaning("The same for 30 days.", 1440)]
     credits_booked: Annotated[int, meaning("Credits so far.", 6)]
     checks_total: Annotated[int, meaning("Checks so far, without those that were skipped.", 3)]
     next_check_at: Instant | None

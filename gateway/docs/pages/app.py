@@ -194,12 +194,12 @@ class HtmlPages:
         }
 
     def _cards(self) -> list[Mapping[str, Any]]:
-        """A card for each platform, with how it stands."""
+        """A card for each platform, with its status unless this node lacks what the platform needs."""
         states = self._texts.status()["platforms"]
         return [
             {
                 "page": page,
-                "status": states[page.platform]["status"],
+                "status": states.get(page.platform, {}).get("status"),
                 "count": len(self._library.endpoints_of(page.platform)),
             }
             for page in self._library.platforms

@@ -61,7 +61,8 @@ def _unavailable(guide: Mapping[str, Any]) -> Iterator[str]:
     available = guide["availability"]
     if not available["available"]:
         missing = ", ".join(f"`{name}`" for name in available["missing_credentials"])
-        yield f"> **Not available on this node:** it lacks {missing}. {available['next_step']}"
+        lacks = f"it lacks {missing}. " if missing else ""
+        yield f"> **Not available on this node:** {lacks}{available['next_step']}"
 
 
 def _parameters(guide: Mapping[str, Any]) -> Iterator[str]:

@@ -74,7 +74,7 @@ async def open_jobs(
     """
     recipes, turns = monitors.recipes, Turns()
     insecure, outbox = config.webhooks.allow_insecure_targets, monitors.webhook_runtime.outbox
-    hooks = JobWebhooks(stores.cipher, outbox, monitors.resolve, allow_insecure=insecure)
+    hooks = JobWebhooks(stores.cipher, outbox, monitors.resolve, stores.people.base_url, allow_insecure=insecure)
     web = catalog.sites.get(PLATFORM)
     pages = PageSteps(recipes, ProcessPool() if web is None else web.workers, hooks.ended)
     steps = DiscoverSteps(stores.store, recipes, stores.feed)

@@ -54,6 +54,8 @@ class MemberPosts:
     """Whether all posts of the window were seen."""
     oldest_at: float | None = None
     pages: int = 0
+    pages_used: int = 0
+    """Those that had posts, which are paid for."""
     error: str | None = None
     """The code of the page that did not come."""
     matches: list[MatchedPost] = field(default_factory=list)
@@ -79,6 +81,7 @@ async def read_member(
             found.error = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
             break
         found.pages += 1
+        found.pages_used += bool(page.records)
         await _take(found, page.records, keywords, window, seen=seen, retrieved_at=iso(now()))
         state = page.next
         found.window_complete = found.window_complete or state is None

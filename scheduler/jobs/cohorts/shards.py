@@ -67,7 +67,7 @@ class CohortShards(JobKind):
         for member in shard.members:
             row, found = await self._read(spec, shard, member)
             rows.append(row)
-            used += found.pages * spec.prices.get(member.platform, 0)
+            used += found.pages_used * spec.prices.get(member.platform, 0)
             failed += found.status == "failed"
             counts = _counted(counts, found)
         body = await trio.to_thread.run_sync(_packed, rows)

@@ -16,7 +16,7 @@ from limits.errors import Throttled
 from limits.fair_turns import FairTurns
 from scheduler.jobs.crawl.links import Frontier
 from scheduler.jobs.crawl.spec import PLATFORM, RECIPE, spec_of
-from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, StepStatus, Wave
+from scheduler.jobs.records import JobKind, JobRecord, JobStep, Outcome, StepStatus, Stop, Wave
 from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid, Recipes
 from storage.store import Tx
 from upstreams.model.errors import UpstreamFailed, UpstreamThrottled, WorkersBusy
@@ -77,7 +77,7 @@ class PageSteps(JobKind):
                 recipe = self._recipes.read(RECIPE, spec.params(step.name))
                 gathered = await self._gather(recipe, job.account_id)
             except RecipeInvalid as exc:
-                return Outcome("empty", error=exc.problem)
+                return Outcome("empty", error=exc.reason or "INVALID_REQUEST")
             except GatheringFailed as exc:
                 return _missing(exc)
         if spec.bounds is None:
@@ -129,6 +129,11 @@ class PageSteps(JobKind):
                 pages: list[list[str]] = answer.body
                 return pages
         raise UpstreamFailed(PLATFORM, "the worker processes were busy for too long", passing=True)
+
+    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
+        """A job that brought no page has failed, also where its pages are only gone or forbidden."""
+        stop = super().verdict(tx, job, has_credits=has_credits)
+        return Stop("failed", stop.because) if has_credits and not job.done else stop
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - for kinds that keep it
         """Tell of the end."""

@@ -39,6 +39,8 @@ class JobWebhooks:
     cipher: Cipher
     outbox: Outbox
     resolve: Resolve
+    base_url: str
+    """The node's address, with which links begin."""
     allow_insecure: bool = False
 
     def target(self, url: str | None, secret: str | None) -> JobTarget | None:
@@ -75,7 +77,7 @@ class JobWebhooks:
         webhook = hook_rows.read_webhooks(tx, [job.id]).get(job.id) if job.is_over else None
         if webhook is None:
             return
-        body = orjson.dumps({**facts_of(job), "links": links_of(job)})
+        body = orjson.dumps({**facts_of(job), "links": links_of(job, self.base_url)})
         self.outbox.queue(
             tx, run_id=None, monitor_id=job.id, account_id=job.account_id, host=host_of(webhook), body=body
         )

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
+import msgspec
+import orjson
+
 from events.instants import unix
 from scheduler.jobs.discover.run_rows import packed
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedSearch
+from scheduler.packing import unpacked
 from upstreams.composites.addresses import canonical_url
 from upstreams.model.archetypes import AUTHOR, Record
 from upstreams.model.archetypes import author as make_author
@@ -32,6 +36,30 @@ class RowDraft:
     rank: int
     is_known_well: bool = True
     """False: an account of which its own page tells more."""
+
+
+class _Waiting(msgspec.Struct, frozen=True, array_like=True):
+    """A draft as it is stored while it waits."""
+
+    key: str
+    row_id: str
+    kind: str
+    packed: bytes
+    rank: int
+    is_known_well: bool
+
+
+def store_drafts(drafts: Sequence[RowDraft]) -> bytes | None:
+    """Return drafts as they are stored, whose records are compressed already; None for none."""
+    waiting = [_Waiting(one.key, one.row_id, one.kind, one.packed, one.rank, one.is_known_well) for one in drafts]
+    return msgspec.msgpack.encode(waiting) if waiting else None
+
+
+def stored_drafts(stored: bytes | None) -> Iterator[RowDraft]:
+    """Yield drafts that `store_drafts` has stored."""
+    for one in msgspec.msgpack.decode(stored, type=list[_Waiting]) if stored else ():
+        record = orjson.loads(unpacked(one.packed))
+        yield RowDraft(one.key, one.row_id, one.kind, record, one.packed, one.rank, one.is_known_well)
 
 
 def row_key(platform: str, record: Mapping[str, Any]) -> str:

@@ -26,6 +26,8 @@ class Merge:
     """Those that changed, by their ids."""
     is_cut: bool = False
     """Whether a row was left out, or a search passed over."""
+    has_rest: bool = False
+    """Whether rows of the page wait for another turn of their leg."""
     _changes: int = 0
     _added: int = 0
     _dropped: int = 0
@@ -56,21 +58,27 @@ class Merge:
         self._ended = None if leg_status == "pending" else f"legs_{leg_status}"
 
     def take(
-        self, drafts: Iterable[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, at: float
-    ) -> list[DiscoverRow]:
-        """Take the rows of a page that `place` names, but for their ranks; those that are new here."""
-        rows, added = list(known), []
+        self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
+    ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
+        """Take the rows of a page that `place` names, but for their ranks, until `share` of them were new.
+
+        Return the rows that are new in the run, and the drafts that were not looked at.
+        """
+        rows, added = list(known), list[DiscoverRow]()
         by_key, by_id = {one.key: one for one in rows if not one.is_gone}, {one.row_id: one for one in rows}
-        for draft in drafts:
+        for place_, draft in enumerate(drafts):
             sighting = place._replace(rank=draft.rank)
             row = by_key.get(draft.key) or by_id.get(draft.row_id)
-            if row is None and not self.is_full:
-                added.append(self._add(draft, sighting, at=at))
-            elif row is None:
+            if row is not None:
+                if not row.is_gone:
+                    self._sight(row, [sighting])
+            elif self.is_full:
                 self.is_cut = True
-            elif not row.is_gone:
-                self._sight(row, [sighting])
-        return added
+            elif len(added) == share:
+                return added, drafts[place_:]
+            else:
+                added.append(self._add(draft, sighting, at=at))
+        return added, ()
 
     def _add(self, draft: RowDraft, sighting: Sighting, *, at: float) -> DiscoverRow:
         run, version = self.run, self._next_version()

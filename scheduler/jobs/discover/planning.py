@@ -1,14 +1,21 @@
 """The plan of a run: its legs, the pages and accounts that come next, and the most that all of it may cost. Pure.
 
-A page of a leg is a step named `12.3`, the third page of the twelfth leg. In the accounts view each account of which
-too little is known is read by a step named `@mastodon row_...`, by the row that it is. Steps come in waves: the first
-pages of all legs, then the accounts that they found and their second pages, and so on, so that what ranks first comes
-first whatever the budget.
+Steps have three kinds of names:
+- `12.3` reads the third page of the twelfth leg.
+- `12.3+1` adds rows of that page that were left over when the page had filled its share of `max_rows`. It is free, and
+  comes after the other steps of its wave.
+- `@mastodon row_...` reads an account about which too little is known, in the accounts view.
+
+Steps come in waves: the first pages of all legs, then the accounts that they found and their second pages, and so on.
+In each wave the legs take turns over keywords and platforms. So a small budget or a small `max_rows` is shared among
+all of them, and the best rows come first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from math import lcm
 from typing import Final, NamedTuple
 
 import orjson
@@ -34,6 +41,19 @@ class LegPage(NamedTuple):
         return f"{self.leg}.{self.page}"
 
 
+class PageRest(NamedTuple):
+    """The rows of a page that wait for another turn of their leg."""
+
+    leg: int
+    page: int
+    turn: int
+
+    @property
+    def name(self) -> str:
+        """The name of its step."""
+        return f"{self.leg}.{self.page}+{self.turn}"
+
+
 class AccountRead(NamedTuple):
     """The read of the account that a row is."""
 
@@ -47,25 +67,47 @@ class AccountRead(NamedTuple):
 
 
 def first_steps(spec: DiscoverSpec) -> list[str]:
-    """The names of the first wave: the first page of each leg."""
-    return [LegPage(number, 1).name for number in range(1, spec.legs + 1)]
+    """The names of the first wave: the first page of each leg, in turns."""
+    return [LegPage(number, 1).name for number in legs_in_turn(spec)]
 
 
-def read_step(name: str) -> LegPage | AccountRead:
+def legs_in_turn(spec: DiscoverSpec) -> list[int]:
+    """Return the numbers of all legs, each once, so that every beginning is balanced over keywords and searches.
+
+    The legs lie on the diagonals of a table of keywords and searches. Example: with the keywords a, b, c and the
+    searches 1, 2 they are a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second of any.
+    """
+    count, size = len(spec.keywords), len(spec.searches)
+    seen = Counter[str]()
+    places = list[tuple[int, int]]()
+    for place, search in enumerate(spec.searches):
+        places.append((seen[search.platform], place))
+        seen[search.platform] += 1
+    order = [place for _, place in sorted(places)]
+    cycle = lcm(count, size)  # after as many the diagonal meets its own beginning, so the next one lies beside it
+    return [turn % count * size + order[(turn + turn // cycle) % size] + 1 for turn in range(count * size)]
+
+
+def read_step(name: str) -> LegPage | PageRest | AccountRead:
     """The step of a name."""
     if name.startswith("@"):
         platform, _, row_id = name[1:].partition(" ")
         return AccountRead(platform, row_id)
     leg, _, page = name.partition(".")
-    return LegPage(int(leg), int(page))
+    page, _, turn = page.partition("+")
+    return PageRest(int(leg), int(page), int(turn)) if turn else LegPage(int(leg), int(page))
 
 
 class SearchWave(Wave):
-    """The steps that come next in a run: accounts before pages, both in the order in which they were found."""
+    """The steps that come next in a run: accounts before pages.
+
+    Pages keep the order of the legs. Of the accounts, the first of each page come before the second of any.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._known = set[str]()
+        self._turns = dict[str, tuple[bool, int]]()
 
     def note(self, name: str) -> None:
         """Note a step that the run has."""
@@ -75,18 +117,26 @@ class SearchWave(Wave):
         """Add the steps that some others found, as they are stored."""
         await trio.lowlevel.checkpoint()
         for some in found:
-            for name in orjson.loads(unpacked(some)):
+            for turn, name in enumerate(orjson.loads(unpacked(some))):
                 if name not in self._known:
                     self._known.add(name)
                     self.names.append(name)
-        self.names.sort(key=lambda name: not name.startswith("@"))
+                    self._turns[name] = (False, turn) if name.startswith("@") else (True, 0)
+        self.names.sort(key=self._turns.__getitem__)
 
 
-def price_of(spec: DiscoverSpec, step: LegPage | AccountRead) -> int:
-    """The price of a step."""
+def price_of(spec: DiscoverSpec, step: LegPage | PageRest | AccountRead) -> int:
+    """The most that a step costs."""
+    if isinstance(step, PageRest):
+        return 0
     if isinstance(step, AccountRead):
         return spec.profiles[step.platform].price_credits
     return spec.leg(step.leg)[1].price_credits
+
+
+def share_of_rows(rows_left: int, steps_left: int) -> int:
+    """Return how many new rows a step may add: an equal share of what is left, for it and the steps after it."""
+    return max(1, rows_left // max(1, steps_left))
 
 
 def most_credits(spec: DiscoverSpec) -> int:

@@ -66,7 +66,10 @@ class FailedLeg(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiscoverLeg:
-    """A leg as it stands; `state` is where its next page begins, as JSON."""
+    """A leg as it stands.
+
+    `state` is where its next page begins, as JSON; `rest` holds the rows of its last page that wait for another turn.
+    """
 
     run_id: str
     number: int
@@ -76,6 +79,7 @@ class DiscoverLeg:
     credits_used: int
     state: str | None
     error: str | None
+    rest: bytes | None = None
 
 
 class Sighting(NamedTuple):

@@ -7,7 +7,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from events.log.kinds import DiscoverCounts, DiscoverCredits, DiscoverLegs, DiscoverRun
+from msgspec.structs import asdict
+
+from events.log.kinds import (
+    DiscoverCounts,
+    DiscoverCredits,
+    DiscoverLegs,
+    DiscoverNewCounts,
+    DiscoverNewRows,
+    DiscoverRun,
+)
 from events.log.log import Fact, Subject
 from scheduler.jobs.discover.records import DiscoverRecord
 from scheduler.jobs.records import JobRecord
@@ -63,11 +72,12 @@ def links_of(run: DiscoverRecord) -> dict[str, str]:
 
 
 def _fact(job: JobRecord, run: DiscoverRecord, type_: str) -> Fact:
+    legs = legs_of(job, run)
     data = DiscoverRun(
         run_id=run.run_id,
         status=job.status,
         stopped_because=job.stopped_because,
-        counts=DiscoverCounts(legs=legs_of(job, run), rows_kept=run.rows_kept),
+        counts=DiscoverCounts(legs=legs, rows_kept=run.rows_kept),
         credits=DiscoverCredits(spent=job.used_credits),
         version=run.version,
         schedule_id=run.schedule_id,
@@ -75,6 +85,8 @@ def _fact(job: JobRecord, run: DiscoverRecord, type_: str) -> Fact:
     links = links_of(run)
     if type_ in NEW.values():
         links["results"] += "?new=true"
+        counts = DiscoverNewCounts(legs=legs, rows_kept=run.rows_kept, rows_new=run.rows_new)
+        data = DiscoverNewRows(**{**asdict(data), "counts": counts})
     subject = Subject("discover_run", run.run_id)
     return Fact(job.account_id, type_, subject, data, key_id=run.key_id, parent_id=run.schedule_id, links=links)
 

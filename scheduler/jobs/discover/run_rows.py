@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from scheduler import packing
-from scheduler.errors import JobInvalid, JobUnknown
+from scheduler.errors import DiscoverRunUnknown, JobInvalid, JobUnknown
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover.records import (
     DiscoverLeg,
@@ -29,7 +29,7 @@ RUN_COLUMNS: Final = """
 run_id, key_id, view, is_told, schedule_id, max_credits, max_rows, version, rows_total, rows_kept, rows_new, is_cut,
 legs_planned, legs_done, legs_empty, legs_failed, told_tenths, told_version, told_new
 """
-LEG_COLUMNS: Final = "run_id, number, status, pages, rows_found, credits_used, state, error"
+LEG_COLUMNS: Final = "run_id, number, status, pages, rows_found, credits_used, state, error, rest"
 ROW_COLUMNS: Final = """
 run_id, number, row_id, key, kind, platform, endpoint, found_in, record, judged, is_new, first_seen_at, first_version,
 version, is_gone
@@ -46,7 +46,7 @@ WHERE run_id = ?
 ADD_LEGS = f"INSERT INTO discover_legs ({LEG_COLUMNS}) VALUES {{rows}}"  # noqa: S608 - made of constants
 READ_LEG = f"SELECT {LEG_COLUMNS} FROM discover_legs WHERE run_id = ? AND number = ?"  # noqa: S608 - constants
 SAVE_LEG = """
-UPDATE discover_legs SET status = ?, pages = ?, rows_found = ?, credits_used = ?, state = ?, error = ?
+UPDATE discover_legs SET status = ?, pages = ?, rows_found = ?, credits_used = ?, state = ?, error = ?, rest = ?
 WHERE run_id = ? AND number = ?
 """
 FAILED_LEGS = f"""
@@ -112,13 +112,13 @@ def owned(tx: Tx, account_id: str, run_id: str, *, locked: bool = False) -> Disc
     """A run of the account's.
 
     Raises:
-        JobUnknown: it has no such run.
+        DiscoverRunUnknown: it has no such run.
     """
-    job = job_rows.owned(tx, account_id, run_id, (KIND,), locked=locked)
-    run = read_run(tx, run_id)
-    if run is None:
-        raise JobUnknown(run_id)
-    return DiscoverView(job, run)
+    try:
+        job = job_rows.owned(tx, account_id, run_id, (KIND,), locked=locked)
+    except JobUnknown as exc:
+        raise DiscoverRunUnknown(run_id) from exc
+    return DiscoverView(job, the_run(tx, run_id))
 
 
 def runs_of(tx: Tx, jobs: Sequence[JobRecord]) -> list[DiscoverView]:
@@ -143,7 +143,7 @@ def read_leg(tx: Tx, run_id: str, number: int) -> DiscoverLeg:
 
 def save_leg(tx: Tx, leg: DiscoverLeg) -> None:
     """Keep a leg as it is now."""
-    values = (leg.status, leg.pages, leg.rows_found, leg.credits_used, leg.state, leg.error)
+    values = (leg.status, leg.pages, leg.rows_found, leg.credits_used, leg.state, leg.error, leg.rest)
     tx.run(SAVE_LEG, (*values, leg.run_id, leg.number))
 
 

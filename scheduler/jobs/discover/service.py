@@ -15,7 +15,7 @@ from billing.charges.charges import Charges
 from scheduler.errors import JobInvalid
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
-from scheduler.jobs.discover.planning import least_credits, most_credits
+from scheduler.jobs.discover.planning import PageRest, least_credits, most_credits, read_step
 from scheduler.jobs.discover.records import DiscoverRecord, DiscoverRow, DiscoverView, FailedLeg
 from scheduler.jobs.discover.run_drafts import PLATFORM, RunTerms, draft_of
 from scheduler.jobs.discover.run_events import RUNS_PATH
@@ -247,7 +247,7 @@ class Follower:
         """All steps up to this number were given."""
 
     async def look(self) -> tuple[DiscoverView, list[EndedStep]]:
-        """The run as it stands, and the steps that ended.
+        """The run as it stands, and the pages and accounts that were read.
 
         Raises:
             JobUnknown: it was removed.
@@ -263,7 +263,8 @@ class Follower:
         view, ended = await self._store.read(read)
         new = [one for one in ended if one.number not in self._given]
         self._given.update(one.number for one in new)
+        pages = [one for one in new if not isinstance(read_step(one.name), PageRest)]
         while self._low + 1 in self._given:
             self._low += 1
             self._given.remove(self._low)
-        return view, new
+        return view, pages

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 import orjson
@@ -13,9 +14,18 @@ import trio
 from events.log.log import EventLog
 from scheduler.jobs import job_rows
 from scheduler.jobs.discover import run_rows
-from scheduler.jobs.discover.drafts import RowDraft, drafts_of, is_past, row_key
+from scheduler.jobs.discover.drafts import RowDraft, drafts_of, is_past, row_key, store_drafts, stored_drafts
 from scheduler.jobs.discover.merging import Merge
-from scheduler.jobs.discover.planning import PAGES_MAX, AccountRead, LegPage, SearchWave, price_of, read_step
+from scheduler.jobs.discover.planning import (
+    PAGES_MAX,
+    AccountRead,
+    LegPage,
+    PageRest,
+    SearchWave,
+    price_of,
+    read_step,
+    share_of_rows,
+)
 from scheduler.jobs.discover.records import DiscoverLeg, DiscoverRecord, DiscoverRow, Sighting
 from scheduler.jobs.discover.run_events import progressed, settled
 from scheduler.jobs.discover.spec import DiscoverSpec, PlannedRead, PlannedSearch, spec_of
@@ -33,7 +43,7 @@ _ABSENT: Final = "RESOURCE_NOT_FOUND"
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of a leg; `state` is where the next one begins, as JSON."""
+    """A page of a leg, or the rest of one; `state` is where the next page begins, as JSON."""
 
     drafts: Sequence[RowDraft]
     rows: int
@@ -70,7 +80,7 @@ class DiscoverSteps(JobKind):
         return SearchWave()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
-        """Read a page of a search, or an account; a full run reads no further pages."""
+        """Read a page of a search, the rest of one, or an account; a full run reads no further pages."""
         spec, planned = spec_of(job.spec), read_step(step.name)
         if isinstance(planned, AccountRead):
             row = await self._store.read(partial(run_rows.read_row, run_id=job.id, row_id=planned.row_id))
@@ -78,6 +88,8 @@ class DiscoverSteps(JobKind):
         run, leg = await self._store.read(partial(_run_and_leg, run_id=job.id, number=planned.leg))
         if run.is_full or leg.status != "pending":
             return Outcome("empty")
+        if isinstance(planned, PageRest):
+            return Outcome("done", brought=_Page(await _listed(stored_drafts(leg.rest)), 0, leg.state))
         return await self._read_page(job.account_id, spec, planned, leg)
 
     async def _read_page(self, account_id: str, spec: DiscoverSpec, planned: LegPage, leg: DiscoverLeg) -> Outcome:
@@ -116,22 +128,32 @@ class DiscoverSteps(JobKind):
             gather = partial(self._recipes.gather, recipe, recipe.credits_least, timeout_s=CALL_S)
             return await patiently(partial(gather, account_id=account_id, cursor=cursor))
         except RecipeInvalid as exc:
-            return Outcome("failed", error=exc.problem[:200])
+            return Outcome("failed", error=exc.reason or "INVALID_REQUEST")
         except GatheringFailed as exc:
             code = next((str(leg.get("error")) for leg in exc.legs), "UPSTREAM_ERROR")
             return Outcome("empty" if code == _ABSENT else "failed", None, exc.used_credits, error=code)
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
-        """Keep the rows of a page or the account, the leg's state, and the event of a tenth that was crossed."""
+        """Keep the rows of a page or the account, the leg's state, and the event of a tenth that was crossed.
+
+        A page that changes no row is free. Where it has more rows than its share, a further step adds the others.
+        """
         run, planned = run_rows.the_run(tx, job.id), read_step(step.name)
-        merge = Merge(run)
-        if isinstance(planned, LegPage):
-            _keep_page(tx, merge, spec_of(job.spec), planned, outcome, at=at)
-        elif isinstance(outcome.brought, _Account):
-            _keep_account(tx, merge, outcome.brought)
-        run_rows.save_rows(tx, merge.rows.values())
-        now = job_rows.read_job(tx, job.id)
+        merge, now = Merge(run), job_rows.read_job(tx, job.id)
         assert now is not None, "it is locked"
+        if isinstance(outcome.brought, _Account):
+            _keep_account(tx, merge, outcome.brought)
+        elif not isinstance(planned, AccountRead):
+            share = share_of_rows(run.max_rows - run.rows_kept, now.pending + 1)
+            charged = _keep_page(tx, merge, spec_of(job.spec), planned, outcome, share=share, at=at)
+            if charged < outcome.credits_used:
+                job_rows.free_step(tx, job, step, outcome.credits_used)
+                now = replace(now, used_credits=now.used_credits - outcome.credits_used)
+            if merge.has_rest:
+                turn = planned.turn if isinstance(planned, PageRest) else 0
+                rest = PageRest(planned.leg, planned.page, turn + 1)
+                job_rows.add_step(tx, now, JobStep(now.planned + 1, step.wave, rest.name))
+        run_rows.save_rows(tx, merge.rows.values())
         told, facts = progressed(now, merge.merged())
         run_rows.save_run(tx, told)
         self._feed.append(tx, facts)
@@ -159,14 +181,22 @@ class DiscoverSteps(JobKind):
 async def _drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> list[RowDraft]:
-    """The rows of a page, each once; whoever waits for the loop is let through between some and the next."""
+    """The rows of a page, each once."""
     found: dict[str, RowDraft] = {}
     for begin in range(0, len(items), DRAFTED_AT_ONCE):
         some = items[begin : begin + DRAFTED_AT_ONCE]
-        for draft in drafts_of(spec, search, some, before=before + begin):
+        for draft in await _listed(drafts_of(spec, search, some, before=before + begin)):
             found.setdefault(draft.key, draft)
-        await trio.lowlevel.checkpoint()
     return list(found.values())
+
+
+async def _listed(drafts: Iterator[RowDraft]) -> list[RowDraft]:
+    """All of these drafts; other tasks run after every few of them."""
+    found = list[RowDraft]()
+    while some := list(islice(drafts, DRAFTED_AT_ONCE)):
+        found += some
+        await trio.lowlevel.checkpoint()
+    return found
 
 
 def _run_and_leg(tx: Tx, run_id: str, number: int) -> tuple[DiscoverRecord, DiscoverLeg]:
@@ -180,31 +210,40 @@ def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraf
     return [one for one in drafts if not one.is_known_well and one.record["author"]["username"]]
 
 
-def _keep_page(tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage, outcome: Outcome, *, at: float) -> None:
+def _keep_page(
+    tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage | PageRest, outcome: Outcome, *, share: int, at: float
+) -> int:
+    """Keep a page, of which at most `share` rows are new, and return its price: 0 where it changes no row."""
     leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
     if leg.status != "pending":  # the run was full by the page before, which had planned this one
-        return
-    page = outcome.brought
+        return 0
+    page, charged = outcome.brought, outcome.credits_used
     if isinstance(page, _Page):
         keyword, search = spec.leg(planned.leg)
         keys, ids = [one.key for one in page.drafts], [one.row_id for one in page.drafts]
         known = run_rows.find_rows(tx, leg.run_id, keys, ids)
-        added = merge.take(page.drafts, known, Sighting(search.platform, search.id, keyword, 0), at=at)
+        place = Sighting(search.platform, search.id, keyword, 0)
+        added, rest = merge.take(page.drafts, known, place, share=share, at=at)
+        merge.has_rest = bool(rest) and not merge.is_full
+        merge.is_cut = merge.is_cut or (bool(rest) and merge.is_full)
+        charged = charged if merge.rows else 0
         if merge.run.schedule_id is not None:
             new = run_rows.see(tx, merge.run.schedule_id, leg.run_id, [one.row_id for one in added])
             merge.mark(new, added)
         leg = replace(
             leg,
-            pages=leg.pages + 1,
+            pages=leg.pages + int(isinstance(planned, LegPage)),
             rows_found=leg.rows_found + page.rows,
             state=page.state,
+            rest=store_drafts(rest) if merge.has_rest else None,
         )
-    leg = replace(leg, credits_used=leg.credits_used + outcome.credits_used)
+    leg = replace(leg, credits_used=leg.credits_used + charged)
     leg = _judged_leg(leg, outcome, is_full=merge.is_full)
     if merge.is_full and (not isinstance(page, _Page) or page.state is not None):
         merge.is_cut = True
     run_rows.save_leg(tx, leg)
     merge.end_page(leg.status)
+    return charged
 
 
 def _judged_leg(leg: DiscoverLeg, outcome: Outcome, *, is_full: bool) -> DiscoverLeg:
@@ -212,9 +251,10 @@ def _judged_leg(leg: DiscoverLeg, outcome: Outcome, *, is_full: bool) -> Discove
     if outcome.status == "failed":
         return replace(leg, status="failed", error=outcome.error)
     is_passed_over = outcome.brought is None and outcome.error is None
-    if (is_passed_over and not leg.pages) or (leg.state is not None and not is_full and not is_passed_over):
+    has_more = leg.state is not None or leg.rest is not None
+    if (is_passed_over and not leg.pages) or (has_more and not is_full and not is_passed_over):
         return leg
-    return replace(leg, status="done" if leg.rows_found else "empty", state=None)
+    return replace(leg, status="done" if leg.rows_found else "empty", state=None, rest=None)
 
 
 def _keep_account(tx: Tx, merge: Merge, account: _Account) -> None:

@@ -18,7 +18,7 @@ ROW: Final = "items[]."
 """The beginning of a path into each row of a list."""
 
 _KEYED_ROWS = ("post", "comment", "author")
-"""Rows that have a key by default: their record's id (spec 2.6)."""
+"""Records whose id is the key of a row by default (spec 2.6), also where a composite's row holds one."""
 
 _COMPUTED_FROM = ("engagement.views", "followers", "likes_count")
 """Fields of a post or an author without which no rate of engagement is computed."""
@@ -56,7 +56,9 @@ def shape_of(archetype: Archetype, never: frozenset[str] = frozenset()) -> Arche
     if archetype.many:
         kinds |= {"items": "array"} if "total" in unfilled else {"items": "array", "total": "number"}
     is_open = frozenset(path for path, kind in found.items() if kind is None)
-    row_key = f"{archetype.key}.id" if archetype.many and archetype.key in _KEYED_ROWS else None
+    names = [one for one in _KEYED_ROWS if f"{ROW}{one}.id" in kinds] if archetype.many else []
+    keyed = archetype.key if archetype.key in names else next(iter(names), None)
+    row_key = None if keyed is None else f"{keyed}.id"
     return ArchetypeShape(kinds, is_open, archetype.many, row_key, unfilled)
 
 

@@ -12,8 +12,8 @@ RunStatus: TypeAlias = Literal["pending", "running", "ok", "partial", "failed", 
 class Monitor:
     """A monitor's row; what was sent as JSON is JSON text: `params`, `cadence`, `track` and `alert_rules`.
 
-    `rule_state` is what alert rules remember. `version` counts the owner's changes. `key_id` names who made it: the
-    monitor is the account's, but its events are that key's, as long as that can be used.
+    `rule_state` is what alert rules remember. `version` counts the owner's changes. `key_id` names the key that made
+    it: its runs count toward that key's counter and limit, and its events are that key's while the key can be used.
     """
 
     id: str

@@ -19,7 +19,14 @@ import trio
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
 from billing.charges.charge_rows import READ_ACCOUNTS
 from billing.charges.charges import Charges, close_request
-from billing.errors import AccountDeleted, AccountSuspended, BillingError, ChargeUnknown, InsufficientCredits
+from billing.errors import (
+    AccountDeleted,
+    AccountSuspended,
+    BillingError,
+    ChargeUnknown,
+    InsufficientCredits,
+    KeyBudgetReached,
+)
 from events.log.log import EventLog
 from limits.fair_thread import FairThread
 from scheduler.monitors.metrics.tracking import rows_asked
@@ -40,16 +47,19 @@ RUN_S: Final = 60.0
 SETTLE_S: Final = 5.0
 ATTEMPTS_MAX: Final = 5
 NO_CREDITS: Final = "insufficient_credits"
+NO_BUDGET: Final = "key_budget_reached"
 SUSPENDED: Final = "account_suspended"
 DELETED: Final = "account_deleted"
 """A run of a deleted account is removed with all that is its."""
-GIVEN_UP: Final = f"given up: {ATTEMPTS_MAX} attempts were cut short"
+GIVEN_UP: Final = "attempts_used_up"
+"""Each of them was cut short, as by a crash."""
+INVALID: Final = "recipe_invalid"
 ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
 """A longer result is compressed in a thread."""
 _PLAIN_BYTES: Final = 16 * 1024
 """A longer result is judged in a thread: that of 200 rows by 20 rules takes 20 ms."""
-UNEXPECTED: Final = "an unexpected error of this server"
+UNEXPECTED: Final = "internal_error"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
 """Makes the payload of a run that ended; pure, called on the store's thread."""
@@ -100,18 +110,20 @@ class Runs:
 
     async def _attempt(self, lease: RunLease) -> None:
         run, monitor = lease
-        await self._refund_earlier(run)
+        await self._refund_earlier(lease)
         if run.attempt > ATTEMPTS_MAX:
             await self._end(lease, failed(GIVEN_UP), None)
             return
         try:
             rows = rows_asked(monitor.track)
             recipe = self._recipes.read(monitor.recipe, orjson.loads(monitor.params), rows=rows)
-            charge = await self._charges.take(charge_request(run, recipe))
+            charge = await self._charges.take(charge_request(lease, recipe))
         except RecipeInvalid as exc:
-            await self._end(lease, failed(str(exc)), None)
+            await self._end(lease, failed(INVALID, said=str(exc)), None)
         except InsufficientCredits:
             await self._end(lease, skipped(NO_CREDITS), None)
+        except KeyBudgetReached:
+            await self._end(lease, skipped(NO_BUDGET), None)
         except AccountSuspended:
             await self._end(lease, skipped(SUSPENDED), None)
         except AccountDeleted:
@@ -119,10 +131,11 @@ class Runs:
         else:
             await self._charged(lease, recipe, charge)
 
-    async def _refund_earlier(self, run: Run) -> None:
+    async def _refund_earlier(self, lease: RunLease) -> None:
         """Close what earlier attempts may have left open, for nothing; what is closed stays as it was closed."""
+        run, key_id = lease.run, lease.monitor.key_id
         for attempt in range(1, run.attempt):
-            request = CloseRequest(run.request_id(attempt), run.account_id, None, 0, "Refund of an attempt cut short")
+            request = CloseRequest(run.request_id(attempt), run.account_id, key_id, 0, "Refund of an attempt cut short")
             with suppress(ChargeUnknown):
                 await self._store.submit(self._charges.judge, request)
 
@@ -147,7 +160,7 @@ class Runs:
                 recipe, held, timeout_s=RUN_S, account_id=run.account_id, as_sent=as_sent
             )
         except GatheringFailed as exc:
-            return failed(str(exc), exc.legs, exc.used_credits)
+            return failed(exc.code, exc.legs, exc.used_credits, said=str(exc))
         previous = None
         if monitor.baseline_run_id is not None:
             previous = await self._store.read(partial(run_rows.read_numbers, run_id=monitor.baseline_run_id))
@@ -217,11 +230,21 @@ class Runs:
             )
 
 
-def charge_request(run: Run, recipe: Recipe) -> ChargeRequest:
-    """The recipe's price and one credit for scheduling; the account's own work, which meets no key's budget."""
+def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
+    """The recipe's price and one credit for scheduling, which count toward the key that made the monitor."""
+    run, monitor = lease
     least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS
     within = None if least == most else least
-    return ChargeRequest(run.request_id(), run.account_id, None, most, recipe.platform, recipe.path, within)
+    return ChargeRequest(
+        run.request_id(),
+        run.account_id,
+        monitor.key_id,
+        most,
+        recipe.platform,
+        recipe.path,
+        within,
+        in_background=True,
+    )
 
 
 def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:

@@ -27,11 +27,12 @@ from scheduler.monitors.model.records import Monitor, RunData
 from scheduler.recipes import Gathered
 
 SCHEDULING_CREDITS: Final = 1
-NOTHING_USABLE: Final = "nothing usable came: no leg of the recipe answered"
-NO_VALUE: Final = "nothing usable came: no tracked metric has a value"
-NO_ROWS: Final = "nothing usable came: the page has no results"
+NOTHING_USABLE: Final = "nothing_usable"
+"""No leg of the recipe answered."""
+NO_VALUE: Final = "no_tracked_value"
+NO_ROWS: Final = "no_results"
 
-_REASON_MAX = 500
+_SAID_MAX = 500
 """Characters."""
 
 
@@ -85,13 +86,14 @@ class RunVerdict:
         return RunData(self.body, numbers, None if deltas is None else orjson.dumps(deltas))
 
 
-def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0) -> RunVerdict:
+def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
     """Nothing came: all but `used_credits` is refunded, and nothing is ever compared with it.
 
-    A reason may quote an upstream: as much is kept as a reader needs, without NUL, which PostgreSQL does not take.
+    `reason` is a code. The words go to the warnings; they may quote an upstream, so they are cut and lose NUL, which
+    PostgreSQL does not store.
     """
-    text = reason[:_REASON_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return RunVerdict("failed", used_credits, reason=text, legs=legs)
+    text = said[:_SAID_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return RunVerdict("failed", used_credits, reason=reason, legs=legs, warnings=(text,) if text else ())
 
 
 def skipped(reason: str) -> RunVerdict:

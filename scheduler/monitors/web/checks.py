@@ -21,7 +21,7 @@ from scheduler.monitors.runs.verdict import SCHEDULING_CREDITS, RunVerdict, fail
 from scheduler.monitors.web.watch import watch_of
 from scheduler.recipes import Gathered
 
-NO_TEXT: Final = "the page has no text that could be compared"
+NO_TEXT: Final = "no_text"
 LINES_MAX: Final = 5_000
 LINE_MAX: Final = 2_000
 """Characters of a line; the rest of a longer one is not compared."""

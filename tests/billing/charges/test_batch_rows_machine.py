@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from billing.charges.batch_rows import Charge, ChargeRequest, Closed, CloseRequest
+from billing.charges.decisions import spare_credits
 from billing.charges.recovery import recover
 from billing.errors import ChargeExists, ChargeUnknown, InsufficientCredits, KeyBudgetReached, KeyUnusable
 from billing.ledger.verification import verify
@@ -56,12 +57,15 @@ class Model:
         self.revoked = False
 
     def within_means(self, request: ChargeRequest) -> int:
-        """The price of a request, which may be for as much as there is."""
-        if request.credits_least is None:
+        """The price of a request, of which a part may be optional."""
+        least = request.credits_least
+        if least is None:
             return request.credits
-        means = request.credits if self.unlimited else min(request.credits, self.balance)
-        means = means if self.limit is None else min(means, self.limit - self.used)
-        return max(request.credits_least, means)
+        optional = request.credits - least
+        for left in (None if self.unlimited else self.balance, None if self.limit is None else self.limit - self.used):
+            if left is not None:
+                optional = min(optional, spare_credits(left - least))
+        return least + optional
 
     def take(self, credits: int) -> type[Exception] | None:  # noqa: A002
         if self.revoked:

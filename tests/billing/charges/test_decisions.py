@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from billing.charges.batch_rows import (
     OpenRow,
     Request,
 )
+from billing.charges.decisions import KEPT_CREDITS, spare_credits
 from billing.errors import BillingError, InsufficientCredits, KeyBudgetReached, KeyUnusable
 from billing.journal import NAMED, micros
 
@@ -141,7 +143,7 @@ def test_credits_are_conserved_and_never_negative(
     least=st.integers(0, 30),
     more=st.integers(0, 30),
 )
-def test_a_charge_that_may_be_less_takes_as_much_as_there_is_but_never_less_than_it_must(
+def test_a_charge_takes_what_it_needs_and_optional_credits_that_can_be_spared(
     balance: int, limit: int | None, used: int, unlimited: bool, least: int, more: int
 ) -> None:
     state = books(balance, limit=limit, unlimited=unlimited)
@@ -158,7 +160,8 @@ def test_a_charge_that_may_be_less_takes_as_much_as_there_is_but_never_less_than
         assert (outcome.required, outcome.limit, outcome.used) == (least, limit, used)
     else:
         assert isinstance(outcome, Charge)
-        assert outcome.credits == max(0, min(least + more, means))
+        assert outcome.credits == least + (more if means == math.inf else min(more, spare_credits(int(means) - least)))
+        assert not more or means <= least or outcome.credits < means, "optional credits exhaust nothing"
         assert least <= outcome.credits <= least + more
         assert state.accounts["acc"].held == outcome.credits
         assert state.keys["key"].used == used + outcome.credits
@@ -177,7 +180,8 @@ def test_charges_of_one_batch_that_may_be_less_share_what_there_is_in_their_orde
     for request, outcome in zip(requests, decide(books(balance), requests, NOW).outcomes, strict=True):
         assert request.credits_least is not None
         if isinstance(outcome, Charge):
-            assert outcome.credits == min(request.credits, left) >= request.credits_least
+            spare = spare_credits(left - request.credits_least)
+            assert outcome.credits == min(request.credits, request.credits_least + spare)
             left -= outcome.credits
             assert outcome.balance_after == left
         else:
@@ -240,3 +244,22 @@ def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> No
     assert [row[5:7] for row, _extra in opened_rows(decision)] == [(86, 3)]
     assert [(one.calls, one.credits) for one in decision.usage.values()] == [(2, 10)]
     assert (account.balance, account.held, state.keys["key"].used, decision.closings().credits) == (86, 4, 14, 10)
+
+
+@pytest.mark.critical
+@given(left=st.integers(-100, 10_000))
+def test_optional_credits_never_exhaust_what_is_left(left: int) -> None:
+    """At least half of it stays, or as many credits as a key has concurrent requests."""
+    assert 0 <= spare_credits(left) <= max(left, 0)
+    assert left - spare_credits(left) >= min(left, KEPT_CREDITS, -(-left // 2))
+    assert left <= 0 or spare_credits(left) < left
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize(("balance", "is_held"), [(0, True), (1, True), (0, False)])
+def test_a_refusal_says_whether_only_held_credits_are_missing(balance: int, *, is_held: bool) -> None:
+    state = books(balance)
+    state.accounts["acc"].held = 2 - balance if is_held else 1
+    (refusal,) = decide(state, [take(1, 2)], NOW).outcomes
+    assert isinstance(refusal, InsufficientCredits)
+    assert refusal.is_held is is_held

@@ -96,8 +96,8 @@ async def test_rows_keep_their_order_and_a_bad_one_fails_alone(tmp_path: Path) -
         assert rows[0]["platform"] == "hackernews"
         assert rows[0]["record"].keys() == {"id", "url", "engagement"}
         assert rows[0]["record"]["engagement"].keys() == {"views", "likes", "comments", "shares", "saves"}
-        assert rows[1]["ext"]["reason"].startswith("is a short link of bit.ly")
-        assert rows[3]["ext"]["reason"] == "is no post's address"
+        assert rows[1]["ext"]["message"].startswith("is a short link of bit.ly")
+        assert rows[3]["ext"] == {"reason": "invalid_param", "message": "is no post's address"}
         assert rows[5]["ext"] == {"reason": "UPSTREAM_ERROR"}
         statuses = {(leg["status"], leg["error"]) for leg in data["legs"]}
         assert statuses == {("ok", None), ("failed", "UPSTREAM_ERROR"), ("not_found", "RESOURCE_NOT_FOUND")}
@@ -210,7 +210,7 @@ async def test_videos_cost_five_for_each_fifty_of_which_one_is_there(tmp_path: P
         assert data["results"][-1]["status"] == "unsupported"
         assert data["summary"]["credits_refunded"] == 5
         listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels", "youtube/transcripts"}
+        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
 
 
 async def test_a_batch_without_its_credential_answers_as_an_endpoint_without_one(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ async def test_a_batch_without_its_credential_answers_as_an_endpoint_without_one
         assert guide["availability"]["missing_credentials"] == ["key"]
         assert "key_env" in guide["availability"]["next_step"]
         listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-        assert {one["id"] for one in listed} == {"youtube/transcripts"}
+        assert listed == []
         paths = (await node.get("/v1/openapi.json?platform=youtube")).json["paths"]
         assert "/v1/youtube/videos" not in paths
 

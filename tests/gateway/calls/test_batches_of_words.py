@@ -70,7 +70,7 @@ async def test_what_is_no_comment_says_so_in_its_row(tmp_path: Path) -> None:
     ]
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         data = await assert_billed(node, await post(node, COMMENTS, {"items": items}))
-        assert [(row["status"], row["ext"].get("reason", "")[:32]) for row in data["results"]] == [
+        assert [(row["status"], row["ext"].get("message", "")[:32]) for row in data["results"]] == [
             ("not_found", ""),
             ("ok", ""),
             ("unsupported", "is at GitHub, but of no comment "),
@@ -140,5 +140,5 @@ async def test_a_platform_without_an_official_way_to_captions_says_so_for_nothin
         data = await assert_billed(node, answer)
         (row,) = data["results"]
         assert (row["status"], row["credits_used"]) == ("unsupported", 0)
-        assert row["ext"]["reason"] == "YouTube offers no official way to a video's transcript"
+        assert row["ext"]["message"] == "YouTube offers no official way to a video's transcript"
         assert node.upstream.requests == []

@@ -58,7 +58,7 @@ OUTCOMES = {
     "a list": ("/v1/github/search?query=a", lambda _asked: None, 200, 1),
     "a refusal": (PROFILE, lambda _asked: told({}, 404), 404, 0),
     "an answer that is not cached": ("/v1/odd/warned", lambda _asked: told({}), 200, 1),
-    "a composite of which a quarter comes": (*CALLS["a composite of which a quarter comes"][:2], 200, 3),
+    "a composite of which a quarter comes": (*CALLS["a composite of which a quarter comes"][:2], 200, 2),
 }
 
 

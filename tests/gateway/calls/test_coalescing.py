@@ -103,7 +103,8 @@ async def test_a_billed_refresh_joins_only_refreshes(tmp_path: Path) -> None:
 async def test_of_a_thousand_different_calls_on_the_last_credit_one_is_served(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1, **MANY) as node:
         answers = await ask_all(node, [f"/v1/github/profile?handle=user{number}" for number in range(1000)])
-        assert Counter(answer.status for answer in answers) == {200: 1, 402: 999}
+        statuses = Counter(answer.status for answer in answers)
+        assert (statuses[200], statuses[402] + statuses[429]) == (1, 999), "429 while the one call holds the credit"
         assert len(node.upstream.requests) == 1
         assert await node.money() == (0, 0)
         await node.assert_sound()

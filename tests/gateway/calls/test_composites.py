@@ -97,7 +97,7 @@ def due(price: int, statuses: list[str]) -> int:
     """The price by decisions 14, of the statuses of all legs."""
     counted = [one for one in statuses if one != "unsupported"]
     answered = sum(one in ("ok", "not_found") for one in counted)
-    return price if 2 * answered >= len(counted) else price - price // 2
+    return price if 2 * answered >= len(counted) else price // 2
 
 
 def _mixes() -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import trio
 
 from scheduler.jobs.discover.schedules import schedule_rows
 from scheduler.jobs.discover.schedules.records import Occurrence
@@ -110,19 +111,18 @@ async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_an
 
 async def test_a_run_that_goes_on_without_credits_is_refused_and_says_so(tmp_path: Path) -> None:
     algolia = Algolia({f"k{n}": range(500) for n in range(20)}, takes_s=0.05)
-    async with open_test_node(tmp_path, credits=100) as node, open_owner(node) as owner:
+    async with open_test_node(tmp_path, credits=1) as node, open_owner(node) as owner:
         node.upstream.script = algolia.answer
-        form = {"keywords": list(algolia.found), "background": True, "max_credits": 100}
-        path = f"/discover/runs/{await new_run(node, **form)}"
+        run = await new_run(node, keywords=list(algolia.found), background=True, max_credits=100)
+        path = f"/discover/runs/{run}"
+        with trio.fail_after(30):
+            while (await ask(node, "GET", f"{RUNS}/{run}"))[1]["data"]["status"] != "paused":  # noqa: ASYNC110 - the node's
+                await trio.sleep(0.02)
         await owner.get(path)
-        await owner.follow(await owner.send(f"{path}/pause"))
-        other = await new_run(node, **form)
         assert (await owner.send(f"{path}/go_on")).status_code == 400
         assert owner.page is not None
         assert 'role="alert"' in owner.page.text
         assert "credits" in owner.page.text.partition('role="alert">')[2].partition("<")[0]
-        await owner.get(path)
-        await owner.send(f"/discover/runs/{other}/cancel", sure="yes")
         await node.assert_sound()
 
 

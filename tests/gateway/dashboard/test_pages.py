@@ -175,7 +175,7 @@ async def test_a_wrong_monitor_is_refused_beside_the_field_that_is_wrong(tmp_pat
             assert words in owner.words, (wrong, owner.words)
             assert "<strong>" in answer.text
         await owner.send_fields("/monitors", {**TRACKED, "deed": "price"})
-        assert "A run costs 2 credits, a month 60." in owner.words
+        assert "A run costs 2 credits; a month costs 60." in owner.words
 
 
 async def test_events_are_all_of_the_account_and_new_ones_come_as_rows(tmp_path: Path) -> None:

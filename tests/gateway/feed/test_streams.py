@@ -44,17 +44,32 @@ class Stream:
         self.headers = {name.decode(): value.decode() for name, value in head.headers}
 
     async def block(self) -> dict[str, str]:
-        """The next event, comment or setting; empty at the end."""
-        while b"\n\n" not in self.text:
+        """The next event, comment or setting, with the id line before it; empty at the end."""
+        fields: dict[str, str] = {}
+        while line := await self.line():
+            if line == b"\n":
+                assert "data" in fields, "a blank line without data is an empty event to many clients"
+                break
+            name, _, value = line.decode().partition(":")
+            fields[name] = value.strip()
+            if name in ("", "retry"):
+                break
+        else:
+            assert not fields, "the stream ends with a whole block"
+            return {}
+        self.blocks.append(fields)
+        return fields
+
+    async def line(self) -> bytes:
+        """The next line with its end; empty at the end."""
+        while b"\n" not in self.text:
             piece = await self._next()
             if not isinstance(piece, h11.Data):
-                assert not self.text, "the stream ends with a whole block"
-                return {}
+                assert not self.text, "the stream ends with a whole line"
+                return b""
             self.text += bytes(piece.data)
-        whole, _, self.text = self.text.partition(b"\n\n")
-        pairs = (line.partition(":") for line in whole.decode().splitlines())
-        self.blocks.append({name: value.strip() for name, _, value in pairs})
-        return self.blocks[-1]
+        line, end, self.text = self.text.partition(b"\n")
+        return line + end
 
     async def event(self) -> Any:
         """The next event, which must be one."""

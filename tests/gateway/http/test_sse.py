@@ -102,7 +102,7 @@ async def test_nobody_takes_the_end_of_a_stream_whose_client_is_gone() -> None:
 async def test_comments_are_written_as_they_are() -> None:
     client = Client()
     stream = client.stream()
-    await stream.write(b": alive\n\n")
-    await stream.write(b"retry: 1000\n\n", is_last=True)
-    assert client.body == b": alive\n\nretry: 1000\n\n"
+    await stream.write(b": alive\n")
+    await stream.write(b"retry: 1000\n", is_last=True)
+    assert client.body == b": alive\nretry: 1000\n"
     assert stream.ended

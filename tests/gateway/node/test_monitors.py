@@ -111,7 +111,7 @@ async def test_an_upstream_that_fails_costs_nothing(tmp_path: Path) -> None:
         await made(opened, due_in_s=36_000)
         record = await opened.operate("monitor.run", monitor="mon_1")
         assert (record["status"], record["credits_used"]) == ("failed", 0)
-        assert record["skip_reason"] == "api: status 500"
+        assert (record["skip_reason"], record["warnings"]) == ("UPSTREAM_ERROR", ["api: status 500"])
         await opened.assert_sound()
 
 

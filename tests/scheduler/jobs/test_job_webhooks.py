@@ -44,7 +44,7 @@ class HookedDesk(JobDesk):
     def __init__(self, desk: Desk, site: Site) -> None:
         self.told: list[DueDelivery] = []
         outbox = Outbox(instant_of(desk.now, is_alone=desk.is_alone), desk.make_id, self.told.append)
-        self.hooks = JobWebhooks(Cipher(b"s" * 32), outbox, public)
+        self.hooks = JobWebhooks(Cipher(b"s" * 32), outbox, public, "https://api.example.com")
         super().__init__(desk, site, self.hooks.ended)
 
     async def hooked(self, owner: JobOwner, *, limit: int = 10) -> JobRecord:

@@ -72,6 +72,8 @@ class Due:
 
     status: str
     pages: int
+    paid: int
+    """The pages that had posts."""
     content_ids: tuple[str, ...]
 
 
@@ -79,15 +81,15 @@ def due_of(panel: Panel, number: int) -> Due:
     """Worked out apart from the node: what a query must tell of a member."""
     handle = handle_of(number)
     if handle not in panel.posts:
-        return Due("not_found", 0, ())
+        return Due("not_found", 0, 0, ())
     if handle in panel.broken:
-        return Due("failed", 0, ())
+        return Due("failed", 0, 0, ())
     posts = panel.posts[handle]
     pages = min(PAGES, max(1, -(-len(posts) // PAGE_ROWS)))
     found = tuple(
         f"hush-{number}-{place}" for place, (text, _) in enumerate(posts[: pages * PAGE_ROWS]) if "acme" in text
     )
-    return Due("complete" if len(posts) <= PAGES * PAGE_ROWS else "partial", pages, found)
+    return Due("complete" if len(posts) <= PAGES * PAGE_ROWS else "partial", pages, pages if posts else 0, found)
 
 
 async def storm(folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "") -> dict[str, Any]:
@@ -147,7 +149,7 @@ class _Storm:
         assert hiding.told(places) == []
         assert any(self.queries[0].encode() in body for body in places.values()), "the places are those that hold it"
         balance = (await self._ask("GET", "/v1/credits/balance"))["data"]
-        used = sum(due_of(self.panel, number).pages for number in range(self.size.members)) * self.size.queries
+        used = sum(due_of(self.panel, number).paid for number in range(self.size.members)) * self.size.queries
         assert (balance["balance"], balance["held"]) == (CREDITS - used, 0), balance
         self._measure()
         destroyed = await self._destroy(cohort, store_url, places)
@@ -243,10 +245,10 @@ class _Storm:
         return (await self._ask("GET", f"/v1/cohort-queries/{query}"))["data"]
 
     async def _check(self, query: str) -> None:
-        """Each member once and in order, each of its posts once, and each page paid once."""
+        """Each member once and in order, each of its posts once, and each page with posts paid once."""
         due = [due_of(self.panel, number) for number in range(self.size.members)]
-        data, pages = await self._query(query), sum(one.pages for one in due)
-        assert (data["status"], data["actual_credits"]) == ("succeeded", pages), data
+        data, paid = await self._query(query), sum(one.paid for one in due)
+        assert (data["status"], data["actual_credits"]) == ("succeeded", paid), data
         assert data["actual_credits"] + data["refunded_credits"] == data["reserved_credits"]
         items, coverage = list[Any](), list[Any]()
         async for page in self._pages(query):

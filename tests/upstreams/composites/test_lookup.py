@@ -145,6 +145,7 @@ async def test_a_page_of_nobody_tells_of_itself_by_its_oembed(tmp_path: Path) ->
         assert data["post"]["author"]["display_name"] == "Ada"
         assert data["post"]["engagement"]["views"] is None
         assert node.upstream.requests == [
+            "video.example.org/robots.txt",
             "video.example.org/talk?t=5",
             "video.example.org/api/oembed?url=x&format=json",
         ]

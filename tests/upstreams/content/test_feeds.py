@@ -61,7 +61,7 @@ def test_rss_is_read_with_what_podcasts_add_to_it() -> None:
     assert (feed["author"], feed["image_url"]) == ("Ann", "https://pod.example/cover.png")
     assert (feed["language"], feed["updated_at"]) == ("en", "2024-01-01T11:00:00Z")
     assert (one["id"], one["url"], one["title"]) == ("g1", "https://pod.example/1", "One")
-    assert (one["summary"], one["html"]) == ("<p>Short</p>", "<p>Long \u00a0 text</p>")
+    assert (one["summary"], one["html"]) == ("<p>Short</p>", "<p>Long &nbsp; text</p>")
     assert (one["author"], one["published_at"]) == ("Ann Author", "2024-01-02T03:04:05Z")
     assert (one["categories"], one["duration_seconds"], one["comments"]) == (["news", "tech"], 3_723, 7)
     assert one["comments_url"] == "https://pod.example/1#c"

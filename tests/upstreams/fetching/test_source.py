@@ -41,6 +41,7 @@ from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, Upst
 from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer
 from upstreams.platforms import load_platforms
+from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 ROUNDING_S = 1e-9
@@ -100,14 +101,16 @@ async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock
         httpx.ReadError("cut"),
         httpx.RemoteProtocolError("noise"),
         httpx.DecodingError("the gzip body is damaged"),
+        MalformedAnswer("a chunk is malformed"),
         httpx.ConnectTimeout("slow"),
     ],
 )
 async def test_what_cannot_be_read_is_a_failure_that_counts(autojump_clock: MockClock, problem: Exception) -> None:
+    """A malformed response is not worth another try: it would be the same."""
     source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
     with pytest.raises(UpstreamFailed) as failed:
         await source.ask(asking(), LONG_S)
-    assert failed.value.passing
+    assert failed.value.passing == (not isinstance(problem, MalformedAnswer | httpx.DecodingError))
     assert failed.value.source == "main"
     assert source.breaker.statistics().failures == 1
 

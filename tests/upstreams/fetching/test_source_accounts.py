@@ -40,7 +40,7 @@ def _rest(answer: Answer) -> Backoff | None:
 
 async def fail(source: Source, account: str, target: str, times: int = 1) -> None:
     for _ in range(times):
-        with pytest.raises((UpstreamError, Throttled)):
+        with pytest.raises((UpstreamError, Throttled, CircuitOpen)):
             await source.ask(asking(target), LONG_S, account_id=account)
 
 
@@ -59,11 +59,14 @@ async def test_a_page_that_fails_closes_its_host_to_nobody(autojump_clock: MockC
     assert await get(source, "a", "/good") == await get(source, "d", "/good") == {"ok": True}
 
 
-async def test_many_failing_pages_of_one_account_close_a_host_to_nobody(autojump_clock: MockClock) -> None:
-    source, _ = host_of({f"/bad{number}": FAILING for number in range(20)})
+async def test_many_failing_pages_of_one_account_close_a_host_to_that_account_alone(autojump_clock: MockClock) -> None:
+    source, exchange = host_of({f"/bad{number}": FAILING for number in range(20)})
     for number in range(20):
         await fail(source, "a", f"/bad{number}")
-    assert await get(source, "a", "/good") == await get(source, "b", "/good") == {"ok": True}
+    assert len(exchange.calls) == 5
+    with pytest.raises(CircuitOpen):
+        await get(source, "a", "/good")
+    assert await get(source, "b", "/good") == {"ok": True}
 
 
 async def test_a_host_that_fails_on_several_pages_for_several_accounts_is_left_alone(autojump_clock: MockClock) -> None:

@@ -10,7 +10,7 @@ from upstreams.composites.prism import insight
 from upstreams.composites.prism.comments import DESCRIPTION as COMMENTS
 from upstreams.composites.prism.comments import price_span as span
 from upstreams.composites.prism.comments import read_comments
-from upstreams.composites.prism.lookup import PAGE_SOURCE, destinations_of, look_up
+from upstreams.composites.prism.lookup import destinations_of, look_up
 from upstreams.composites.prism.names import of_names
 from upstreams.model.archetypes import LOOKUP
 from upstreams.model.archetypes.threads import GATHERED
@@ -28,7 +28,7 @@ URL = Param(
 _LOOKUP = (
     "The record of any address: its endpoint is found by the address alone and called. At a host that is no platform's "
     "own the servers are tried whose software has such addresses (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then "
-    "the page's oEmbed, then the page itself, as web/scrape does. dry_run=1 tells the endpoint and calls nobody."
+    "the page's oEmbed, then the page itself, both as web/scrape does. dry_run=1 tells the endpoint and calls nobody."
 )
 
 
@@ -55,7 +55,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
     return Platform(
         slug="prism",
         title="Prism",
-        sources={PAGE_SOURCE: "https://{host}"},
+        sources={},
         docs_url="https://oembed.com",
         endpoints=(
             Endpoint(
@@ -75,7 +75,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 GATHERED,
                 partial(read_comments, addresses),
                 (URL_OF_POST, _MAX, _REPLIES, _SORT, _LIMIT),
-                price=PriceRange(2, 200, "1 for each page call, at least 2.", span),
+                price=PriceRange(2, 200, "1 for each page call, at least 2.", span, is_most_usual=False),
                 kind="comments",
                 description=COMMENTS,
             ),

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import urlsplit
+
+import orjson
 
 from upstreams.composites.addresses import Addresses, Destination
-from upstreams.content.selection import attribute, page
 from upstreams.model import archetypes, fields
 from upstreams.model import readers as read
 from upstreams.model.archetypes import POST, WEB_PAGE, Archetype, Record, byline, post
-from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody
+from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
 from upstreams.model.maps import record_map
 from upstreams.model.params import Args, Value
-from upstreams.model.steps import Call, Fetched, Leg, Missing, Part, Single, Steps
+from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
-PAGE_SOURCE: Final = "page"
-_OFFER = page(oembed=attribute("href", 'link[type="application/json+oembed"][href]'))
+_OFFER: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
+"""The schema by which `web/extract` finds the address of a page's oEmbed."""
+_EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
     post,
     id=read.given("url"),
@@ -92,22 +94,68 @@ def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
 
 
 def _embedded(url: str, args: Args) -> Steps:
-    """The post that a page's oEmbed tells."""
-    parts = urlsplit(url)
-    shown = yield Call(parts.path.rstrip("/"), _query(parts.query), PAGE_SOURCE, accepts=_OFFER, host=parts.netloc)
-    offered = urlsplit(urljoin(url, shown.body["oembed"] or url))
-    if offered.scheme not in ("http", "https") or offered[1:3] == parts[1:3]:
+    """The post in a page's oEmbed, else the page. The web's endpoints read both, so robots files are respected."""
+    shown = yield Part("extract", {"url": url, "schema": _OFFER}, optional=True, platform="web")
+    offered = _offered(shown, url)
+    if offered is None:
         return (yield from _read_page(url))
-    answer = yield Call(offered.path, _query(offered.query), PAGE_SOURCE, host=offered.netloc)
-    if fields.text(fields.obj(answer.body), "type") is None:
-        raise UnexpectedBody("an oEmbed came without its type")
+    answer = yield Part("scrape", {"url": offered, "formats": "raw_html"}, optional=True, platform="web")
+    if isinstance(answer, Missing):
+        return (yield from _without_embed(answer, url))
+    told = _embed_in(answer.result.record["content"]["raw_html"])
+    parts = urlsplit(offered)
     by = archetypes.resolved(
         platform="oembed",
-        endpoint=f"https://{offered.netloc}{offered.path}",
+        endpoint=f"{parts.scheme}://{parts.netloc}{parts.path}",
         archetype=POST.name,
         params={"url": url},
     )
-    return _single(_embed_of.read(answer.body, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
+    return _single(_embed_of.read(told, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
+
+
+def _offered(shown: Fetched | Missing, url: str) -> str | None:
+    """The address of the oEmbed that a page offers; None where it offers none, or was not found."""
+    if isinstance(shown, Missing):
+        if not isinstance(shown.failure, NotFound):
+            assert shown.failure is not None, "a part that failed says why"
+            raise shown.failure
+        return None
+    assert isinstance(shown.result, Single), "an extraction is one record"
+    offered = shown.result.record["extraction"]["oembed"]
+    if not isinstance(offered, str):
+        return None
+    parts = urlsplit(offered)
+    return offered if parts.scheme in ("http", "https") and parts[1:3] != urlsplit(url)[1:3] else None
+
+
+def _without_embed(missing: Missing, url: str) -> Steps:
+    """The page whose oEmbed is not there, or is not for robots.
+
+    Raises:
+        UpstreamError: the oEmbed failed, or its address is not public.
+    """
+    failure = missing.failure
+    if isinstance(failure, NotFound):
+        return (yield from _read_page(url))
+    if isinstance(failure, InvalidArgument):
+        raise UpstreamFailed("page", f"offers an oEmbed whose address cannot be called: it {failure.problem}")
+    assert failure is not None, "a part that failed says why"
+    raise failure
+
+
+def _embed_in(text: str) -> fields.Json:
+    """The object in an oEmbed's text.
+
+    Raises:
+        UnexpectedBody: it is none.
+    """
+    try:
+        told = orjson.loads(text) if len(text) <= _EMBED_LETTERS_MAX else None
+    except orjson.JSONDecodeError as exc:
+        raise UnexpectedBody("an oEmbed came that is not JSON") from exc
+    if fields.text(fields.obj(told), "type") is None:
+        raise UnexpectedBody("an oEmbed came without its type")
+    return fields.obj(told)
 
 
 def _read_page(url: str) -> Steps:
@@ -115,10 +163,3 @@ def _read_page(url: str) -> Steps:
     answer = yield Part("scrape", {"url": url}, platform="web")
     by = archetypes.resolved(platform="web", endpoint="/v1/web/scrape", archetype=WEB_PAGE.name, params={"url": url})
     return _single(answer.result.record, WEB_PAGE, by, Leg("web/scrape", answer), *answer.result.warnings)
-
-
-def _query(text: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True):
-        found.setdefault(name, []).append(value)
-    return found

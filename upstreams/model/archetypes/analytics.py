@@ -30,4 +30,4 @@ def analytics(
     return locals()
 
 
-ANALYTICS = Archetype("Analytics", "analytics", analytics)
+ANALYTICS = Archetype("Analytics", "analytics", analytics, findings=("items",))

@@ -137,7 +137,7 @@ def series(
 ARTICLE = Archetype("Article", "article", article)
 ARTICLE_LIST = Archetype("ArticleList", "article", article, many=True)
 PLACE_LIST = Archetype("PlaceList", "place", place, many=True)
-SERIES = Archetype("Series", "series", series)
+SERIES = Archetype("Series", "series", series, findings=("points",))
 _STORED = b'"cache_state":"miss"', b'"cache_state":"hit"'
 WEB_PAGE = Archetype("WebPage", "page", page, stored_as=_STORED)
 WEB_PAGE_LIST = Archetype("WebPageList", "page", page, many=True, stored_as=_STORED)

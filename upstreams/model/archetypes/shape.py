@@ -93,6 +93,11 @@ class Archetype:
     stored_as: tuple[bytes, bytes] | None = None
     """A member that says how an answer was had, as JSON, and its value in an answer that was stored."""
 
+    findings: tuple[str, ...] = ()
+    """Members that hold what was found, with dots for what is inside them, where the answer is no list of rows.
+
+    An answer in which all of them are empty found nothing, and costs nothing (spec 2.4).
+    """
     cursor_at: str = ""
     """The field that has the cursor of the next page where it is no list; empty: it has no pages."""
 
@@ -111,6 +116,10 @@ class Archetype:
         """Whether a record tells nothing to know it by: it has no id, which an article may lack that has words."""
         return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
 
+    def found_nothing(self, record: Record) -> bool:
+        """Return whether everything is empty in which the record says what was found."""
+        return bool(self.findings) and not any(_has_any(record, path.split(".")) for path in self.findings)
+
     def as_stored(self, encoded: bytes) -> bytes:
         """The answer as the cache gives it. No text holds the member: its quotes would be escaped there."""
         return encoded if self.stored_as is None else encoded.replace(*self.stored_as)
@@ -127,6 +136,15 @@ class Archetype:
         if computed is None:
             return [{key: record} for record in records]
         return [{key: record, "computed": computed(record, warnings)} for record in records]
+
+
+def _has_any(value: Any, path: list[str]) -> bool:
+    """Return whether there is anything at a path; the path goes through each entry of a list."""
+    if isinstance(value, list):
+        return any(_has_any(one, path) for one in value)
+    if isinstance(value, dict):
+        return _has_any(value.get(path[0]), path[1:]) if path else any(_has_any(one, path) for one in value.values())
+    return bool(value)
 
 
 def computed(

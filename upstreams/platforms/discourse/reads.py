@@ -78,18 +78,26 @@ def topics(call: Get, args: Args) -> Steps:
 
 
 def comments(args: Args) -> Steps:
-    """The posts behind the first one of a topic: the topic names all of them, and brings the first ones along."""
+    """The posts behind the first one of a topic: the topic names all of them, and brings the first ones along.
+
+    Those are not requested again, even if their ids differ from those in the topic's list: both have the same order.
+    """
     answer = yield TOPIC.at(args)
     stream = obj(obj(answer.body).get("post_stream"))
     known = rows(stream.get("posts"))
     start, size = args.position("o", 0), args.number("limit")
-    numbers = [str(number) for number in _numbers(stream, known)[1:]]
+    every = [str(number) for number in _numbers(stream, known)]
+    found = {number: one for one in known if (number := ident(one, "id")) is not None}
+    if found.keys().isdisjoint(every):
+        found = dict(zip(every, known, strict=False))
+    numbers = every[1:]
     wanted = numbers[start : start + size]
-    lacking = tuple(set(wanted) - {ident(one, "id") for one in known})
+    lacking = tuple(set(wanted) - found.keys())
     if lacking:
         more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)})
-        known += rows(obj(obj(more.body).get("post_stream")).get("posts"))
-    found = {ident(one, "id"): one for one in known}
+        others = rows(obj(obj(more.body).get("post_stream")).get("posts"))
+        known += others
+        found |= {number: one for one in others if (number := ident(one, "id")) is not None}
     records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]
     for record in records:
         record["parent_id"] = _parent(record, known)

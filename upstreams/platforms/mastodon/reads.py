@@ -1,4 +1,4 @@
-"""Mastodon's parameters, and its reads of more than one call: lists of an account need its number."""
+"""Mastodon's parameters, and its reads of more than one call: lists of an account need its id."""
 
 from __future__ import annotations
 
@@ -22,15 +22,23 @@ HANDLE = Param(
     pattern=rf"\w+(?:[\w.-]*\w)?{AT_HOST}",
     problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
 )
-USER_ID = Param("user_id", "The account's number on the instance.", "1", pattern=r"\d{1,30}")
-POST_ID = Param("id", "The post's number on the instance.", "103270115826048975", pattern=r"\d{1,30}")
+_ID = r"[0-9A-Za-z](?:[0-9A-Za-z_-]{0,62}[0-9A-Za-z])?"
+"""An id, which is a number on Mastodon, but not on GoToSocial, Pleroma, Sharkey and other servers of its API."""
+_OWN_PATHS = r"(?!(?:[a-z]+_[a-z]+|lookup|search|relationships)$)"
+"""The API's own paths beside accounts, which are not ids."""
+USER_ID = Param("user_id", "The account's id on the instance.", "1", pattern=_OWN_PATHS + _ID)
+POST_ID = Param("id", "The post's id on the instance.", "103270115826048975", pattern=_OWN_PATHS + _ID)
 POST_URL = Param(
     "url",
     "The post's address, on whichever host.",
     "https://mastodon.social/@Gargron/103270115826048975",
     type="url",
-    forms=(r"([^/]+)/(?:web/|deck/)?(?:@[^/]+|statuses|(?:ap/)?users/[^/]+/statuses)/(\d{1,30})(?:/.*)?",),
-    pattern=r"[^/]+/\d{1,30}",
+    forms=(
+        r"([^/]+)/(?:web/|deck/)?@[^/]+/(\d{1,30})(?:/.*)?",
+        rf"([^/]+)/(?:web/|deck/)?(?:(?:@[^/]+/|(?:ap/)?users/[^/]+/)?statuses|@[^/]+/posts)/({_ID})(?:/.*)?",
+        rf"([^/]+)/(?:notice|notes)/(?=[^/]*\d)({_ID})",
+    ),
+    pattern=rf"[^/]+/{_ID}",
     problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",
 )
 ONE_POST = Located(INSTANCE, POST_URL, POST_ID)

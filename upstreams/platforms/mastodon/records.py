@@ -44,6 +44,11 @@ def _line(name: str | None, value: str | None) -> str | None:
     return ": ".join([piece for piece in (name, value) if piece]) or None
 
 
+def _absolute(*addresses: str | None) -> str | None:
+    """Return the first whole address: of media that the instance has not copied, its own address is relative."""
+    return next((one for one in addresses if one is not None and one.startswith(("https://", "http://"))), None)
+
+
 def _trend(*, name: str | None, url: str | None, uses: list[int | None]) -> Record:
     return locals()
 
@@ -54,7 +59,7 @@ _byline_of = record_map(
     id=_NUMBER,
     username=read.text("acct"),
     display_name=read.text("display_name"),
-    avatar_url=read.text("avatar"),
+    avatar_url=of(_absolute, read.text("avatar")),
     verified=of(_verified, read.each("fields", of(bool, read.text("verified_at")))),
     url=read.text("url"),
 )
@@ -81,8 +86,10 @@ post_of = record_map(
     url=read.text("url"),
     text=_CONTENT,
     author=_byline_of.at("account"),
-    media_urls=read.each("media_attachments", read.text("url")),
-    thumbnail_url=read.first("media_attachments", read.text("preview_url")),
+    media_urls=read.each("media_attachments", of(_absolute, read.text("url"), read.text("remote_url"))),
+    thumbnail_url=read.first(
+        "media_attachments", of(_absolute, read.text("preview_url"), read.text("preview_remote_url"))
+    ),
     likes=read.count("favourites_count"),
     comments=read.count("replies_count"),
     shares=read.count("reblogs_count"),

@@ -22,7 +22,7 @@ from upstreams.model.paging import ByOffset
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
 from upstreams.model.paths import Located, told_call
 from upstreams.model.refusals import Pace, Refusals, Remaining
-from upstreams.model.steps import Page, Single, Steps
+from upstreams.model.steps import Missing, Page, Single, Steps
 from upstreams.platforms.peertube.records import (
     author_of,
     comment_of,
@@ -148,10 +148,14 @@ def _transcript(args: Args) -> Steps:
     track = min(of_language, key=lambda one: flag(one, "automaticallyGenerated") is True)
     path = text(track, "captionPath")
     address = text(track, "fileUrl") or (path and f"https://{args.text('instance')}{path}")
-    call = told_call(address, source="files", accepts=CAPTIONS)
+    call = told_call(address, source="files", accepts=CAPTIONS, optional=True)
     if call is None:
         raise UnexpectedBody("a track without the address of its file came")
     told = yield call
+    if isinstance(told, Missing) and told.failure is not None and not isinstance(told.failure, NotFound):
+        raise told.failure
+    if isinstance(told, Missing) or not told.body["cues"]:
+        raise NotFound("The video's captions have no words.", reason=_NO_CAPTIONS)
     return Single(transcript_of(told.body, track, tracks))
 
 

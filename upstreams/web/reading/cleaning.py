@@ -49,7 +49,10 @@ _AD_LETTERS_MAX: Final = 400
 """Something longer is the page itself, whatever it is named."""
 _TAG = re.compile("<[a-zA-Z]")
 _EVENTS = re.compile(r"on\w+", re.IGNORECASE)
-_ADDRESSES: Final = ("href", "src", "poster", "data-src", "cite")
+_SETS: Final = frozenset(("srcset", "data-srcset"))
+_ADDRESSES: Final = _SETS | {"href", "src", "poster", "data-src", "cite"}
+_SET_PIECES_MAX: Final = 200
+"""Words of a set of images that are looked at."""
 _BLOCKS: Final = frozenset(
     [
         "address",
@@ -239,11 +242,11 @@ def outermost(elements: Iterable[Element]) -> list[Element]:
 def make_absolute(root: Element, url: str) -> None:
     """Write every address of the page in full; drop those that are scripts, and what else would run."""
     for element in root.iter(etree.Element):
-        for name in list(element.attrib):
-            if _EVENTS.fullmatch(name):
-                del element.attrib[name]
-            elif name in _ADDRESSES:
+        for name in element.keys():  # noqa: SIM118 - a list, which deleting does not change
+            if name in _ADDRESSES:
                 _write_in_full(element, name, url)
+            elif name[0] in "oO" and _EVENTS.fullmatch(name):
+                del element.attrib[name]
 
 
 def _write_in_full(element: Element, name: str, url: str) -> None:
@@ -252,9 +255,27 @@ def _write_in_full(element: Element, name: str, url: str) -> None:
         del element.attrib[name]
         return
     try:
-        element.set(name, urljoin(url, written))
+        element.set(name, _set_in_full(written, url) if name in _SETS else urljoin(url, written))
     except ValueError:
         del element.attrib[name]
+
+
+def _set_in_full(written: str, url: str) -> str:
+    return ", ".join(f"{urljoin(url, address)} {size}".rstrip() for address, size in images_of(written))
+
+
+def images_of(written: str) -> list[tuple[str, str]]:
+    """Return the images of a `srcset`: the address of each, and its width or density as it is written."""
+    found: list[tuple[str, str]] = []
+    is_address = True
+    for piece in written.split(None, _SET_PIECES_MAX)[:_SET_PIECES_MAX]:
+        word = piece.strip(",")
+        if is_address and word:
+            found.append((word, ""))
+        elif found and word and not found[-1][1]:
+            found[-1] = (found[-1][0], word)
+        is_address = piece.endswith(",") or (is_address and not word)
+    return found
 
 
 def letters_in(element: Element) -> int:

@@ -22,6 +22,7 @@ from upstreams.web.reading.main_content import main_text, main_tree
 from upstreams.web.reading.metadata import metadata_of
 from upstreams.web.reading.pdf import read_pdf
 from upstreams.web.reading.selectors import Matching
+from upstreams.web.reading.settling import mark_quotes, settle_asides, settle_images
 from upstreams.web.reading.walls import wall_of_page
 
 LINKS_MAX: Final = 10_000
@@ -34,6 +35,11 @@ _TEXT_TYPES: Final = (
     "text/", "application/json", "application/xml", "application/javascript", "application/x-yaml", "application/yaml",
     "application/toml", "application/ld+json", "application/x-ndjson", "application/sql", "application/rtf",
 )  # fmt: skip
+_CODE_TAGS: Final = ("<pre", "<code", "<kbd", "<samp", "<tt")
+_WORD = re.compile(r"&lt;(?=[A-Za-z/!?<])")
+"""A bracket that would begin a tag in Markdown."""
+_CODE_OR_WORD = re.compile(rf"(?P<code></?(?:pre|code|kbd|samp|tt)\b[^>]*>)|{_WORD.pattern}")
+_MARKDOWN_TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -104,7 +110,8 @@ def _pdf(raw: bytes, wanted: Wanted) -> PageReading:
     read = read_pdf(raw)
     document = PageReading("pdf", page_count=read.page_count, metadata={"title": read.title, "author": read.author})
     document.text = "\n\n".join(read.pages) if "text" in wanted.formats else None
-    document.markdown = "\n\n---\n\n".join(read.pages) if "markdown" in wanted.formats else None
+    markdown = "\n\n---\n\n".join(read.pages)
+    document.markdown = _MARKDOWN_TAG.sub("&lt;", markdown) if "markdown" in wanted.formats else None
     return document
 
 
@@ -118,7 +125,7 @@ def _feed(raw: bytes, content_type: str, text: str, wanted: Wanted) -> PageReadi
         summary = fields.plain(item["html"] or item["summary"])
         parts += [f"## {heading}" if heading else "", item["published_at"] or "", summary or ""]
     markdown = "\n\n".join(filter(None, parts))
-    document.markdown = markdown if "markdown" in wanted.formats else None
+    document.markdown = _MARKDOWN_TAG.sub("&lt;", markdown) if "markdown" in wanted.formats else None
     document.text = re.sub(r"^#+ ", "", markdown, flags=re.MULTILINE) if "text" in wanted.formats else None
     document.raw_html = text if "raw_html" in wanted.formats else None
     links = dict.fromkeys(item["url"] for item in feed["items"] if item["url"])
@@ -151,16 +158,17 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     if not letters:
         raise NotFound("The page has no text without JavaScript.", reason="javascript_required")
     document.links = _links(root, base) if "links" in wanted.formats else None
+    settle_images(root)
+    if wanted.block_ads:
+        cleaning.drop_ads(root)
+    if wanted.remove_base64_images:
+        cleaning.drop_embedded_images(root)
     _shape(document, root, base, wanted, linked_data)
     return document
 
 
 def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, linked_data: list[Element]) -> None:
     """Fill the formats that are made of the page's tree."""
-    if wanted.block_ads:
-        cleaning.drop_ads(root)
-    if wanted.remove_base64_images:
-        cleaning.drop_embedded_images(root)
     matching = Matching()
     cleaning.drop_selected(root, wanted.exclude_tags, matching)
     cleaning.make_absolute(root, base)
@@ -169,6 +177,9 @@ def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, link
     is_main = wanted.only_main_content and not wanted.include_tags
     if wanted.include_tags:
         whole = cleaning.keep_only(root, wanted.include_tags, matching)
+    elif is_main:
+        settle_asides(root)
+    mark_quotes(whole)
     if "text" in wanted.formats:
         document.text = main_text(root, linked_data) if is_main else cleaning.as_text(whole)
     if "html" in wanted.formats or "markdown" in wanted.formats:
@@ -187,8 +198,24 @@ def _markdown(html: str) -> str:
         infer_dimensions=False,
         preprocessing=writer.PreprocessingOptions(enabled=False),
     )
-    result = writer.convert(html, options)
+    result = writer.convert(_with_words_escaped(html) if "&lt;" in html else html, options)
     return (result.content or "").strip()
+
+
+def _with_words_escaped(html: str) -> str:
+    """HTML whose words in angle brackets stay words in Markdown, which has tags of its own; code needs no escapes."""
+    if not any(tag in html for tag in _CODE_TAGS):
+        return _WORD.sub("&amp;lt;", html)
+    depth = 0
+
+    def escaped(found: re.Match[str]) -> str:
+        nonlocal depth
+        if found["code"] is not None:
+            depth += -1 if found[0][1] == "/" else 1
+            return found[0]
+        return found[0] if depth else "&amp;lt;"
+
+    return _CODE_OR_WORD.sub(escaped, html)
 
 
 def _links(root: Element, base: str) -> list[str]:

@@ -13,7 +13,9 @@ PAGES_MAX: Final = 2_000
 LETTERS_MAX: Final = 5_000_000
 CPU_S_MAX: Final = 5.0
 """Seconds of CPU time after which no further page is read."""
-_HYPHEN = re.compile(r"(?<=\w)[\ufffe\u00ad]\n?")
+_HYPHEN = re.compile(r"(?<=\w)[\x02\ufffe\u00ad]\n?")
+"""A hyphen at the end of a line inside of a word, as PDFium marks it."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]")
 _BLANKS = re.compile(r"[ \t\f\v]+")
 
 
@@ -68,4 +70,4 @@ def _page_text(page: object) -> str:
         reader.close()
         page.close()  # type: ignore[attr-defined]
     text = _HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return "\n".join(_BLANKS.sub(" ", line).strip() for line in text.split("\n")).strip()
+    return "\n".join(_BLANKS.sub(" ", line).strip() for line in _CONTROLS.sub("", text).split("\n")).strip()

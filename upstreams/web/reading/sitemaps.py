@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import BytesIO
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -17,7 +19,8 @@ import msgspec
 from lxml import etree
 
 from upstreams.content.charset import text_of
-from upstreams.model.errors import NotFound, TargetRefused
+from upstreams.content.slips import mended
+from upstreams.model.errors import NotFound, PageTooCostly, TargetRefused, UnexpectedBody
 from upstreams.web.addresses import one_spelling
 from upstreams.web.reading.cleaning import page_tree
 
@@ -26,7 +29,21 @@ ENTRIES_MAX: Final = 50_000
 UNPACKED_MAX: Final = 50 * 1024 * 1024
 _PIECE: Final = 256 * 1024
 _WORD = re.compile(r"\w+")
-_LOCATIONS: Final = frozenset(("loc", "link", "id"))
+_LOCATIONS: Final = frozenset(("loc", "link"))
+_ENTRIES: Final = frozenset(("url", "sitemap", "item", "entry"))
+_NO_PAGES: Final = (
+    "application/json",
+    "application/activity",
+    "application/atom",
+    "application/rss",
+    "image/",
+    "audio/",
+)
+"""Beginnings of the types of what is another form of a page."""
+_MENDED_TAGS_MAX: Final = 600_000
+"""Tags of a file with a slip that are read: more than so many entries have."""
+_WIDE_WITHIN: Final = 64
+"""Letters of two bytes show here by the zeros in them."""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -56,12 +73,14 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
     """The pages in a sitemap, and the sitemaps that it leads to; of something else none."""
     told = msgspec.convert(scope, Scope)
     unpacked = _unpacked(raw)
+    if b"\0" in unpacked[:_WIDE_WITHIN]:
+        unpacked, content_type = text_of(unpacked, content_type).encode("utf-8", "replace"), "; charset=utf-8"
     if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
         lines = text_of(unpacked, content_type).split()
         return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), told)}
     pages: list[str] = []
     sitemaps: list[str] = []
-    for kind, location in _locations(unpacked):
+    for kind, location in _located(unpacked, content_type):
         (sitemaps if kind == "sitemap" else pages).append(urljoin(url, location))
         if len(pages) + len(sitemaps) >= ENTRIES_MAX:
             break
@@ -78,7 +97,7 @@ def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -
     told = msgspec.convert(scope, Scope)
     try:
         root = page_tree(text_of(raw, content_type))
-    except NotFound:
+    except (NotFound, PageTooCostly, UnexpectedBody):
         if told.needs_links:
             raise
         return {"sitemaps": [], "pages": []}
@@ -113,29 +132,50 @@ def _unpacked(raw: bytes) -> bytes:
     return bytes(whole)
 
 
-def _locations(raw: bytes) -> Iterator[tuple[str, str]]:
-    """The locations in a file in their order, each behind the element that it stands in; read as a stream."""
-    events = etree.iterparse(
-        BytesIO(raw), events=("end",), recover=True, resolve_entities=False, no_network=True, load_dtd=False,
-        remove_comments=True, remove_pis=True,
-    )  # fmt: skip
+def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
+    """The locations in a file in their order, each behind the element that it stands in; slips in it are mended."""
     try:
-        for _, element in events:
-            name, above = _name(element), element.getparent()
-            if name in ("url", "sitemap", "item", "entry"):
-                element.clear()
-                while element.getprevious() is not None:
-                    del above[0]
-            elif (
-                name in _LOCATIONS
-                and above is not None
-                and (kind := _name(above)) in ("url", "sitemap", "item", "entry")
-            ):
-                location = (element.get("href") if kind == "entry" and name == "link" else element.text) or ""
-                if location.strip() and not (kind in ("item", "entry") and name == "id"):
-                    yield kind, location.strip()
+        return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
     except etree.XMLSyntaxError:
-        return
+        pieces = text_of(raw, content_type).lstrip().split("<", _MENDED_TAGS_MAX + 1)
+        raw = mended("<".join(pieces[: _MENDED_TAGS_MAX + 1])).encode("utf-8", "replace")
+    found: list[tuple[str, str]] = []
+    with suppress(etree.XMLSyntaxError):
+        found.extend(islice(_locations(raw, "; charset=utf-8", recover=True), ENTRIES_MAX))
+    return found
+
+
+def _locations(raw: bytes, content_type: str, *, recover: bool) -> Iterator[tuple[str, str]]:
+    """The locations in a file, read as a stream.
+
+    Raises:
+        XMLSyntaxError: it has a slip that the parser does not recover from.
+    """
+    events = etree.iterparse(
+        BytesIO(raw), events=("end",), recover=recover, resolve_entities=False, no_network=True, load_dtd=False,
+        remove_comments=True, remove_pis=True, encoding="utf-8" if content_type.endswith("charset=utf-8") else None,
+    )  # fmt: skip
+    for _, element in events:
+        name, above = _name(element), element.getparent()
+        if name in _ENTRIES:
+            element.clear()
+            while above is not None and element.getprevious() is not None:
+                del above[0]
+        elif name in _LOCATIONS and above is not None and (kind := _name(above)) in _ENTRIES:
+            location = _location(element, kind, name)
+            if location:
+                yield kind, location
+
+
+def _location(element: Any, kind: str, name: str) -> str:
+    """The address of the page that a location is of; empty if it is of something else, such as the replies to it."""
+    if kind != "entry" or name != "link":
+        return (element.text or "").strip()
+    relation, media_type = element.get("rel", "alternate").lower(), element.get("type", "")
+    if relation.rpartition("/")[2] != "alternate" or media_type.lower().startswith(_NO_PAGES):
+        return ""
+    location = (element.get("href") or "").strip()
+    return location if "://" in location else urljoin(element.base or "", location)
 
 
 def _name(element: Any) -> str:

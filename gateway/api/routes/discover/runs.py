@@ -130,7 +130,11 @@ class DiscoverRunRoutes:
         view = await self._runs.get(owner.account_id, run_id)
         status = 200 if is_settled(view.job) and not sent.background else 202
         stored = await self._fragment(request, view)
-        return replace(await self._changes.answer(request, caller, stored, made, status=status), streamed=is_streamed)
+        used = (
+            view.job.closed_credits if view.job.request_id == request.id else 0
+        )  # this request's reservation is closed
+        reply = await self._changes.answer(request, caller, stored, made, status=status, credits_used=used)
+        return replace(reply, streamed=is_streamed)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
         """A page of them, newest first."""

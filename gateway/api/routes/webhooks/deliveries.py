@@ -195,7 +195,7 @@ def delivery_view(logged: Logged, cause: dict[str, Any]) -> dict[str, Any]:
         **cause,
         "status": delivery.status,
         "fail_reason": delivery.fail_reason,
-        "redelivered": delivery.redelivered_after is not None,
+        "redelivered": bool(delivery.redelivered_after),
         "created_at": iso(delivery.created_at),
         "next_attempt_at": None if delivery.lease_until is not None else iso_or_none(delivery.next_at),
         "attempt_under_way": delivery.lease_until is not None,

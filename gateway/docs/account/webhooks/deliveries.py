@@ -30,7 +30,7 @@ class LoggedView(TypedDict):
     id: Annotated[str, meaning("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
     status: Literal["queued", "delivered", "failed"]
     fail_reason: Annotated[str | None, meaning("Why it failed.")]
-    redelivered: Annotated[bool, meaning("Whether its owner asked for it: it was sent again, or is a test.")]
+    redelivered: Annotated[bool, meaning("Whether its owner had it sent again.")]
     created_at: Instant
     next_attempt_at: Instant | None
     attempt_under_way: Annotated[bool, meaning("Whether an attempt is being made now.")]

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from billing.charges.charge_rows import READ_ACCOUNTS
-from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits
+from billing.errors import AccountDeleted, AccountSuspended, InsufficientCredits, KeyBudgetReached
 from events.log.log import EventLog, Fact
 from scheduler.clock.cadence import cadence_of, next_slot
 from scheduler.clock.catch_up import due_slots
@@ -29,10 +29,13 @@ from scheduler.jobs.service import JobOwner, JobService
 from storage.store import Tx
 
 AT_ONCE: Final = 20
+INVALID: Final = "run_invalid"
+"""The run cannot be begun as it is stored: a platform is gone, or a newer release has stored it."""
 """Schedules of one transaction: each may begin a run of hundreds of legs."""
 SKIPS_MAX: Final = 3
 STILL_RUNS: Final = "previous_run_active"
 NO_CREDITS: Final = "insufficient_credits"
+NO_BUDGET: Final = "key_budget_reached"
 SUSPENDED: Final = "account_suspended"
 TOO_MANY: Final = "job_limit_reached"
 UNREADABLE: Final = "cadence_unreadable"
@@ -111,12 +114,14 @@ class ScheduleSlots:
             run_id = self._begin(tx, schedule)
         except InsufficientCredits:
             reason: str | None = NO_CREDITS
+        except KeyBudgetReached:
+            reason = NO_BUDGET
         except (AccountSuspended, AccountDeleted):
             reason = SUSPENDED
         except JobLimitReached:
             reason = TOO_MANY
-        except JobInvalid as exc:
-            reason = f"{exc.param} {exc.problem}"[:200]
+        except JobInvalid:
+            reason = INVALID
         else:
             reason = None if run_id is not None else STILL_RUNS
             return Occurrence(schedule.id, slot, run_id, reason, now)
@@ -133,7 +138,7 @@ class ScheduleSlots:
             raise JobInvalid("run", "cannot be read by this release", "Upgrade this node.") from exc
         spec = read_body(sent, self._searches(), at="run.")
         terms = RunTerms(sent.max_credits, is_told=True, key_id=schedule.key_id, schedule_id=schedule.id)
-        owner = JobOwner(schedule.account_id, None, self._make_id("req_"))
+        owner = JobOwner(schedule.account_id, schedule.key_id, self._make_id("req_"), in_background=True)
         return self._jobs.add(tx, draft=draft_of(spec, terms), owner=owner).id
 
 

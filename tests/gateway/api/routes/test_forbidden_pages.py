@@ -77,7 +77,8 @@ async def test_a_monitor_of_a_forbidden_page_is_shown_and_its_runs_say_why_they_
     _, page = await ask(owner.node, "GET", f"/v1/monitors/{monitor}/runs")
     for run in page["data"]["items"]:
         assert (run["status"], run["credits_used"]) == ("failed", 0)
-        assert "robots file of this host forbids" in run["skip_reason"]
+        assert run["skip_reason"] == "robots_disallowed"
+        assert "robots file of this host forbids" in run["warnings"][0]
     assert (await ask(owner.node, "PATCH", f"/v1/monitors/{monitor}", {"name": "Other"}))[0] == 200
     assert (await owner.get("/monitors")).status_code == 200
     assert "Other" in owner.words

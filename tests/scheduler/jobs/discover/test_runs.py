@@ -102,7 +102,7 @@ async def test_an_empty_search_is_no_failure_and_a_broken_one_makes_the_run_part
     owner = await desk_.owner()
     async with desk_.open():
         view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", "none"])).id)
-    assert (view.job.status, view.job.used_credits) == ("partial", 3)
+    assert (view.job.status, view.job.used_credits) == ("partial", 1)
     assert (view.run.legs_done, view.run.legs_empty, view.run.legs_failed) == (1, 2, 1)
     ((failed,),) = (await desk_.service.failed_legs([view])).values()
     assert (failed.number, failed.error) == (2, "UPSTREAM_ERROR")
@@ -161,18 +161,21 @@ async def test_a_run_is_paused_at_its_bound_and_goes_on_where_it_stood(desk: Des
     await desk.assert_sound(owner.account_id)
 
 
-async def test_a_run_reserves_what_the_balance_has_and_is_paused_when_that_is_spent(desk: Desk) -> None:
+async def test_a_run_reserves_what_the_balance_can_spare_and_is_paused_when_that_is_spent(desk: Desk) -> None:
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdefghij")}), TWO[:1])
     owner = await desk_.owner(credits=3)
     async with desk_.open():
         job = await desk_.begin(owner, max_credits=20)
-        assert job.held_credits == 3
+        assert job.held_credits == 2
+        paused = await desk_.settled(owner, job.id)
+        assert (paused.job.stopped_because, paused.job.used_credits) == ("insufficient_credits", 2)
+        await desk_.service.change(again(owner), job.id, RunPatch("running"))
         paused = await desk_.settled(owner, job.id)
         assert (paused.job.stopped_because, paused.job.used_credits) == ("insufficient_credits", 3)
         with pytest.raises(InsufficientCredits):
-            await desk_.service.change(again(owner), job.id, RunPatch("running"))
+            await desk_.service.change(again(owner, 3), job.id, RunPatch("running"))
     with pytest.raises(InsufficientCredits):
-        await desk_.begin(again(owner, 3))
+        await desk_.begin(again(owner, 4))
     assert await desk.money(owner.account_id) == (0, 0)
 
 

@@ -67,25 +67,29 @@ async def test_a_run_without_all_legs_is_partial_and_pays_for_what_was_covered(d
 
 
 async def test_a_walk_that_was_cut_short_is_partial_and_pays_for_its_pages(desk: Desk) -> None:
-    account = await desk.account(14)
+    account = await desk.account(16)  # of which a run takes the 6 that it needs, and half of the rest
     desk.recipes.credits_most = 50
     desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
     run = await desk.ran(await desk.monitor(account))
     assert (run.status, run.credits_used, run.rows_count) == ("partial", 11, 1)
-    assert await desk.money(account) == (3, 0)
+    assert await desk.money(account) == (5, 0)
 
 
 @pytest.mark.parametrize(
-    ("failure", "reason"),
+    ("failure", "reason", "said"),
     [
-        (UpstreamFailed("api", "it answered 500"), "api: it answered 500"),
-        (CircuitOpen(30), "the circuit is open for another 30 s"),
-        (InvalidArgument("query", f"GitHub says: a\0b{'c' * 9_000}"), f"query: GitHub says: a\ufffdb{'c' * 477}"),
+        (UpstreamFailed("api", "it answered 500"), "UPSTREAM_ERROR", "api: it answered 500"),
+        (CircuitOpen(30), "UPSTREAM_ERROR", "the circuit is open for another 30 s"),
+        (
+            InvalidArgument("query", f"GitHub says: a\0b{'c' * 9_000}"),
+            "UPSTREAM_ERROR",
+            f"query: GitHub says: a\ufffdb{'c' * 477}",
+        ),
     ],
     ids=["failed", "not to be called now", "refused in words that no store could keep"],
 )
 async def test_a_run_whose_upstream_fails_is_refunded_and_is_no_baseline(
-    desk: Desk, failure: Exception, reason: str
+    desk: Desk, failure: Exception, reason: str, said: str
 ) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account, hook="https://example.com/hook")
@@ -97,6 +101,7 @@ async def test_a_run_whose_upstream_fails_is_refunded_and_is_no_baseline(
     desk.recipes.answer = fail  # type: ignore[assignment]
     run = await desk.ran(monitor, EPOCH + 3600)
     assert (run.status, run.credits_used, run.skip_reason) == ("failed", 0, reason)
+    assert orjson.loads(run.warnings) == [said]
     assert await desk.money(account) == (94, 0)
     after = await desk.read(monitor)
     assert (after.baseline_run_id, after.runs_total, after.credits_spent) == (first.id, 2, 6)
@@ -174,7 +179,8 @@ async def test_a_run_of_a_suspended_account_is_skipped_and_one_after_its_resumpt
 async def test_a_recipe_that_can_no_longer_be_read_fails_for_nothing(desk: Desk) -> None:
     account = await desk.account(100)
     run = await desk.ran(await desk.monitor(account, recipe="gone/gone"))
-    assert (run.status, run.skip_reason) == ("failed", "recipe names no data endpoint")
+    assert (run.status, run.skip_reason) == ("failed", "recipe_invalid")
+    assert orjson.loads(run.warnings) == ["recipe names no data endpoint"]
     assert await desk.money(account) == (100, 0)
 
 
@@ -267,7 +273,7 @@ async def test_a_resumed_run_refunds_the_attempt_that_was_cut_short(desk: Desk) 
     monitor = await desk.monitor(account)
     lease = await desk.lease(monitor)
     recipe = desk.recipes.read(monitor.recipe, {})
-    await desk.charges.take(charge_request(lease.run, recipe))
+    await desk.charges.take(charge_request(lease, recipe))
     assert await desk.money(account) == (94, 6)
     await desk.runs.run(await desk.again(lease))
     assert await desk.settled() == {f"{lease.run.id}.2": 6}

@@ -102,8 +102,8 @@ async def test_a_failure_costs_nothing_is_told_and_is_nothing_to_compare_with(qu
     assert back["similarity"] == 1.0
     events = await quick.events(account)
     assert [(one["type"], one["data"]["skip_reason"]) for one in events] == [
-        ("web.check_failed", "robots forbid it"),
-        ("web.check_failed", "the page has no text that could be compared"),
+        ("web.check_failed", "robots_disallowed"),
+        ("web.check_failed", "no_text"),
     ]
     assert await quick.money(account) == (1_000 - 4, 0)
 

@@ -107,7 +107,13 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
                 day_param("date_to", "The day that is judged; today when absent"),
                 on,
             ),
-            price=PriceRange(15, 45, "15, and 30 with confirm=true where there is a breach.", crisis.price_span),
+            price=PriceRange(
+                15,
+                45,
+                "15, and 30 with confirm=true where there is a breach.",
+                crisis.price_span,
+                is_most_usual=False,
+            ),
             kind="analytics",
         ),
         Endpoint(

@@ -100,4 +100,6 @@ def crisis_radar(  # noqa: PLR0913 - one argument a field of the archetype
     return locals()
 
 
-CRISIS_RADAR = Archetype("CrisisRadar", "", crisis_radar, has_legs=True)
+CRISIS_RADAR = Archetype(
+    "CrisisRadar", "", crisis_radar, has_legs=True, findings=("daily_series.volume", "confirmation")
+)

@@ -103,5 +103,5 @@ def apps_lookup(
     return locals()
 
 
-APP_REVIEWS = Archetype("AppReviews", "", app_reviews, has_legs=True)
+APP_REVIEWS = Archetype("AppReviews", "", app_reviews, has_legs=True, findings=("reviews",))
 APPS_LOOKUP = Archetype("AppsLookup", "", apps_lookup, has_legs=True)

@@ -231,8 +231,8 @@ def leads(
     return locals()
 
 
-DEVTOOL_PULSE = Archetype("DevtoolPulse", "", devtool_pulse, has_legs=True)
-LAUNCH_ECHO = Archetype("LaunchEcho", "", launch_echo, has_legs=True)
-ORG_RADAR = Archetype("OrgRadar", "", org_radar, has_legs=True)
-AUDIENCE_QUESTIONS = Archetype("AudienceQuestions", "", audience_questions, has_legs=True)
-LEADS = Archetype("Leads", "", leads, has_legs=True)
+DEVTOOL_PULSE = Archetype("DevtoolPulse", "", devtool_pulse, has_legs=True, findings=("top_threads", "dossier"))
+LAUNCH_ECHO = Archetype("LaunchEcho", "", launch_echo, has_legs=True, findings=("threads_found", "dossier"))
+ORG_RADAR = Archetype("OrgRadar", "", org_radar, has_legs=True, findings=("repositories",))
+AUDIENCE_QUESTIONS = Archetype("AudienceQuestions", "", audience_questions, has_legs=True, findings=("questions",))
+LEADS = Archetype("Leads", "", leads, has_legs=True, findings=("leads",))

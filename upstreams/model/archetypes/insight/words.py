@@ -165,5 +165,5 @@ def campaign(  # noqa: PLR0913 - one argument a field of the archetype
 
 
 MENTIONS = Archetype("MentionList", "", mention, many=True, has_legs=True, beside=around_mentions)
-BRAND_MENTIONS = Archetype("BrandMentions", "", brand_mentions, has_legs=True)
-CAMPAIGN = Archetype("Campaign", "", campaign, has_legs=True)
+BRAND_MENTIONS = Archetype("BrandMentions", "", brand_mentions, has_legs=True, findings=("mentions",))
+CAMPAIGN = Archetype("Campaign", "", campaign, has_legs=True, findings=("daily_series.mentions",))

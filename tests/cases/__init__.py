@@ -1,0 +1,1 @@
+"""Inputs of kinds that users report as misread, through a whole node."""

@@ -1,0 +1,30 @@
+"""The files of the cases, and nodes that read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode
+from tests.fakes.scripted_upstream import Told
+
+CASES = Path(__file__).parents[3] / "shared" / "cases"
+ABSENT = Told(404, b"", {"content-type": "text/plain"})
+
+needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the case files are not here")
+
+
+def case(name: str) -> bytes:
+    """Return the bytes of a case's file."""
+    return (CASES / name).read_bytes()
+
+
+async def read_at(node: OpenNode, address: str, answer: Told, target: str, **values: Any) -> Answered:
+    """Read an endpoint that takes a `url`, while this address alone answers, with `answer`."""
+    node.upstream.script = lambda asked: answer if asked == address else ABSENT
+    more = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in values.items())
+    return await node.get(f"/v1/{target}?url={quote(f'https://{address}', safe='')}{more}")

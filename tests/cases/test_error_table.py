@@ -1,0 +1,127 @@
+"""Section 7 as a table: every code and every `reason` that this code declares is brought about on a node.
+
+The table is made of the declarations, so a code or a reason without a case fails here; and a reason that the code sends
+without declaring it fails too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.docs.errors import REASONS
+from gateway.http.codes import CODES
+from tests.cases.error_cases import CASES
+from tests.fakes.chromium import Chromium
+from tests.fakes.chromium import chromium as chromium  # noqa: PLC0414 - a fixture is found by its name here
+from tests.fakes.node import open_test_node
+from tests.processes.commands import PROJECT
+from tests.upstreams.web.test_scraping import page, scrape, serve
+from upstreams.web.browser import page as pictures
+
+UNSENT = {"RESOURCE_NOT_FOUND/captions_disabled", "RESOURCE_NOT_FOUND/video_gone"}
+"""Reasons of the specification that no platform here can give: none of them tells why a video is silent or away."""
+IN_BROWSER = {"RESOURCE_NOT_FOUND/selector_absent", "RESOURCE_NOT_FOUND/screenshot_too_large"}
+"""They need Chromium: without it their tests are skipped."""
+DECLARED = CODES.keys() | REASONS.keys()
+TABLE = sorted(DECLARED - UNSENT - IN_BROWSER)
+PACKAGES = ("gateway", "scheduler", "events", "billing", "limits", "upstreams")
+NO_ERRORS = ("gateway/docs/", "gateway/server/", "gateway/http/websocket.py", "gateway/feed/sinks.py")
+"""Code whose `reason` is that of a close of a WebSocket, or describes the others'."""
+
+
+def test_every_code_and_reason_has_a_case() -> None:
+    assert DECLARED - UNSENT - IN_BROWSER - CASES.keys() == set()
+    assert CASES.keys() - DECLARED <= {"CONCURRENCY_LIMIT/credits_held"}, "a case of what nobody declares"
+
+
+def test_every_reason_that_the_code_sends_is_declared() -> None:
+    """Method: the literals that stand where a reason is given."""
+    declared = {one.name for one in REASONS.values()}
+    sent = {name: place for path in sources() for name, place in reasons_in(path)}
+    assert {name: place for name, place in sent.items() if name not in declared} == {}
+    words = {node.value for path in sources() for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)}
+    assert {one.key for one in REASONS.values() if one.name not in words} == UNSENT
+
+
+def sources() -> list[Path]:
+    found = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
+    return [path for path in found if not str(path.relative_to(PROJECT)).startswith(NO_ERRORS)]
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def reasons_in(path: Path) -> Iterator[tuple[str, str]]:
+    """The literals of a module that are given as reasons of refusals, each with its place."""
+    for node in ast.walk(parsed(path)):
+        values: list[ast.expr | None] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in REFUSALS:
+            values = [one.value for one in node.keywords if one.arg == "reason"]
+            if getattr(node.func, "id", "") == "_unknown":
+                values.append(node.args[0])
+        if isinstance(node, ast.Dict):
+            names = [getattr(key, "value", None) for key in node.keys]
+            if "reason" in names and ("param" in names or "next_step" in names or len(names) == 1):
+                values = [node.values[names.index("reason")]]
+        for value in values:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.value, f"{path.relative_to(PROJECT)}:{node.lineno}"
+
+
+REFUSALS = {
+    "InvalidParam",
+    "InvalidArgument",
+    "NotFound",
+    "MonitorInvalid",
+    "TrackInvalid",
+    "WebhookInvalid",
+    "JobInvalid",
+    "RedeliveryRefused",
+    "_unknown",
+}
+
+
+@pytest.mark.parametrize("key", TABLE)
+async def test_a_code_or_reason_arises_on_a_node(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, (code, _, reason) = CASES[key], key.partition("/")
+    platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
+    async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:
+        answer = await case.bring(node, monkeypatch)
+        body = answer.json
+        error = body["error"]
+        assert (error["type"], answer.status) == (code, CODES[code].status), body
+        assert not reason or error["details"]["reason"] == reason, body
+        details = error.get("details") or {}
+        assert not {"reason", "did_you_mean"} <= details.keys(), "one of the two, never both (7.1)"
+        assert "reason" not in details or f"{code}/{details['reason']}" in REASONS
+        assert (body["success"], body["credits_used"]) == (False, case.charged)
+        assert error["message"]
+        assert error["doc_url"].endswith(f"/docs/errors#{code}")
+        assert body["request_id"].startswith("req_")
+        await node.assert_sound()
+
+
+async def test_reasons_of_the_browser_arise_on_a_node(
+    tmp_path: Path, chromium: Chromium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "PNG_LETTERS_MAX", 100)
+    monkeypatch.setattr(pictures, "JPEG_LETTERS_MAX", 100)
+    arisen = set[str]()
+    async with open_test_node(tmp_path, web={"browser_url": chromium.url}, patience_s=300) as node:
+        serve(node, {"/a": page()})
+        for values in (
+            {"wait_for": "#never", "timeout": 6000},
+            {"formats": "screenshot", "screenshot_full_page": "true"},
+        ):
+            answer = await scrape(node, **values)
+            error = answer.json["error"]
+            assert (answer.status, answer.json["credits_used"]) == (404, 0), answer.body
+            arisen.add(f"{error['type']}/{error['details']['reason']}")
+        await node.assert_sound()
+    assert arisen == IN_BROWSER

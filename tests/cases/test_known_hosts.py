@@ -1,0 +1,127 @@
+"""Addresses of known platforms that are not served are reported as unsupported, and no server is tried for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+
+from tests.fakes.feeding import post
+from tests.fakes.node import CREDITS, OpenNode, open_test_node
+from upstreams.composites import load_all
+from upstreams.composites.addresses import SHORT, Addresses
+from upstreams.guard.known_hosts import KNOWN_HOSTS, owner_of
+from upstreams.model.errors import InvalidArgument
+
+ADDRESSES: Final = (
+    "https://x.com/jack/status/20",
+    "https://x.com/@jack",
+    "https://mobile.twitter.com/jack/status/20",
+    "https://www.tiktok.com/@scout2015",
+    "https://www.tiktok.com/@scout2015/video/6718335390845095173",
+    "https://www.threads.net/@zuck",
+    "https://www.threads.com/@zuck/post/CuW6_IHOQdX",
+    "https://www.nytimes.com/2024/05/06/world/europe/a.html",
+    "https://www.reddit.com/r/python/comments/abc123/title/",
+    "https://old.reddit.com/r/python",
+    "https://www.instagram.com/p/CuW6/",
+    "https://www.facebook.com/zuck/posts/1",
+    "https://medium.com/@a/1234567890",
+    "https://bitbucket.org/owner/name",
+    "https://codeberg.org/owner/name",
+    "https://huggingface.co/owner/name",
+    "https://www.linkedin.com/in/a",
+    "https://www.pinterest.co.uk/pin/1/",
+    "git@bitbucket.org:owner/name.git",
+)
+LIKE_OTHERS: Final = "{}/@jack {}/@jack/123456 {}/owner/name {}/t/topic/5 {}/c/name {}/post/5 {}/w/abc {}/u/jack"
+OF_SOFTWARE: Final = (
+    ("mastodon/profile?handle=jack", "instance"),
+    ("mastodon/post?id=20", "instance"),
+    ("lemmy/post?id=20", "instance"),
+    ("peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d", "instance"),
+    ("discourse/post?id=20", "host"),
+    ("gitlab/repo?repo=gitlab-org/cli", "host"),
+)
+
+
+async def assert_unsupported(node: OpenNode, target: str) -> None:
+    answer = await node.get(target)
+    error = answer.json["error"]
+    assert (answer.status, answer.json["credits_used"]) == (400, 0), answer.json
+    assert (error["type"], error["details"]["reason"], error["details"]["param"]) == (
+        "INVALID_REQUEST",
+        "unsupported",
+        "url",
+    )
+    assert "not supported" in error["message"]
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+async def test_a_known_platform_is_unsupported_everywhere(url: str, tmp_path: Path) -> None:
+    """In a lookup, a dry run, a walk and each batch: 400 or a row `unsupported`, for free and without a call."""
+    async with open_test_node(tmp_path) as node:
+        sent = quote(url, safe="")
+        for target in (f"lookup?url={sent}", f"lookup?url={sent}&dry_run=1", f"comments?url={sent}"):
+            await assert_unsupported(node, f"/v1/prism/{target}")
+        for batch, body in batches(url):
+            answer = await post(node, f"/v1/prism/{batch}", body)
+            assert answer.status == 200, answer.json
+            (row,) = answer.json["data"]["results"]
+            assert row["status"] == "unsupported"
+            assert answer.json["credits_used"] == 0
+        assert node.upstream.requests == []
+        assert await node.money() == (CREDITS, 0)
+        await node.assert_sound()
+
+
+def batches(url: str) -> list[tuple[str, Any]]:
+    return [(name, {"urls": [url]}) for name in ("post-stats", "profiles", "comment-lookup")]
+
+
+def test_no_form_of_an_address_at_a_known_host_leads_to_another_platform() -> None:
+    platforms = load_all()
+    addresses = Addresses(platforms)
+    own = {host for platform in platforms for host in platform.hosts}
+    for known in KNOWN_HOSTS:
+        if known in SHORT or any(known == one or known.endswith(f".{one}") for one in own):
+            continue
+        for url in LIKE_OTHERS.replace("{}", f"https://www.{known}").split():
+            with pytest.raises(InvalidArgument) as refused:
+                addresses.find(url)
+            assert refused.value.reason == "unsupported"
+
+
+async def test_a_known_host_is_no_server_of_any_software(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for resource, param in OF_SOFTWARE:
+            for host in ("x.com", "www.reddit.com", "tiktok.com"):
+                answer = await node.get(f"/v1/{resource}&{param}={host}")
+                assert (answer.status, answer.json["credits_used"]) == (400, 0), answer.json
+                assert answer.json["error"]["details"]["param"] == param
+        assert node.upstream.requests == []
+        assert await node.money() == (CREDITS, 0)
+
+
+@pytest.mark.parametrize("host", ["notx.com", "x.com.example.org", "myreddit.com", "example.org", "net", "com"])
+def test_hosts_that_only_look_alike_belong_to_nobody(host: str) -> None:
+    assert owner_of(host) is None
+
+
+async def test_hosts_of_the_platforms_themselves_are_served(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for url in ("https://mastodon.social/@Gargron", "https://gitlab.com/gitlab-org/cli", "https://github.com/a/b"):
+            assert (await node.get(f"/v1/prism/lookup?url={quote(url)}&dry_run=1")).json["data"]["resolved"] is not None
+    platforms = load_all()
+    usual = {str(one.default) for p in platforms for e in p.endpoints for one in e.params if one.is_host}
+    assert not [host for host in usual if owner_of(host)]
+
+
+async def test_pages_and_feeds_at_a_known_host_are_read(tmp_path: Path) -> None:
+    """The table is about software: a page of any host is still a page."""
+    async with open_test_node(tmp_path) as node:
+        answer = await node.get("/v1/web/scrape?url=https://medium.com/@a/b")
+        assert answer.json.get("error", {}).get("details", {}).get("reason") != "unsupported"
+        assert "medium.com/robots.txt" in node.upstream.requests

@@ -1,0 +1,221 @@
+"""Records of servers that differ from the usual ones, read through a whole node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+import pytest
+
+from tests.cases.test_http import CASES
+from tests.fakes.node import CREDITS, OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+
+ULID: Final = orjson.loads((CASES / "mastodon_ulid.json").read_bytes())
+UNKNOWN_MEDIA: Final = orjson.loads((CASES / "mastodon_unknown_media.json").read_bytes())
+IDS: Final = (
+    "01HB2Z6K9W3C5D7F8G1J4M6N8P",  # GoToSocial
+    "AjBpFdwrvbYqhEcYbA",  # Pleroma
+    "9tzz5hqm2p",  # Sharkey
+    "0191e7a0-3f5c-7bd2-8a0e-6a1f5c2d9b44",  # Mitra
+    "103270115826048975",  # Mastodon
+)
+BAD_IDS: Final = ("a/b", "../accounts/1", "a?b", "a#b", "a b", "a%2Fb", "x" * 300, ".", "..", "-")
+
+
+def status(id_: str, host: str = "toot.example.org") -> dict[str, Any]:
+    account = {**ULID["account"], "id": f"{id_}A"}
+    return {**ULID, "id": id_, "account": account, "url": f"https://{host}/@baker/statuses/{id_}"}
+
+
+def instance(host: str, *statuses: dict[str, Any]) -> Callable[[str], Told | None]:
+    """A server of Mastodon's API that has these statuses and their accounts, and nothing else."""
+    answers: dict[str, object] = {}
+    for one in statuses:
+        answers[f"{host}/api/v1/statuses/{one['id']}"] = one
+        answers[f"{host}/api/v1/statuses/{one['id']}/context"] = {"ancestors": [], "descendants": [one]}
+        answers[f"{host}/api/v1/accounts/{one['account']['id']}"] = one["account"]
+        answers[f"{host}/api/v1/accounts/{one['account']['id']}/statuses"] = [one]
+
+    def script(asked: str) -> Told | None:
+        found = answers.get(asked.partition("?")[0])
+        return told({"error": "Record not found"}, 404) if found is None else told(found)
+
+    return script
+
+
+async def read(node: OpenNode, target: str, expected: int = 200) -> Any:
+    answer = await node.get(target)
+    assert answer.status == expected, answer.json
+    return answer.json["data"] if expected == 200 else answer.json
+
+
+async def test_ids_of_the_case_are_letters_and_numbers(tmp_path: Path) -> None:
+    host = "mastodon-ulid.example.org"
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = instance(host, ULID)
+        url = quote(ULID["url"], safe="")
+        for target in (
+            f"/v1/mastodon/post?id={ULID['id']}&instance={host}",
+            f"/v1/mastodon/post?url={url}",
+            f"/v1/prism/lookup?url={url}",
+        ):
+            data = await read(node, target)
+            assert data["post"]["id"] == ULID["id"]
+            assert data["post"]["author"]["id"] == ULID["account"]["id"]
+        profile = await read(node, f"/v1/mastodon/profile?user_id={ULID['account']['id']}&instance={host}")
+        assert profile["author"]["id"] == ULID["account"]["id"]
+
+
+@pytest.mark.parametrize("id_", IDS)
+async def test_ids_of_servers_of_mastodons_api_are_accepted(id_: str, tmp_path: Path) -> None:
+    host = "toot.example.org"
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = instance(host, status(id_))
+        where = f"instance={host}"
+        assert (await read(node, f"/v1/mastodon/post?id={id_}&{where}"))["post"]["id"] == id_
+        assert (await read(node, f"/v1/mastodon/post/comments?id={id_}&{where}"))["items"][0]["comment"][
+            "post_id"
+        ] == id_
+        (post,) = (await read(node, f"/v1/mastodon/profile/posts?user_id={id_}A&{where}"))["items"]
+        assert post["post"]["id"] == id_
+        for path in (f"@baker/statuses/{id_}", f"statuses/{id_}", f"users/baker/statuses/{id_}", f"@a/posts/{id_}"):
+            url = quote(f"https://{host}/{path}", safe="")
+            assert (await read(node, f"/v1/mastodon/post?url={url}"))["post"]["id"] == id_
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize("id_", [*BAD_IDS, "lookup", "verify_credentials"])
+async def test_what_is_no_id_is_refused_before_any_call(id_: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for target, param in (("mastodon/post?id=", "id"), ("mastodon/profile?user_id=", "user_id")):
+            for host in ("", "&instance=toot.example.org"):
+                answer = await read(node, f"/v1/{target}{quote(id_, safe='')}{host}", 400)
+                assert answer["error"]["details"]["param"] == param
+        assert node.upstream.requests == []
+        assert await node.money() == (CREDITS, 0)
+
+
+@pytest.mark.parametrize(
+    ("media", "urls", "thumbnail"),
+    [
+        (UNKNOWN_MEDIA["media_attachments"], ["https://other.example.org/a.jpg"], None),
+        ([{"url": "/a.png", "preview_url": "/b.png", "remote_url": None}], [], None),
+        (
+            [{"url": None, "preview_url": None, "remote_url": "https://r.example.org/a.png"}],
+            ["https://r.example.org/a.png"],
+            None,
+        ),
+        ([{"url": "//c.example.org/a.png", "preview_url": "javascript:x"}], [], None),
+        (
+            [{"url": "/a.png"}, {"url": "https://c.example.org/b.png", "preview_url": "https://c.example.org/s.png"}],
+            ["https://c.example.org/b.png"],
+            "https://c.example.org/s.png",
+        ),
+    ],
+)
+async def test_no_address_of_media_is_relative(
+    media: Any, urls: list[str], thumbnail: str | None, tmp_path: Path
+) -> None:
+    host = "mastodon-unknown-media.example.org"
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = instance(host, {**UNKNOWN_MEDIA, "media_attachments": media})
+        content = (await read(node, f"/v1/mastodon/post?id=6&instance={host}"))["post"]["content"]
+        assert (content["media_urls"], content["thumbnail_url"]) == (urls, thumbnail)
+
+
+async def test_hosts_may_have_underscores(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        host = "my_toot.example.org"
+        node.upstream.script = instance(host, status("6", host))
+        assert (await read(node, f"/v1/mastodon/post?id=6&instance={host}"))["post"]["id"] == "6"
+        assert (await read(node, f"/v1/mastodon/post?url=https://{host}/@baker/6"))["post"]["id"] == "6"
+        node.upstream.script = lambda _asked: None
+        for host in ("my_tube.example.org", "_a.example.org", "a.my_host.example.org"):
+            await read(node, f"/v1/peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d&instance={host}")
+            assert node.upstream.requests[-1].startswith(f"{host}/api/v1/videos/")
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize(
+    "host",
+    ["a_b.internal", "a_b.localhost", "a_b", "a_b.local", "a.b_c", "_", "a_b_127.0.0.1", "my_host.lan"],
+)
+async def test_underscores_open_no_private_host(host: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for target in ("mastodon/post?id=6", "peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d"):
+            answer = await read(node, f"/v1/{target}&instance={quote(host)}", 400)
+            assert answer["error"]["details"]["param"] == "instance"
+        await read(node, f"/v1/web/scrape?url=https://{host}/", 400)
+        assert node.upstream.requests == []
+        assert await node.money() == (CREDITS, 0)
+
+
+@pytest.mark.parametrize(
+    ("address", "endpoint", "param", "value"),
+    [
+        ("git@github.com:python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("git@github.com:python-trio/trio", "/v1/github/repo", "url", "python-trio/trio"),
+        ("ssh://git@github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("ssh://git@github.com:22/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("git://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("git+ssh://git@github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("`git@GitHub.com:python-trio/trio.git`", "/v1/github/repo", "url", "python-trio/trio"),
+        ("https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("git@gitlab.com:gitlab-org/cli.git", "/v1/gitlab/repo", "url", "gitlab.com/gitlab-org/cli"),
+    ],
+)
+async def test_lookup_takes_addresses_for_git(
+    address: str, endpoint: str, param: str, value: str, tmp_path: Path
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        data = await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}&dry_run=1")
+        assert (data["resolved"]["endpoint"], data["resolved"]["params"]) == (endpoint, {param: value})
+        assert (await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}"))["repository"]["url"] is not None
+
+
+@pytest.mark.critical
+@pytest.mark.parametrize(
+    "address",
+    [
+        "git@127.0.0.1:a/b",
+        "git@localhost:a/b.git",
+        "git@a_b.internal:a/b.git",
+        "ssh://git@github.com:2222/a/b",
+        "root@github.com:a/b",
+        "git@x@github.com:a/b",
+        "git@github.com:",
+    ],
+)
+async def test_lookup_refuses_other_addresses_for_git(address: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}", 400)
+        assert node.upstream.requests == []
+
+
+def topic(first: int, count: int, ids_begin: int) -> dict[str, Any]:
+    """A topic of `count` posts that brings the first ones; its list names them from `ids_begin` on."""
+    posts = [{"id": 500 + n, "post_number": n, "topic_id": 7, "cooked": f"<p>{n}</p>"} for n in range(1, first + 1)]
+    return {"post_stream": {"posts": posts, "stream": [*range(ids_begin, ids_begin + count)]}}
+
+
+@pytest.mark.parametrize("ids_begin", [501, 1], ids=["same_ids", "other_ids"])
+async def test_posts_that_came_with_a_discourse_topic_are_not_requested_again(ids_begin: int, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+
+        def script(asked: str) -> Told | None:
+            if asked.startswith("forum.example.org/t/7.json"):
+                return told(topic(20, 22, ids_begin))
+            wanted = [int(one.rpartition("=")[2]) for one in asked.partition("?")[2].split("&")]
+            return told({"post_stream": {"posts": [{"id": one, "post_number": one, "topic_id": 7} for one in wanted]}})
+
+        node.upstream.script = script
+        target = "/v1/discourse/post/comments?id=7&host=forum.example.org"
+        assert len((await read(node, f"{target}&limit=19"))["items"]) == 19
+        assert node.upstream.requests == ["forum.example.org/t/7.json"]
+        assert len((await read(node, f"{target}&limit=20"))["items"]) == 20
+        last = str(ids_begin + 20)
+        assert node.upstream.requests[2:] == [f"forum.example.org/t/7/posts.json?post_ids%5B%5D={last}"]

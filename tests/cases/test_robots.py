@@ -1,0 +1,156 @@
+"""No page is fetched that its host's robots file forbids, whoever asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+
+from tests.fakes.node import CREDITS, open_test_node
+from tests.fakes.scripted_upstream import Told, told
+from tests.gateway.api.routes.asking import ask
+from tests.gateway.api.routes.test_jobs import ended
+from tests.spec.rows import CREDENTIALS, ENVIRON
+from upstreams.composites import load_all
+from upstreams.model.endpoint import Endpoint, Platform
+
+HTML: Final = {"content-type": "text/html"}
+HOST: Final = "pages.example.org"
+PAGE: Final = f"https://{HOST}/a/page.html"
+FORBIDS: Final = Told(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
+OFFER: Final = (
+    b'<html><head><title>T</title><link rel="alternate" type="application/json+oembed" href="%b"></head>'
+    b"<body><p>Some words of it.</p></body></html>"
+)
+OF_FILES: Final = {"podcasts", "peertube"}
+"""Platforms that read feeds and captions at any host, which are made for programs: robots files are about pages."""
+
+pytestmark = pytest.mark.critical
+
+
+def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[str], Told | None]:
+    """Pages with an oEmbed at every host; robots files forbid all of them at these hosts."""
+
+    def script(asked: str) -> Told | None:
+        host, _, path = asked.partition("/")
+        if path == "robots.txt":
+            return FORBIDS if host in hosts else Told(404, b"", HTML)
+        if "oembed" in path:
+            return told({"type": "video", "title": "A talk"})
+        if path.startswith("api/"):
+            return Told(404, b"<html>", HTML)
+        return Told(200, OFFER % offer, HTML)
+
+    return script
+
+
+def takers_of_addresses() -> list[tuple[Platform, Endpoint, str]]:
+    """Every endpoint with a parameter that takes an address, by declaration."""
+    return [
+        (platform, endpoint, param.name)
+        for platform in load_all()
+        for endpoint in platform.endpoints
+        for param in endpoint.params
+        if param.type == "url"
+    ]
+
+
+def target_of(platform: Platform, endpoint: Endpoint, name: str, address: str) -> str:
+    others = {one.name: one.example for one in endpoint.params if one.required and one.name != name}
+    grouped = {group[0] for group in endpoint.one_of if name not in group}
+    others |= {one.name: one.example for one in endpoint.params if one.name in grouped}
+    query = "".join(f"&{key}={quote(str(value), safe='')}" for key, value in others.items())
+    return f"/v1/{platform.slug}/{endpoint.resource}?{name}={quote(address, safe='')}{query}"
+
+
+def test_only_the_web_has_sources_at_hosts_that_are_no_parameter() -> None:
+    """A platform with such a source could fetch pages past the web's one path, `upstreams.web.visiting`."""
+    found = set()
+    for platform in load_all():
+        params = {one.name for endpoint in platform.endpoints for one in (*endpoint.params, *platform.common)}
+        found |= {platform.slug for name in platform.sources if platform.host_of(name) not in (None, *params)}
+    assert found == {"web", *OF_FILES}
+
+
+async def test_no_endpoint_that_takes_an_address_fetches_a_forbidden_page(tmp_path: Path) -> None:
+    takers = takers_of_addresses()
+    assert {"prism/lookup", "web/scrape", "web/extract", "web/map"} <= {f"{p.slug}/{e.resource}" for p, e, _ in takers}
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        node.upstream.script = forbidding(HOST)
+        for platform, endpoint, name in takers:
+            if platform.slug in OF_FILES:
+                continue
+            answer = await node.get(target_of(platform, endpoint, name, PAGE))
+            assert answer.status >= 400, answer.json
+            assert answer.json["credits_used"] == 0
+        asked = {one for one in node.upstream.requests if one.startswith(HOST)}
+        assert {one for one in asked if not one.startswith(f"{HOST}/api/v")} == {f"{HOST}/robots.txt"}
+        assert await node.money() == (CREDITS, 0)
+
+
+@pytest.mark.parametrize("path", ["@ada/5", "@ada", "owner/name", "c/name", "t/topic/5", "w/abc", "a/page.html"])
+async def test_a_lookup_respects_robots_after_it_tried_servers(path: str, tmp_path: Path) -> None:
+    """Servers of software are asked by their API; the page itself is forbidden."""
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = forbidding(HOST)
+        answer = await node.get(f"/v1/prism/lookup?url={quote(f'https://{HOST}/{path}', safe='')}")
+        assert f"{HOST}/{path}" not in node.upstream.requests
+        assert (answer.status, answer.json["credits_used"]) == (404, 0), answer.json
+        assert answer.json["error"]["details"]["reason"] == "robots_disallowed"
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("offer", ["/api/oembed?url=x", "https://embeds.example.org/api/oembed?url=x"])
+async def test_an_oembed_that_robots_forbid_is_not_fetched_and_the_page_is_read(offer: str, tmp_path: Path) -> None:
+    disallowed = HOST if offer.startswith("/") else "embeds.example.org"
+    script = forbidding(disallowed, offer=offer.encode())
+
+    def allowing_pages(asked: str) -> Told | None:
+        if asked == f"{HOST}/robots.txt":
+            return Told(200, b"User-agent: *\nDisallow: /api/\n", {"content-type": "text/plain"})
+        return script(asked)
+
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = allowing_pages
+        answer = await node.get(f"/v1/prism/lookup?url={quote(PAGE, safe='')}")
+        assert not [asked for asked in node.upstream.requests if "oembed" in asked]
+        assert answer.status == 200, answer.json
+        assert answer.json["data"]["resolved"]["platform"] == "web"
+        assert answer.json["credits_used"] == 1
+
+
+async def test_a_redirect_of_a_lookup_to_a_forbidden_page_is_not_followed(tmp_path: Path) -> None:
+    script = forbidding("other.example.org")
+
+    def redirecting(asked: str) -> Told | None:
+        if asked == f"{HOST}/a/page.html":
+            return Told(302, b"", {"location": "https://other.example.org/b"})
+        return script(asked)
+
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = redirecting
+        answer = await node.get(f"/v1/prism/lookup?url={quote(PAGE, safe='')}")
+        assert (answer.status, answer.json["error"]["details"]["reason"]) == (404, "robots_disallowed")
+        assert "other.example.org/b" not in node.upstream.requests
+
+
+@pytest.mark.parametrize(("path", "body"), [("batch-scrape", {"urls": [PAGE]}), ("crawl", {"url": PAGE, "limit": 2})])
+async def test_a_job_fetches_no_forbidden_page(path: str, body: object, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = forbidding(HOST)
+        status, begun = await ask(node, "POST", f"/v1/web/{path}", body)
+        assert status < 300, begun
+        await ended(node, begun["data"]["job_id"])
+        assert set(node.upstream.requests) == {f"{HOST}/robots.txt"}
+
+
+@pytest.mark.parametrize("sitemap", ["include", "only"])
+async def test_a_map_guesses_no_forbidden_sitemap(sitemap: str, tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        node.upstream.script = forbidding(HOST)
+        answer = await node.get(f"/v1/web/map?url={PAGE}&sitemap={sitemap}")
+        assert (answer.status, answer.json["error"]["details"]["reason"]) == (404, "robots_disallowed")
+        assert node.upstream.requests == [f"{HOST}/robots.txt"]

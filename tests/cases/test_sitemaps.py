@@ -1,0 +1,134 @@
+"""Sitemaps with slips, in other encodings and forms, and sites whose page fails, through a whole node."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from time import process_time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.cases.files import ABSENT, case, needs_cases
+from tests.fakes.calling import Answered
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+from upstreams.web.reading.sitemaps import read_sitemap
+
+XML = {"content-type": "application/xml"}
+CASES = {
+    "sitemap_bare_ampersand.xml": ["/salt%20&%20pepper", "/ok?a=1&b=2"],
+    "sitemap_utf16.xml": ["/1"],
+    "sitemap_atom_replies.xml": ["/p1"],
+}
+HOST = "site.example.org"
+SITE = f"https://{HOST}"
+
+
+async def map_(node: OpenNode, host: str, answers: dict[str, Told], **values: Any) -> Answered:
+    node.upstream.script = lambda asked: answers.get(asked.removeprefix(host), ABSENT)
+    more = "".join(f"&{name}={quote(str(value))}" for name, value in values.items())
+    return await node.get(f"/v1/web/map?url={quote(f'https://{host}/', safe='')}&fresh=true{more}")
+
+
+def paths(answer: Answered, host: str) -> list[str]:
+    assert answer.status == 200, answer.json
+    return [item["page"]["url"].removeprefix(f"https://{host}") for item in answer.json["data"]["items"]]
+
+
+def read(raw: bytes | str, content_type: str = "application/xml") -> list[str]:
+    whole = raw.encode() if isinstance(raw, str) else raw
+    found = read_sitemap(whole, content_type, f"{SITE}/sitemap.xml", {"host": HOST, "drops_queries": False})
+    return [url.removeprefix(SITE) for url, _ in found["pages"]]
+
+
+def urlset(*places: str) -> str:
+    rows = "".join(f"<url><loc>{SITE}{place}</loc></url>" for place in places)
+    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{rows}</urlset>'
+
+
+@needs_cases
+async def test_every_sitemap_of_the_cases_is_read(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for name, expected in CASES.items():
+            host = f"{name.removesuffix('.xml').replace('_', '-')}.example.org"
+            told = {"/sitemap.xml": Told(200, case(name), XML)}
+            answer = await map_(node, host, told, sitemap="only", ignore_query_parameters="false")
+            assert paths(answer, host) == expected
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("status", [404, 403, 410, 500, 302])
+async def test_a_site_keeps_the_pages_of_its_sitemap_when_its_page_fails(tmp_path: Path, status: int) -> None:
+    places = [f"/{number}" for number in range(500)]
+    async with open_test_node(tmp_path) as node:
+        root = Told(status, b"no", {"content-type": "text/html", "location": "https://10.0.0.1/"})
+        answers = {"/sitemap.xml": Told(200, urlset(*places).encode(), XML), "/": root}
+        answer = await map_(node, HOST, answers, limit=5_000)
+        assert paths(answer, HOST) == places
+        assert "The page itself could not be read" in answer.json["data"]["_warnings"][-1]
+        assert answer.json["credits_used"] == 1
+        alone = await map_(node, HOST, {"/": root})
+        assert alone.status != 200
+        assert alone.json["credits_used"] == 0
+        await node.assert_sound()
+
+
+@pytest.mark.parametrize("body", [b"", b"<", b"<a>" * 10_000])
+async def test_a_site_keeps_the_pages_of_its_sitemap_when_its_page_cannot_be_parsed(
+    tmp_path: Path, body: bytes
+) -> None:
+    async with open_test_node(tmp_path) as node:
+        answers = {
+            "/sitemap.xml": Told(200, urlset("/1").encode(), XML),
+            "/": Told(200, body, {"content-type": "text/html"}),
+        }
+        assert paths(await map_(node, HOST, answers), HOST) == ["/1"]
+
+
+def test_one_slip_does_not_damage_the_other_addresses() -> None:
+    whole = urlset("/1", "/a?x=1&amp;y=2", "/3")
+    expected = ["/1", "/a?x=1&y=2", "/3"]
+    assert read(whole) == expected
+    for slip in ("&", "&nbsp;", "\x0b", "<br>", "</b>", "<x a=1 a=1/>", "<", "&#0;"):
+        assert read(whole.replace("<url>", f"{slip}<url>", 1)) == expected, slip
+    assert read(whole.replace("</url>", "", 1)) == expected
+    assert read(whole.replace("</url>", "")) == expected
+    assert read(whole.replace("</loc>", "", 1)) == expected
+    assert read(whole[: whole.index("</urlset>")]) == expected
+    assert read(whole.replace("&amp;", "&")) == expected
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "latin-1"])
+@pytest.mark.parametrize("declared", ["utf-16", "iso-8859-1", ""])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_sitemap_is_read_in_any_encoding(codec: str, declared: str, packed: bool) -> None:
+    head = f'<?xml version="1.0" encoding="{declared}"?>' if declared else '<?xml version="1.0"?>'
+    raw = (head + urlset("/1", "/2")).encode(codec)
+    assert read(gzip.compress(raw) if packed else raw) == ["/1", "/2"]
+
+
+def test_lines_of_addresses_are_read_in_any_encoding() -> None:
+    lines = f"{SITE}/1\n{SITE}/2\n"
+    assert read(lines.encode("utf-16"), "text/plain") == read(lines, "text/plain") == ["/1", "/2"]
+
+
+def test_only_links_to_pages_count_in_feeds() -> None:
+    def of(links: str, attributes: str = "") -> list[str]:
+        return read(f'<feed xmlns="http://www.w3.org/2005/Atom"{attributes}><entry>{links}</entry></feed>')
+
+    for relation in ("replies", "edit", "self", "enclosure", "via", "related", "Replies", "http://x.example.org/rel"):
+        assert of(f'<link rel="{relation}" href="{SITE}/c"/><link href="{SITE}/p"/>') == ["/p"], relation
+    assert of(f'<link rel="alternate" type="application/json" href="{SITE}/p.json"/><link href="{SITE}/p"/>') == ["/p"]
+    assert of('<link href="p"/>', f' xml:base="{SITE}/x/"') == ["/x/p"]
+    item = f"<guid>{SITE}/g</guid><link>{SITE}/p</link><comments>{SITE}/c</comments>"
+    assert read(f"<rss><channel><item>{item}</item></channel></rss>") == ["/p"]
+
+
+@pytest.mark.critical
+def test_a_long_sitemap_with_a_slip_takes_bounded_time() -> None:
+    started = process_time()
+    found = read("<urlset>&" + f"<url><loc>{SITE}/x</loc></url>" * 60_000 + "<" * 3_000_000)
+    assert found == ["/x"]
+    assert process_time() - started < 30

@@ -1,0 +1,242 @@
+"""Smaller faults of the audit, each over everything that declares the same (issue 35, 18)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from scheduler.monitors.metrics.shapes import shape_of
+from tests.cases.test_estimates import example_of
+from tests.fakes.monitoring import MONITORS
+from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.scripted_upstream import Told
+from tests.fakes.upstream_server import always, open_upstream_server, reply
+from tests.gateway.api.routes.asking import ask
+from upstreams.model.archetypes import POST_LIST
+from upstreams.web.engines import ENGINES
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
+    async with open_test_node(tmp_path) as opened:
+        yield opened
+        await opened.assert_sound()
+
+
+async def guide_of(node: OpenNode, id_: str, method: str = "POST") -> dict[str, Any]:
+    status, answer = await ask(node, "GET", f"/v1/utility/endpoint?id={id_}&method={method}")
+    assert status == 200, answer
+    return dict(answer["data"])
+
+
+async def listed(node: OpenNode, query: str = "") -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = (await ask(node, "GET", f"/v1/utility/endpoints{query}"))[1]["data"]["endpoints"]
+    return entries
+
+
+BATCHES = (
+    *("prism/post-stats", "prism/profiles", "prism/comment-lookup"),
+    *("youtube/videos", "youtube/channels", "peertube/transcripts", "youtube/transcripts"),
+)
+
+
+async def test_every_batch_has_an_example_of_its_own(node: OpenNode) -> None:
+    """Regression: all showed the numbers of one post of Hacker News."""
+    examples = {id_: (await guide_of(node, id_))["response"]["example"]["data"] for id_ in BATCHES}
+    rows = {id_: one["results"][0] for id_, one in examples.items()}
+    for id_, row in rows.items():
+        platform = id_.partition("/")[0]
+        assert platform == "prism" or row["platform"] == platform, id_
+        assert row["credits_used"] == examples[id_]["summary"]["credits_charged"]
+    assert rows["prism/profiles"]["record"]["username"] == "octocat"
+    assert rows["prism/comment-lookup"]["record"].keys() >= {"text", "post_id"}
+    assert rows["youtube/videos"]["record"]["content"]["text"]
+    assert rows["youtube/channels"]["record"]["followers"]
+    assert rows["peertube/transcripts"]["record"]["transcript"]
+
+
+async def test_a_batch_without_a_source_is_not_listed(node: OpenNode) -> None:
+    assert "youtube/transcripts" not in {one["id"] for one in await listed(node)}
+    availability = (await guide_of(node, "youtube/transcripts"))["availability"]
+    assert (availability["available"], availability["missing_credentials"]) == (False, [])
+    assert "YouTube has no source" in availability["next_step"]
+    assert (await guide_of(node, "peertube/transcripts"))["availability"]["available"]
+    offered = {(one["id"], one["method"]) for one in await listed(node)}
+    for id_, method in sorted(offered):
+        assert (await guide_of(node, id_, method))["availability"]["available"], id_
+
+
+async def test_an_endpoint_without_its_credential_checks_its_parameters_first(node: OpenNode) -> None:
+    """Method: every endpoint that this node cannot call, with parameters that are right and wrong."""
+    lacking = [one for one in node.node.catalog.all() if not one.available]
+    assert lacking
+    for listing in lacking:
+        for dry in ("", "&dry_run=1"):
+            query = "&".join(f"{name}={value}" for name, value in example_of(listing.endpoint).items())
+            wrong = await node.get(f"{listing.path}?{query}&no_such_parameter=1{dry}")
+            right = await node.get(f"{listing.path}?{query}{dry}")
+            assert (wrong.status, wrong.json["error"]["details"]["remove_params"]) == (400, ["no_such_parameter"])
+            assert (right.status, right.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE"), listing.id
+            assert "retry-after" not in right.headers
+    for id_ in ("youtube/videos", "youtube/channels"):
+        for dry in ("", "?dry_run=1"):
+            assert (await ask(node, "POST", f"/v1/{id_}{dry}", {"ids": []}))[0] == 400
+            assert (await ask(node, "POST", f"/v1/{id_}{dry}", {"ids": ["D-lhorsDlUQ"]}))[0] == 503
+
+
+async def test_every_refusal_of_a_number_or_a_text_names_its_bounds(node: OpenNode) -> None:
+    """Method: for each parameter of each endpoint a value that is too small, too large, too long or no number."""
+    checked = 0
+    for listing in node.node.catalog.available():
+        for param in listing.endpoint.params:
+            bounds = [str(one) for one in (param.minimum, param.maximum) if one is not None]
+            sent = ["x" * (param.length_max + 1)] if param.type == "string" and not param.choices else []
+            if param.type == "integer" and bounds:
+                sent = ["many", *([] if param.minimum is None else [str(param.minimum - 1)])]
+                sent += [str(param.maximum + 1)] if param.maximum is not None and param.name != "limit" else []
+            else:
+                bounds = [str(param.length_max)]
+            for value in sent if len(sent[0] if sent else "") < 8_000 else []:
+                answer = await node.get(f"{listing.path}?{param.name}={value}")
+                message = answer.json["error"]["message"]
+                assert answer.status == 400, (listing.id, param.name, message)
+                assert param.name in message, (listing.id, message)
+                assert all(one in message for one in bounds), (listing.id, param.name, message)
+                checked += 1
+    assert checked > 300
+
+
+async def test_rows_of_posts_have_a_key_by_default_in_every_recipe(node: OpenNode) -> None:
+    keyed = 0
+    for listing in node.node.catalog.available():
+        shape = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled)
+        if not shape.is_list:
+            continue
+        records = [one for one in ("post", "comment", "author") if f"items[].{one}.id" in shape.kinds]
+        assert (shape.row_key is None) == (not records), listing.id
+        if records:
+            assert shape.row_key in {f"{one}.id" for one in records}
+            keyed += 1
+    assert keyed > 30
+    assert shape_of(POST_LIST).row_key == "post.id"
+    track = {"metrics": ["items[].score"]}
+    body = {"recipe": "search/everywhere", "params": {"query": "trio"}, "cadence": "daily", "track": track}
+    status, made = await ask(node, "POST", f"{MONITORS}?dry_run=1", body)
+    assert (status, made["data"]["monitor"]["track"]["row_key"]) == (200, "post.id"), made
+
+
+async def test_the_catalog_says_which_computed_fields_stay_null(node: OpenNode) -> None:
+    """Goal: nobody waits for rates that no platform's numbers give. Method: every endpoint's declaration."""
+    entries = {one["id"]: one for one in await listed(node)}
+    authors = 0
+    for listing in node.node.catalog.available():
+        endpoint, told = listing.endpoint, entries[listing.id]["never_computed"]
+        lacks_inputs = endpoint.archetype.computed is not None and not endpoint.unfilled.isdisjoint(
+            {"followers", "likes_count", "engagement.views"}
+        )
+        assert bool(told) == lacks_inputs, listing.id
+        if endpoint.archetype.key == "author" and endpoint.archetype.computed is not None:
+            authors += bool(told)
+            if told:
+                assert set(told) >= {"engagement_rate", "estimated_reach"}
+                assert "always null" in (await guide_of(node, listing.id, "GET"))["description"]
+    assert authors > 5
+
+
+async def test_the_status_tells_only_of_what_is_configured(tmp_path: Path) -> None:
+    names = {one.name for one in ENGINES}
+    async with open_test_node(tmp_path / "none") as node:
+        data = (await node.get("/v1/status", key=None)).json["data"]
+        assert names.isdisjoint(data["platforms"]["web"]["sources"])
+        callable_ = {one.site.platform.slug for one in node.node.catalog.available()}
+        assert data["platforms"].keys() == callable_
+    search = {"search": {"searxng_url": "http://127.0.0.1:9"}}
+    async with open_test_node(tmp_path / "one", web=search) as node:
+        data = (await node.get("/v1/status", key=None)).json["data"]
+        assert names & data["platforms"]["web"]["sources"].keys() == {"searxng"}
+
+
+async def test_an_unknown_discover_run_is_named_as_one(node: OpenNode) -> None:
+    own = "/v1/prism/discover/runs/dr_01a1fd7028fd7bba92988ba98f5dc154"
+    calls: tuple[tuple[str, str, Any], ...] = (
+        ("GET", own, None),
+        ("GET", f"{own}?changes_since=0", None),
+        ("GET", f"{own}/results.jsonl", None),
+        ("PATCH", own, {"status": "paused"}),
+        ("DELETE", own, None),
+    )
+    for method, path, body in calls:
+        status, answer = await ask(node, method, path, body)
+        assert (status, answer["error"]["details"]["reason"]) == (404, "unknown_run"), (method, path)
+        assert "discover run" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["batch-scrape", "crawl"])
+async def test_a_job_that_brought_no_page_has_failed(node: OpenNode, kind: str) -> None:
+    node.upstream.script = lambda _asked: Told(404, b"gone", headers={"content-type": "text/html"})
+    where = {"urls": ["https://a.example.org/1", "https://a.example.org/2"]}
+    body: dict[str, Any] = where if kind == "batch-scrape" else {"url": "https://a.example.org/1", "limit": 2}
+    status, begun = await ask(node, "POST", f"/v1/web/{kind}", body)
+    assert status == 202, begun
+    with trio.fail_after(60):
+        place = f"/v1/web/jobs/{begun['data']['job_id']}"
+        while (job := (await ask(node, "GET", place))[1]["data"])["finished_at"] is None:  # noqa: ASYNC110 - the node's
+            await trio.sleep(0.05)
+    assert (job["status"], job["progress"]["done"], job["credits"]["used"]) == ("failed", 0, 0)
+    assert job["credits"]["refunded"] == job["credits"]["reserved"]
+
+
+CODE = re.compile(r"[a-z]+(_[a-z]+)*|[A-Z]+(_[A-Z]+)*")
+
+
+async def test_why_runs_and_rows_failed_are_codes(node: OpenNode) -> None:
+    """Goal: programs can branch on them. Method: rows of a batch and a Monitor's run that fail."""
+    node.upstream.script = lambda _asked: Told(500, b"no")
+    urls = {"urls": ["https://example.com/nothing", "https://bit.ly/x", "https://news.ycombinator.com/item?id=1"]}
+    stats = (await ask(node, "POST", "/v1/prism/post-stats", urls))[1]["data"]["results"]
+    assert [row["status"] for row in stats] == ["unsupported", "unsupported", "failed"]
+    assert all(CODE.fullmatch(row["ext"]["reason"]) for row in stats), stats
+    assert all(row["ext"]["message"] for row in stats[:2])
+    body = {
+        "recipe": "github/profile",
+        "params": {"handle": "a"},
+        "cadence": "daily",
+        "webhook_url": "https://example.com/",
+    }
+    _, made = await ask(node, "POST", MONITORS, {**body, "run_now": True})
+    with trio.fail_after(60):
+        while True:
+            place = f"{MONITORS}/{made['monitor']['id']}/runs"
+            (run,) = (await ask(node, "GET", place))[1]["data"]["items"]
+            if run["status"] == "failed":
+                break
+            await trio.sleep(0.05)
+    assert (run["skip_reason"], run["credits_used"]) == ("UPSTREAM_ERROR", 0)
+    assert "500" in run["warnings"][0]
+
+
+async def test_a_test_delivery_is_no_redelivery(tmp_path: Path) -> None:
+    insecure = {"allow_insecure_targets": True}
+    async with (
+        open_upstream_server(always(reply(b"taken"))) as receiver,
+        open_test_node(tmp_path, webhooks=insecure) as node,
+    ):
+        _, made = await ask(node, "POST", "/v1/webhooks", {"url": f"{receiver.url}/hook", "types": ["*"]})
+        own = f"/v1/webhooks/{made['data']['webhook']['id']}"
+        status, _ = await ask(node, "POST", f"{own}/test", {})
+        assert status in (200, 202)
+        with trio.fail_after(60):
+            while True:
+                (delivery,) = (await ask(node, "GET", f"{own}/deliveries"))[1]["data"]["items"]
+                if delivery["status"] == "delivered":
+                    break
+                await trio.sleep(0.05)
+        assert delivery["redelivered"] is False
+        assert (await ask(node, "POST", f"{own}/deliveries/{delivery['id']}/redeliver", {}))[0] in (200, 202)
+        (again,) = (await ask(node, "GET", f"{own}/deliveries"))[1]["data"]["items"]
+        assert again["redelivered"] is True

@@ -1,0 +1,95 @@
+"""Reads a body that comes in chunks (RFC 9112, 7.1)."""
+
+import re
+from typing import Final
+
+from upstreams.transport.careful_head import MalformedAnswer
+
+_ORDINARY_FIRST = re.compile(rb"([0-9A-Fa-f]{1,16})\r\n")
+_ORDINARY_NEXT = re.compile(rb"\r\n([0-9A-Fa-f]{1,16})\r\n")
+_ODD_SIZE: Final = rb"([0-9A-Fa-f]{1,16})([ \t]*)(?:;[^\r\n\0]*)?(\r?\n)"
+_ODD_FIRST = re.compile(rb"()" + _ODD_SIZE)
+_ODD_NEXT = re.compile(rb"(\r?\n)" + _ODD_SIZE)
+_PARTIAL_SIZE: Final = rb"(?:[0-9A-Fa-f]{1,16}[ \t]*(?:;[^\r\n\0]*)?\r?)?"
+_PARTIAL_FIRST = re.compile(_PARTIAL_SIZE)
+_PARTIAL_NEXT = re.compile(rb"\r?|\r?\n" + _PARTIAL_SIZE)
+_TRAILERS_END = re.compile(rb"(?:\A|\n)\r?\n")
+_TRAILERS = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t -~\x80-\xff]*\r\n)*\r\n")
+_LINE_END: Final = b"\r\n"
+
+
+class AnswerChunks:
+    """The framing of one body, whose bytes it adds to `body`. Mutable, owned by its parser.
+
+    Blanks behind a size, and lines that end in a line feed alone, are read, as common clients do. Like an odd trailer,
+    they set `is_doubtful`: another client may find a different end.
+    """
+
+    __slots__ = ("_body", "_framing", "_is_first", "_is_last", "_left_bytes", "ended", "has_surplus", "is_doubtful")
+
+    def __init__(self, body: bytearray) -> None:
+        self._body = body
+        self._framing = b""
+        """The beginning of a size line, or of the trailers, whose end has not come."""
+        self._left_bytes = 0
+        """The bytes of the current chunk that have not come."""
+        self._is_first = True
+        self._is_last = self.ended = self.is_doubtful = self.has_surplus = False
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes. Trailers are dropped; `has_surplus` is set if anything follows the end.
+
+        Raises:
+            MalformedAnswer: a size or the end of a chunk is malformed.
+        """
+        if self._framing:
+            data, self._framing = self._framing + data, b""
+        at, left_bytes, body = 0, self._left_bytes, self._body
+        while not self._is_last:
+            if left_bytes:
+                end = at + left_bytes
+                body += data[at:end]
+                left_bytes = end - len(data)
+                if left_bytes > 0:
+                    self._left_bytes = left_bytes
+                    return
+                at = end
+            found = (_ORDINARY_FIRST if self._is_first else _ORDINARY_NEXT).match(data, at)
+            if found is not None:
+                left_bytes = int(found[1], 16)
+            elif (found := (_ODD_FIRST if self._is_first else _ODD_NEXT).match(data, at)) is not None:
+                left_bytes = self._odd_size(found)
+            else:
+                self._wait_for_size(data[at:])
+                return
+            at = found.end()
+            self._is_first, self._is_last = False, not left_bytes
+        self._take_trailers(data[at:])
+
+    def _odd_size(self, found: re.Match[bytes]) -> int:
+        """Return the size on a line that is not just a size, after noting whether every client reads it so."""
+        before, size, blanks, end = found.groups()
+        if blanks or end != _LINE_END or not (self._is_first or before == _LINE_END):
+            self.is_doubtful = True
+        return int(size, 16)
+
+    def _wait_for_size(self, framing: bytes) -> None:
+        """Keep the beginning of a size line."""
+        if (_PARTIAL_FIRST if self._is_first else _PARTIAL_NEXT).fullmatch(framing) is None:
+            raise MalformedAnswer("a chunk is malformed")
+        self._framing = framing
+        self._left_bytes = 0
+
+    def _take_trailers(self, data: bytes) -> None:
+        """Find the empty line that ends the body."""
+        if data == _LINE_END:
+            self.ended = True
+            return
+        found = _TRAILERS_END.search(data)
+        if found is None:
+            self._framing = data
+            return
+        self.ended = True
+        self.has_surplus = len(data) > found.end()
+        if _TRAILERS.fullmatch(data, 0, found.end()) is None:
+            self.is_doubtful = True

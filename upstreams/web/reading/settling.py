@@ -1,0 +1,144 @@
+"""Settles what browsers and scripts decide about a page: addresses of images, marks of quotes, an article in `<aside>`.
+
+Readers of pages go by the names of elements and attributes, which are changed here to say what a visitor sees.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from operator import itemgetter
+from typing import Final
+
+from lxml import etree
+
+from upstreams.content.markup import Element
+from upstreams.web.reading.cleaning import images_of, letters_in, outermost
+
+_LAZY: Final = (
+    "data-src", "data-lazy-src", "data-original", "data-original-src", "data-lazy", "data-actualsrc", "data-hi-res-src",
+    "data-full-src", "data-img-src", "data-image", "data-echo",
+)  # fmt: skip
+"""Attributes in which scripts keep the address of an image until it is shown."""
+_LAZY_SETS: Final = ("srcset", "data-srcset", "data-lazy-srcset", "data-original-set")
+_SOURCES_MAX: Final = 20
+_IMAGE = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)(?:[?#]\S*)?", re.IGNORECASE)
+_ADDRESS_MAX: Final = 4_096
+_NAME_MAX: Final = 100
+"""Letters at the end of an address that are looked at for the name of a file."""
+_STANDS_IN = re.compile(
+    r"(?:^|[/_.-])(?:1x1|blank|dummy|empty|gr[ae]y|lazy|lazyload|loading|pixel|placeholder|spacer|transparent)"
+    r"(?:[_.-][\w.-]*)?\.(?:gif|jpe?g|png|svg|webp)$",
+    re.IGNORECASE,
+)
+"""Names of files that stand in for an image until it is shown."""
+_ASIDE_TIMES: Final = 3
+"""An `<aside>` with so many times the text around it is the article."""
+_ASIDE_LETTERS_MIN: Final = 200
+_AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
+
+
+def settle_images(root: Element) -> None:
+    """Give each image the address that a visitor sees, where it has none of its own yet."""
+    for image in root.iter("img"):
+        own = image.get("src", "").strip()
+        if own and own[:5].lower() != "data:" and not (_is_lazy(image) and _stands_in(own)):
+            continue
+        address = _lazy_address(image) or _from_sources(image)
+        if address:
+            image.set("src", address)
+
+
+def _is_lazy(image: Element) -> bool:
+    return any(name[:5] == "data-" or name == "srcset" for name in image.keys())  # noqa: SIM118 - of an element
+
+
+def _stands_in(address: str) -> bool:
+    return _STANDS_IN.search(address.partition("?")[0][-_NAME_MAX:]) is not None
+
+
+def _lazy_address(image: Element) -> str | None:
+    """The address that a script would show, or the largest one of those that a browser may choose among."""
+    for name in _LAZY:
+        if address := _address(image.get(name)):
+            return address
+    for name in _LAZY_SETS:
+        if address := _largest_of(image.get(name, "")):
+            return address
+    others = (value.strip() for name, value in image.attrib.items() if name.startswith("data-"))
+    return next((one for one in others if len(one) <= _ADDRESS_MAX and _IMAGE.fullmatch(one)), None)
+
+
+def _from_sources(image: Element) -> str | None:
+    """The address in the `<picture>` around an image; a source that nobody closes is around the image too."""
+    sources: list[Element] = []
+    above = image.getparent()
+    while above is not None and above.tag == "source" and len(sources) < _SOURCES_MAX:
+        sources.append(above)
+        above = above.getparent()
+    if above is not None and above.tag == "picture":
+        sources.extend(islice(above.iterchildren("source"), _SOURCES_MAX))
+    return next((found for one in sources if (found := _lazy_address(one))), None)
+
+
+def _address(written: str | None) -> str | None:
+    address = (written or "").strip()
+    is_one = address and address[:5].lower() != "data:" and not any(map(str.isspace, address[:_ADDRESS_MAX]))
+    return address if is_one and len(address) <= _ADDRESS_MAX and address[:1] not in "{[" else None
+
+
+def _largest_of(written: str) -> str | None:
+    """The address of the largest image in a `srcset`."""
+    images = [(address, size) for address, size in images_of(written) if _address(address)]
+    return max(images, key=lambda one: _size_of(one[1]), default=(None, ""))[0]
+
+
+def _size_of(descriptor: str) -> float:
+    try:
+        return float(descriptor[:-1] or 1)
+    except ValueError:
+        return 1.0
+
+
+def mark_quotes(root: Element) -> None:
+    """Write the marks of quotes inside of sentences, which browsers add: other readers take them for blocks."""
+    for quote in root.iter("q"):
+        quote.tag = "span"
+        quote.text = f'"{quote.text or ""}'
+        if len(quote):
+            quote[-1].tail = f'{quote[-1].tail or ""}"'
+        else:
+            quote.text += '"'
+
+
+def settle_asides(root: Element) -> None:
+    """Make an `<aside>` an article if it has nearly all of the page's text."""
+    asides = outermost(root.iter("aside"))
+    if not asides:
+        return
+    own, aside = max(((_text_letters(one), one) for one in asides), key=itemgetter(0))
+    if own >= _ASIDE_LETTERS_MIN and not _has_around(root, own // _ASIDE_TIMES):
+        aside.tag = "article"
+        for name in ("class", "id", "role"):  # by which others would know it as a box
+            aside.attrib.pop(name, None)
+
+
+def _text_letters(element: Element) -> int:
+    """The letters of an element outside of its links."""
+    return letters_in(element) - sum(map(letters_in, outermost(element.iter("a"))))
+
+
+def _has_around(root: Element, most: int) -> bool:
+    """Whether a page has more letters outside of asides, links and what is at its edges."""
+    body = root.find("body")
+    walk = etree.iterwalk(root if body is None else body, events=("start",))
+    letters = 0
+    for _, element in walk:
+        letters += len((element.tail or "").strip())
+        if element.tag in _AROUND:
+            walk.skip_subtree()
+        else:
+            letters += len((element.text or "").strip())
+        if letters > most:
+            return True
+    return False
