@@ -81,9 +81,9 @@ class Clients:
             return
         # A hit, a refusal, or a composite that was closed before its answer: known for good.
         is_hit = status == 200 and envelope["cached"]
-        assert used == (3 if status == 200 and not is_hit else 0)
+        assert used == (2 if status == 200 and not is_hit else 0)
         self.seen.counts["cached"] += is_hit
-        self.seen.counts["half refunded"] += used == 3
+        self.seen.counts["half refunded"] += used == 2
         self.seen.exact[request_id] = used
 
     async def claiming(self, node: Node, life: Life) -> None:

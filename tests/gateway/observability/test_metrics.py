@@ -29,7 +29,9 @@ async def numbers(node: OpenNode) -> dict[str, float]:
 async def test_limits_claims_ledger_and_phases_are_counted_as_they_happened(tmp_path: Path) -> None:
     limits = {"requests_per_minute": 6, "concurrent_requests": 2}
     async with open_test_node(tmp_path, limits=limits) as node:
-        node.upstream.script = lambda asked: Told(200, b"[]" if "/repos" in asked else b'{"id": 1, "login": "octocat"}')
+        node.upstream.script = lambda asked: Told(
+            200, b'[{"id": 2, "name": "a"}]' if "/repos" in asked else b'{"id": 1, "login": "octocat"}'
+        )
         assert (await node.get(PROFILE)).status == 200
         assert (await node.get(PROFILE)).json["cached"] is True
         for _ in range(2):

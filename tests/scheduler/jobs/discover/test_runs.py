@@ -25,7 +25,6 @@ from scheduler.jobs.discover.spec import KIND
 from scheduler.jobs.discover.tables import TABLES
 from scheduler.jobs.service import JobOwner
 from scheduler.recipes import Gathered, Recipe
-from storage.store import Store
 from tests.fakes.upstream_server import until
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, search
@@ -179,29 +178,19 @@ async def test_a_run_reserves_what_the_balance_can_spare_and_is_paused_when_that
     assert await desk.money(owner.account_id) == (0, 0)
 
 
-class FullFirst(Net):
-    """Other searches than those for trio wait until a run is full."""
-
-    store: Store
-
-    async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
-        full = "SELECT 1 FROM discover_runs WHERE rows_kept = max_rows"
-        while recipe.values["query"] != "trio" and not await self.store.read(lambda tx: tx.all(full, ())):  # noqa: ASYNC110
-            await trio.sleep(0.001)
-        return await super().gather(recipe, credits_held, **how)
+KEYWORDS = [f"word{number}" for number in range(20)]
 
 
-async def test_a_run_stops_at_its_most_rows_and_passes_the_rest_over(desk: Desk) -> None:
-    net = FullFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
-    net.store = desk.store
-    desk_ = DiscoverDesk(desk, net, TWO)
+async def test_a_full_run_skips_its_other_legs(desk: Desk) -> None:
+    """Every keyword has rows at both platforms; the first legs fill the run."""
+    pages = {(path, keyword): pages_of(*"abcdef") for path in ("one/search", "two/search") for keyword in KEYWORDS}
+    desk_ = DiscoverDesk(desk, net := Net(pages), TWO)
     owner = await desk_.owner()
     async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", *"klmnopqr"], max_rows=3)).id)
+        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS, max_rows=3)).id)
     assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("completed", "max_rows", 3)
-    run = view.run
-    assert run.legs_ended < run.legs_planned == 18
-    assert view.job.used_credits < 18
+    assert (view.run.legs_planned, view.job.used_credits) == (2 * len(KEYWORDS), 3)
+    assert net.calls.total() < view.run.legs_planned
 
 
 class LastIsFirst(Net):
