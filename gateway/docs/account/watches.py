@@ -35,7 +35,10 @@ class WebMonitorView(TypedDict):
     credits_booked: Annotated[int, meaning("Credits so far.", 6)]
     checks_total: Annotated[int, meaning("Checks so far, without those that were skipped.", 3)]
     next_check_at: Instant | None
-    warnings: Annotated[list[str], meaning("Lines on what will not go as it was meant.", [])]
+    warnings: Annotated[
+        list[str],
+        meaning("What will not work as intended; for a new one, also that a run may cost more than usual.", []),
+    ]
     created_at: Instant
     updated_at: Instant
 
