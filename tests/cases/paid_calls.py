@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -11,6 +12,7 @@ from gateway.docs.operations import SOURCE
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 from tests.fakes.panel import Panel
+from tests.fakes.scripted_upstream import Told
 from tests.gateway.api.routes.test_cohorts import ADA, QUERY
 
 STORY: Final = "https://news.ycombinator.com/item?id={}"
@@ -62,15 +64,20 @@ async def send(node: OpenNode, method: str, path: str, key: str, body: object = 
     return Answered(answer.status_code, dict(answer.headers), answer.content)
 
 
-async def send_paid(node: OpenNode, path: str, key: str, query: str = "") -> Answered:
-    """Make the request of one of `BODIES`; a cohort is made for it, with a member who has posts."""
+async def send_paid(
+    node: OpenNode, path: str, key: str, query: str = "", *, script: Callable[[str], Told | None] | None = None
+) -> Answered:
+    """Make the request of one of `BODIES`; a cohort is made for it, with a member who has posts.
+
+    `script` decides the upstreams' answers instead.
+    """
+    node.upstream.script = script or (Panel({"ada.test": ADA}) if path == COHORT else node.upstream.script)
     if path == PARSE:
         files = {"file": ("page.html", _PAGE)}
         answer = await node.client.post(f"{node.url}{path}{query}", headers={"x-api-key": key}, files=files)
         return Answered(answer.status_code, dict(answer.headers), answer.content)
     if path != COHORT:
         return await send(node, "POST", path + query, key, BODIES[path])
-    node.upstream.script = Panel({"ada.test": ADA})
     cohort = (await send(node, "POST", "/v1/cohorts", node.key, {})).json["data"]["id"]
     members = [{"platform": "bluesky", "handle": "ada.test", "external_id": "1"}]
     put = await send(node, "PUT", f"/v1/cohorts/{cohort}/members", node.key, {"members": members})
