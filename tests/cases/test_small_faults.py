@@ -272,7 +272,47 @@ async def test_a_job_that_brought_no_page_has_failed(node: OpenNode, kind: str) 
     assert job["credits"]["refunded"] == job["credits"]["reserved"]
 
 
-CODE = re.compile(r"[a-z]+(_[a-z]+)*|[A-Z]+(_[A-Z]+)*")
+CODE = re.compile(r"[a-z]+(_[a-z0-9]+)*|[A-Z]+(_[A-Z]+)*")
+
+
+CODED = ("code", "reason", "skip_reason", "stopped_because", "closed_because", "paused_because", "error_code")
+
+
+def examples_of(value: Any, name: str = "") -> list[tuple[str, str]]:
+    """The names and texts of all fields of a document's examples that hold codes."""
+    if isinstance(value, dict):
+        fields = [(key, one) for key, one in value.items() if key != "confidence"]  # how sure a score is, in words
+        return [pair for key, one in fields for pair in examples_of(one, key)]
+    if isinstance(value, list):
+        return [pair for one in value for pair in examples_of(one, name)]
+    return [(name, value)] if name in CODED and isinstance(value, str) else []
+
+
+def choices_of(value: Any, name: str = "") -> list[tuple[str, str]]:
+    """The same of schemas: the choices and examples of a field."""
+    found: list[tuple[str, str]] = []
+    if isinstance(value, list):
+        return [pair for one in value for pair in choices_of(one, name)]
+    if isinstance(value, dict):
+        if name in CODED:
+            found = [(name, one) for one in (*value.get("enum", ()), *value.get("examples", ())) if one is not None]
+        for key, one in value.items():
+            inner = {"anyOf": name, "items": name, "oneOf": name, "allOf": name}.get(key, key)
+            found += choices_of(one, inner)
+    return found
+
+
+async def test_every_field_that_is_declared_to_hold_a_code_has_codes(node: OpenNode) -> None:
+    """Method: the schemas of the OpenAPI document, and the examples of every guide."""
+    document = (await node.get("/v1/openapi.json", key=None)).json
+    declared = choices_of(document["components"])
+    shown = list[tuple[str, str]]()
+    for entry in await listed(node):
+        guide = await guide_of(node, entry["id"], entry["method"])
+        shown += examples_of(guide["response"]) + examples_of(guide["errors"])
+    assert len(declared) > 10
+    assert len(shown) > 100
+    assert [one for one in {*declared, *shown} if not CODE.fullmatch(str(one[1]))] == []
 
 
 async def test_why_runs_and_rows_failed_are_codes(node: OpenNode) -> None:

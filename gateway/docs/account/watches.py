@@ -73,7 +73,7 @@ class WebCheckView(TypedDict):
     scheduled_for: Instant
     finished_at: Instant | None
     credits_used: Annotated[int, meaning("Credits that it cost.", 2)]
-    reason: Annotated[str | None, meaning("Why it failed or was skipped.")]
+    reason: Annotated[str | None, meaning("The code of why it failed or was skipped.", "robots_disallowed")]
     similarity: Annotated[float | None, meaning("The share of words that both texts have.", 0.98)]
     added: Annotated[list[str], meaning("Lines that came, up to 200.", ["Now 12 euros"])]
     removed: Annotated[list[str], meaning("Lines that went, up to 200.", ["Now 14 euros"])]
