@@ -34,7 +34,7 @@ _IN_WORDS = {
 """The types of JSON as msgspec names them, and in the words of messages; null is null."""
 _BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
 _BOUNDED = {"str": "must have {} characters", "array": "must hold {} entries"}
-"""What has a length. Of numbers the value is bounded."""
+"""Types whose length is bounded; of numbers it is the value."""
 _LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 

@@ -64,7 +64,7 @@ FREE: Final = {
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
     """A node that can call everything."""
-    tables = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
+    tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as opened:
         yield opened
         await opened.assert_sound()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -150,7 +151,7 @@ _SITEMAP = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas
 
 async def test_every_batch_and_job_that_finds_nothing_is_free(tmp_path: Path) -> None:
     """By declaration; `web/parse` reads what it is sent, and a session has no list."""
-    tables = {"web": DEAD_BROWSER, "upstreams": {**CREDENTIALS, "defaults": {"retries": 0}}}
+    tables: dict[str, Any] = {"web": DEAD_BROWSER, "upstreams": {**CREDENTIALS, "defaults": {"retries": 0}}}
     async with open_test_node(tmp_path, environ=ENVIRON, **tables) as node:
         for path in paid_routes(node) - {PARSE}:
             empty = told({"hits": [], "nbHits": 0, "nbPages": 0, "items": [], "feed": []})

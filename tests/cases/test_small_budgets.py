@@ -132,7 +132,7 @@ def _wrong(row: Row, answer: Answered, status: int) -> list[tuple[str, int, str]
 
 async def test_every_paid_post_is_refused_for_a_moment_too(tmp_path: Path) -> None:
     """Batches, jobs, queries and files by their declaration; what costs more than there is is refused for good."""
-    tables = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
+    tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, credits=1, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as node:
         operations = node.node.description.reference.operations
         dear = {one.route.path for one in operations if one.route.doc and (one.route.doc.price or (0,))[0] > 1}
