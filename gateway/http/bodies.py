@@ -32,6 +32,10 @@ _IN_WORDS = {
     "object": "an object",
 }
 """The types of JSON as msgspec names them, and in the words of messages; null is null."""
+_BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
+_BOUNDED = {"str": "must have {} characters", "array": "must hold {} entries"}
+"""Types whose length is bounded; of numbers it is the value."""
+_LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
 
@@ -76,7 +80,7 @@ def _converted(sent: dict[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(sent, kind)
     except msgspec.ValidationError as exc:
-        raise _refused(str(exc)) from exc
+        raise _refused(str(exc), kind) from exc
 
 
 def refuse_encoded(request: Request) -> None:
@@ -167,7 +171,7 @@ def _meant(name: str, fields: tuple[str, ...]) -> str | None:
     return next(whole, None) or next(iter(get_close_matches(name, fields, n=1, cutoff=0.75)), None)
 
 
-def _refused(message: str) -> InvalidParam:
+def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
     """The refusal that msgspec's sentence means."""
     where = _FIELD.search(message)
     missing = re.search(r"missing required field `([^`]*)`", message)
@@ -178,8 +182,30 @@ def _refused(message: str) -> InvalidParam:
         name = f"{where['path']}.{unknown[1]}" if where else unknown[1]
         return InvalidParam(name[:200], "is no field of this body", more={"remove_params": [name[:200]]})
     types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?(?= - at |$)", message)
-    problem = "has a value that is not taken there"
+    problem = _bounds(message, kind, where["path"] if where else "") or "has a value that is not taken there"
     if types:
         wanted = " or ".join(_IN_WORDS.get(one, one) for one in types[1].split(" | "))
         problem = f"must be {wanted}" + (f", not {_IN_WORDS.get(types[2], types[2])}" if types[2] else "")
     return InvalidParam(where["path"] if where else "body", problem)
+
+
+def _bounds(message: str, kind: type[msgspec.Struct], path: str) -> str | None:
+    """Return the bounds or choices that a value does not keep, if that is its fault.
+
+    msgspec names one of two bounds; a field's declaration has both.
+    """
+    fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]  # it is a struct's
+    type_ = next((one.type for one in fields if one.encode_name == path), None)
+    types = getattr(type_, "types", (type_,))
+    if message.startswith("Invalid enum value"):
+        values = [str(value) for one in types for value in getattr(one, "values", ())]
+        return f"must be one of {', '.join(values)}" if values else None
+    broken = _BOUND.search(message)
+    if broken is None:
+        return None
+    least, most = (broken["number"], None) if broken["sign"] == ">" else (None, broken["number"])
+    for one in types:
+        low, high = (getattr(one, name, None) for name in (_LENGTHS if broken["type"] in _BOUNDED else _VALUES))
+        least, most = (low if least is None else least), (high if most is None else most)
+    span = f"at most {most}" if least is None else f"at least {least}" if most is None else f"{least} to {most}"
+    return _BOUNDED.get(broken["type"], "must be {}").format(span)

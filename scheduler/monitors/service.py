@@ -19,7 +19,7 @@ from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.model.store import owned
 from scheduler.monitors.removal import forget_monitor
 from scheduler.monitors.runs.run_rows import DataPart
-from scheduler.monitors.view import monitor_json
+from scheduler.monitors.view import monitor_json, with_cost_warning
 from scheduler.monitors.web.draft import WebBody, WebPatch, patch_of, read_web_draft
 from scheduler.monitors.web.watch import ID_PREFIX
 from scheduler.webhooks.records import Webhook
@@ -68,7 +68,7 @@ class MonitorService:
         monitor = draft.monitor("", account_id, None, self._now())
         url = draft.webhook_url
         hook = None if url is None else OpenedWebhook(Webhook("", url, ""), url, draft.secret)
-        return self._json(monitor, hook)
+        return with_cost_warning(self._json(monitor, hook))
 
     async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
         """Make it, within the account's plan, and run it at once where that is asked for; its events are the key's.

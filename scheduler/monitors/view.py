@@ -69,6 +69,18 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
     }
 
 
+def with_cost_warning(monitor: dict[str, Any]) -> dict[str, Any]:
+    """Return a monitor as `monitor_json` has it, with a warning if a run may cost more than it usually does.
+
+    Only the answer to a create or a dry run has this warning: it is about a decision, not a fault.
+    """
+    cost, most = monitor["estimated_cost_per_run"], monitor["max_cost_per_run"]
+    if cost is None or most is None or cost >= most:
+        return monitor
+    warning = f"a run usually costs {cost} credits and may cost up to {most}"
+    return {**monitor, "warnings": [*monitor["warnings"], warning]}
+
+
 def _times(cost: int | None, runs: int | None) -> int | None:
     return None if cost is None or runs is None else cost * runs
 

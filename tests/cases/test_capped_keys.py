@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import orjson
 import pytest
 import trio
 
@@ -13,30 +13,61 @@ from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import charge_request
 from scheduler.recipes import Recipe
-from tests.fakes.calling import Answered
+from tests.cases.error_cases import SESSION, add_sessions
+from tests.cases.paid_calls import BODIES, DEAD_BROWSER, SESSIONS, ended, paid_routes, send, send_paid, settled
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.scheduler.desk import EPOCH
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS
 
 pytestmark = pytest.mark.critical
 
-MONITOR = {"cadence": "daily", "webhook_url": "https://hooks.example.org/x", "run_now": True}
-JOBS: dict[str, tuple[dict[str, Any], str]] = {
-    "/v1/web/crawl": ({"url": "https://example.com/", "limit": 1}, "/v1/web/jobs/{job_id}"),
-    "/v1/web/batch-scrape": ({"urls": ["https://example.com/"]}, "/v1/web/jobs/{job_id}"),
-    "/v1/prism/discover/runs": (
-        {"keywords": ["trio"], "platforms": ["hackernews"], "max_credits": 2, "background": True},
-        "/v1/prism/discover/runs/{run_id}",
-    ),
+MONITORS: Final = "/v1/monitors"
+WATCHES: Final = "/v1/web/monitors"
+RUNS: Final = "/v1/prism/discover/runs"
+SCHEDULES: Final = "/v1/prism/discover/schedules"
+MONITOR: Final = {"cadence": "daily", "webhook_url": "https://hooks.example.org/x", "run_now": True}
+PROFILE: Final = {"recipe": "github/profile", "params": {"handle": "octocat"}}
+WATCH: Final = {"url": "https://example.com/", "cadence_minutes": 60, "run_now": True}
+SEARCH: Final = {"keywords": ["trio"], "platforms": ["hackernews"], "max_credits": 3}
+STARTS: Final = {
+    *(("POST", path) for path in (MONITORS, WATCHES, SCHEDULES)),
+    *(("POST", f"{path}/{{monitor_id}}/run") for path in (MONITORS, WATCHES)),
+    ("PATCH", f"{RUNS}/{{run_id}}"),
+    ("PATCH", f"{SESSIONS}/{{session_id}}"),
 }
-OVER = ("completed", "partial", "failed", "cancelled", "paused")
+"""Routes that are free, and after which something is charged; each has a test below."""
+FREE: Final = {
+    *(("DELETE", f"{MONITORS}/{{monitor_id}}"), ("DELETE", f"{WATCHES}/{{monitor_id}}")),
+    *(("PATCH", f"{MONITORS}/{{monitor_id}}"), ("PATCH", f"{WATCHES}/{{monitor_id}}")),
+    *(("DELETE", f"{RUNS}/{{run_id}}"), ("DELETE", f"{SESSIONS}/{{session_id}}")),
+    *(("PATCH", f"{SCHEDULES}/{{schedule_id}}"), ("DELETE", f"{SCHEDULES}/{{schedule_id}}")),
+    *(("PATCH", "/v1/web/jobs/{job_id}"), ("DELETE", "/v1/web/jobs/{job_id}")),
+    *(("POST", "/v1/cohorts"), ("DELETE", "/v1/cohorts/{cohort_id}"), ("PUT", "/v1/cohorts/{cohort_id}/members")),
+    ("DELETE", "/v1/cohort-queries/{query_id}"),
+    ("POST", f"{SESSIONS}/{{session_id}}/execute"),
+    ("POST", f"{MONITORS}/{{monitor_id}}/backtest"),
+    ("POST", "/v1/purchases"),
+    *(("POST", f"/v1/events/consumers/{{consumer}}/{name}") for name in ("ack", "reset")),
+    ("DELETE", "/v1/events/consumers/{consumer}"),
+    *(("POST", f"{MONITORS}/{{monitor_id}}/webhook/{name}") for name in ("rotate-secret", "resume")),
+    *(
+        ("POST", f"{of}/deliveries/{{delivery_id}}/redeliver")
+        for of in (f"{MONITORS}/{{monitor_id}}", "/v1/webhooks/{webhook_id}", "/v1/web/jobs/{job_id}")
+    ),
+    ("POST", "/v1/webhooks"),
+    *(("POST", f"/v1/webhooks/{{webhook_id}}/{name}") for name in ("test", "rotate-secret")),
+    *(("PATCH", "/v1/webhooks/{webhook_id}"), ("DELETE", "/v1/webhooks/{webhook_id}")),
+}
+"""Routes that start nothing that is charged, or go on with what another request has reserved."""
 
 
-async def send(node: OpenNode, method: str, path: str, key: str, body: object = None) -> Answered:
-    headers = {"x-api-key": key, "content-type": "application/json"}
-    content = None if body is None else orjson.dumps(body)
-    answer = await node.client.request(method, node.url + path, headers=headers, content=content)
-    return Answered(answer.status_code, dict(answer.headers), answer.content)
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
+    """A node that can call everything."""
+    tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as opened:
+        yield opened
+        await opened.assert_sound()
 
 
 async def used(node: OpenNode, key_id: str) -> int:
@@ -46,40 +77,180 @@ async def used(node: OpenNode, key_id: str) -> int:
     return count
 
 
-async def first_run(node: OpenNode, key: str, **monitor: Any) -> dict[str, Any]:
-    """The run that a new Monitor of this key begins at once, when it has ended."""
-    made = await send(node, "POST", "/v1/monitors", key, {**MONITOR, **monitor})
+async def spent(node: OpenNode) -> int:
+    balance, held = await node.money()
+    assert held == 0
+    return CREDITS - balance
+
+
+async def cap(node: OpenNode, key_id: str) -> int:
+    """Lower the key's limit to what it has used; return that."""
+    count = await used(node, key_id)
+    await node.operate("key.update", key=key_id, credit_limit=max(1, count))
+    return count
+
+
+async def test_every_route_is_known_to_start_what_is_charged_or_not_to(node: OpenNode) -> None:
+    """A new route must be named here, and get a test if something is charged after it."""
+    paid = {("POST", path) for path in paid_routes(node)}
+    routes = [one.route for one in node.node.description.reference.operations]
+    others = {(route.allow[0], route.path) for route in routes if route.path not in BODIES or route.doc is None}
+    changing = {(method, path) for method, path in others if method != "GET" and path != "/v1/youtube/transcripts"}
+    assert changing == STARTS | FREE
+    assert paid.isdisjoint(changing)
+
+
+async def test_every_endpoint_counts_toward_its_key_and_is_refused_at_its_cap(node: OpenNode) -> None:
+    key, key_id = await node.new_key(node.account, credit_limit=50_000)
+    for row in ROWS:
+        await node.get(row.target(), key=key)
+    assert await used(node, key_id) == await spent(node) > len(ROWS) / 2
+    count = await cap(node, key_id)
+    fresh = {"cache-control": "no-cache"}
+    for row in ROWS:
+        answer = await node.get(row.target(), key=key, headers=fresh)
+        assert (answer.status, answer.code) == (402, "KEY_BUDGET_EXCEEDED"), (row.id, answer.body)
+    assert await used(node, key_id) == count == await spent(node)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_every_paid_call_counts_toward_its_key_and_is_refused_at_its_cap(path: str, node: OpenNode) -> None:
+    key, key_id = await node.new_key(node.account, credit_limit=1_000)
+    before = await spent(node)
+    answer = await send_paid(node, path, key)
+    await ended(node, answer)
+    count = await used(node, key_id)
+    assert count == await spent(node) - before, answer.body
+    if path == SESSIONS:  # its browser is away
+        assert (answer.status >= 500, count) == (True, 0)
+    else:
+        assert answer.status in (200, 202), answer.body
+        assert count > 0, answer.body
+    await cap(node, key_id)
+    refused = await send_paid(node, path, key)
+    assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED"), refused.body
+    assert await used(node, key_id) == count
+
+
+async def run_of(node: OpenNode, path: str) -> dict[str, Any]:
+    """The only run or check of a Monitor, when it has ended."""
+    with trio.fail_after(60):
+        while True:
+            found: list[dict[str, Any]] = (await node.get(path)).json["data"]["items"]
+            if found and found[0]["status"] not in ("pending", "running", "scheduled"):
+                return found[0]
+            await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", [MONITORS, WATCHES])
+async def test_a_monitor_counts_toward_its_maker_whoever_runs_it(kind: str, node: OpenNode) -> None:
+    """A run that begins with the create, and ones that another key begins; at the cap they are skipped."""
+    key, key_id = await node.new_key(node.account, credit_limit=1_000)
+
+    async def make(**more: object) -> str:
+        body = {**MONITOR, **PROFILE, **more} if kind == MONITORS else {**WATCH, **more}
+        made = await send(node, "POST", kind, key, body)
+        assert made.status == 201, made.body
+        return str(made.json["monitor"]["id"] if kind == MONITORS else made.json["data"]["monitor"]["monitor_id"])
+
+    async def run(id_: str) -> dict[str, Any]:
+        return await run_of(node, f"{kind}/{id_}/" + ("runs" if kind == MONITORS else "checks"))
+
+    await run(await make())
+    assert await used(node, key_id) == await spent(node) == 2
+    by_other, refused = await make(run_now=False), await make(run_now=False)
+    assert (await send(node, "POST", f"{kind}/{by_other}/run", node.key)).status == 202
+    await run(by_other)
+    assert await used(node, key_id) == await spent(node) == 4
+    await cap(node, key_id)
+    assert (await send(node, "POST", f"{kind}/{refused}/run", node.key)).status == 202
+    skipped = await run(refused)
+    reason = skipped["skip_reason" if kind == MONITORS else "reason"]
+    assert (skipped["status"], reason) == ("skipped", "key_budget_reached")
+    assert await used(node, key_id) == await spent(node) == 4
+
+
+async def occurrence(node: OpenNode, schedule_id: str, *, count: int) -> dict[str, Any]:
+    """The newest of so many occurrences of a schedule; its slots so far are moved into the past."""
+
+    def come(tx: Any) -> None:
+        tx.run("UPDATE discover_occurrences SET scheduled_for = scheduled_for - 3600")
+        tx.run("UPDATE discover_schedules SET created_at = created_at - 90000, next_slot_at = next_slot_at - 3600")
+
+    await node.node.stores.store.write(come)
+    node.node.monitors.clock.wake()
+    with trio.fail_after(60):
+        while True:
+            slots: list[dict[str, Any]] = (await node.get(f"{SCHEDULES}/{schedule_id}/occurrences")).json["data"][
+                "items"
+            ]
+            if len(slots) >= count:
+                return slots[0]
+            await trio.sleep(0.05)
+
+
+async def test_a_schedule_counts_toward_its_maker(node: OpenNode) -> None:
+    key, key_id = await node.new_key(node.account, credit_limit=1_000)
+    made = await send(node, "POST", SCHEDULES, key, {"run": SEARCH, "cadence": "hourly"})
     assert made.status == 201, made.body
-    return await ended_run(node, made.json["monitor"]["id"])
+    schedule_id = made.json["data"]["schedule_id"]
+    first = await occurrence(node, schedule_id, count=1)
+    await settled(node, f"{RUNS}/{first['run_id']}")
+    count = await cap(node, key_id)
+    assert count == await spent(node) > 0
+    second = await occurrence(node, schedule_id, count=2)
+    assert (second["run_id"], second["skip_reason"]) == (None, "key_budget_reached")
+    assert await used(node, key_id) == count == await spent(node)
 
 
-async def ended_run(node: OpenNode, monitor_id: str) -> dict[str, Any]:
-    while True:
-        run: dict[str, Any] = (await node.get(f"/v1/monitors/{monitor_id}/runs")).json["data"]["items"][0]
-        if run["status"] not in ("pending", "running"):
-            return run
-        await trio.sleep(0.05)
+async def test_a_run_that_goes_on_counts_toward_the_key_that_resumed_it(node: OpenNode) -> None:
+    words = {**SEARCH, "keywords": ["trio", "anyio", "curio", "asyncio"], "max_credits": 1, "background": True}
+    begun = await send(node, "POST", RUNS, node.key, words)
+    await ended(node, begun)
+    place = f"{RUNS}/{begun.json['data']['run_id']}"
+    assert (await node.get(place)).json["data"]["status"] == "paused"
+    before = await spent(node)
+    key, key_id = await node.new_key(node.account, credit_limit=2)
+    going_on = await send(node, "PATCH", place, key, {"status": "running", "max_credits": 10})
+    assert going_on.status == 200, going_on.body
+    await settled(node, place)
+    assert 0 < await used(node, key_id) == await spent(node) - before <= 2
+    await cap(node, key_id)
+    refused = await send(node, "PATCH", place, key, {"status": "running", "max_credits": 20})
+    assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED"), refused.body
 
 
-async def test_a_monitor_of_every_recipe_counts_toward_its_key(tmp_path: Path) -> None:
-    """The charge of each recipe by its declaration, through the node's own recipes; then one run of a few for real."""
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        for row in ROWS:
-            recipe = Recipe(f"/v1/{row.id}", {}, row.endpoint.archetype, row.platform.slug, 1, 2)
-            lease = RunLease(_run(), _monitor(node.key_id))
-            request = charge_request(lease, recipe)
-            assert (request.key_id, request.in_background) == (node.key_id, True), row.id
-        for recipe_id, params in (
-            ("github/profile", {"handle": "octocat"}),
-            ("hackernews/search", {"query": "trio"}),
-            ("prism/mentions", {"phrase": "trio", "platforms": "hackernews"}),
-        ):
-            key, key_id = await node.new_key(node.account, credit_limit=100)
-            run = await first_run(node, key, recipe=recipe_id, params=params)
-            assert run["credits_used"] > 1, run
-            assert await used(node, key_id) == run["credits_used"]
-            await node.operate("key.revoke", key=key_id)
-        await node.assert_sound()
+async def test_more_time_of_a_session_counts_toward_the_key_that_asks_for_it(node: OpenNode) -> None:
+    await add_sessions(node, 1, "opening")
+    store = node.node.stores.store
+    await store.write(lambda tx: tx.run("UPDATE web_sessions SET created_at = ?, active_at = ?", (EPOCH, EPOCH)))
+    key, key_id = await node.new_key(node.account, credit_limit=10)
+    place = f"{SESSIONS}/{SESSION[:-2]}00"
+    refused = await send(node, "PATCH", place, key, {"ttl_seconds": 3_600})
+    assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED"), refused.body
+    await node.operate("key.update", key=key_id, credit_limit=100)
+    assert (await send(node, "PATCH", place, key, {"ttl_seconds": 3_600})).status == 200
+    assert await used(node, key_id) == 20
+    assert (await send(node, "DELETE", place, node.key)).status == 200
+    assert await used(node, key_id) == await spent(node) == 0, "its page was never opened"
+
+
+async def test_a_monitor_of_every_recipe_counts_toward_its_key(node: OpenNode) -> None:
+    """The charge of each recipe by its declaration, and runs of a few of each kind."""
+    for row in ROWS:
+        recipe = Recipe(f"/v1/{row.id}", {}, row.endpoint.archetype, row.platform.slug, 1, 2)
+        request = charge_request(RunLease(_run(), _monitor(node.key_id)), recipe)
+        assert (request.key_id, request.in_background) == (node.key_id, True), row.id
+    for recipe_id, params in (
+        ("github/profile", {"handle": "octocat"}),
+        ("hackernews/search", {"query": "trio"}),
+        ("prism/mentions", {"phrase": "trio", "platforms": "hackernews"}),
+    ):
+        key, key_id = await node.new_key(node.account, credit_limit=100)
+        made = await send(node, "POST", MONITORS, key, {**MONITOR, "recipe": recipe_id, "params": params})
+        run = await run_of(node, f"{MONITORS}/{made.json['monitor']['id']}/runs")
+        assert await used(node, key_id) == run["credits_used"] > 1
+        await node.operate("key.revoke", key=key_id)
 
 
 def _run() -> Run:
@@ -91,39 +262,15 @@ def _monitor(key_id: str) -> Monitor:
     return Monitor("mon_1", "acc_1", key_id, *texts, "full", False, "active", None, "{}", None, 0, 0, EPOCH, EPOCH, 1)
 
 
-async def test_a_capped_key_does_not_spend_past_its_cap_by_monitors(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        key, key_id = await node.new_key(node.account, credit_limit=3)
-        profile = {"recipe": "github/profile", "params": {"handle": "octocat"}}
-        assert (await first_run(node, key, **profile))["status"] == "ok"
-        run = await first_run(node, key, **profile)
-        assert (run["status"], run["skip_reason"], run["credits_used"]) == ("skipped", "key_budget_reached", 0)
-        assert await used(node, key_id) == 2
-        assert await node.money() == (CREDITS - 2, 0)
-        assert (await node.get("/v1/bluesky/profile?handle=a.test", key=key)).status == 200
-        refused = await node.get("/v1/bluesky/profile?handle=b.test", key=key)
-        assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED")
-        await node.assert_sound()
-
-
-async def ended_job(node: OpenNode, target: str) -> dict[str, Any]:
-    while True:
-        job: dict[str, Any] = (await node.get(target)).json["data"]
-        if job["status"] in OVER:
-            return job
-        await trio.sleep(0.05)
-
-
-@pytest.mark.parametrize("path", JOBS)
-async def test_a_job_counts_toward_its_key(path: str, tmp_path: Path) -> None:
-    body, place = JOBS[path]
-    async with open_test_node(tmp_path) as node:
-        key, key_id = await node.new_key(node.account, credit_limit=2)
-        begun = await send(node, "POST", path, key, body)
-        assert begun.status == 202, begun.body
-        target = place.format(**begun.json["data"])
-        job = await ended_job(node, target)
-        balance, held = await node.money()
-        assert (await used(node, key_id), held) == (CREDITS - balance, 0), job
-        assert CREDITS - balance <= 2
-        await node.assert_sound()
+async def test_a_capped_key_does_not_spend_past_its_cap_by_monitors(node: OpenNode) -> None:
+    key, key_id = await node.new_key(node.account, credit_limit=3)
+    for number, status in enumerate(("ok", "skipped")):
+        made = await send(node, "POST", MONITORS, key, {**MONITOR, **PROFILE})
+        assert made.status == 201, made.body
+        run = await run_of(node, f"{MONITORS}/{made.json['monitor']['id']}/runs")
+        assert (run["status"], run["credits_used"]) == (status, 2 - 2 * number), run
+    assert run["skip_reason"] == "key_budget_reached"
+    assert await used(node, key_id) == 2 == await spent(node)
+    assert (await node.get("/v1/bluesky/profile?handle=a.test", key=key)).status == 200
+    refused = await node.get("/v1/bluesky/profile?handle=b.test", key=key)
+    assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
+from tests.cases.paid_calls import DEAD_BROWSER, PARSE, ended, paid_routes, send_paid
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told, told
@@ -145,6 +147,20 @@ def _nothing(asked: str) -> Told | None:
 
 
 _SITEMAP = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"></urlset>'
+
+
+async def test_every_batch_and_job_that_finds_nothing_is_free(tmp_path: Path) -> None:
+    """By declaration; `web/parse` reads what it is sent, and a session has no list."""
+    tables: dict[str, Any] = {"web": DEAD_BROWSER, "upstreams": {**CREDENTIALS, "defaults": {"retries": 0}}}
+    async with open_test_node(tmp_path, environ=ENVIRON, **tables) as node:
+        for path in paid_routes(node) - {PARSE}:
+            empty = told({"hits": [], "nbHits": 0, "nbPages": 0, "items": [], "feed": []})
+            for nothing in (Told(404, b""), *([] if path.startswith("/v1/web/") else [empty])):
+                answer = await send_paid(node, path, node.key, script=lambda _asked, nothing=nothing: nothing)
+                await ended(node, answer)
+                assert await node.money() == (CREDITS, 0), (path, answer.body)
+                assert answer.json["credits_used"] == 0, path
+        await node.assert_sound()
 
 
 async def test_a_page_with_rows_after_an_empty_one_is_paid_for(tmp_path: Path) -> None:

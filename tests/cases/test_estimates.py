@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from tests.fakes.monitoring import MONITORS
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.api.routes.asking import ask
+from tests.gateway.dashboard.owner import Owner, open_owner
+from tests.spec.rows import CREDENTIALS, ENVIRON, Row
+from upstreams.catalog import Listing
 from upstreams.model.endpoint import Endpoint
 
 HOOK = "https://example.com/hook"
@@ -20,7 +22,9 @@ COSTS = ("estimated_cost_per_run", "max_cost_per_run", "estimated_monthly_cost",
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
-    async with open_test_node(tmp_path) as opened:
+    """A node that can call every endpoint."""
+    limits = {"requests_per_minute": 5_000}
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as opened:
         yield opened
 
 
@@ -31,24 +35,78 @@ def example_of(endpoint: Endpoint) -> dict[str, Any]:
     return {name: by_name[name] for name in names}
 
 
-async def test_every_recipe_has_an_expected_cost_and_a_maximum(node: OpenNode) -> None:
-    """Goal: no metered recipe is shown with its minimum. Method: a `dry_run` for each endpoint of the catalog."""
-    metered = set[str]()
-    for listing in node.node.catalog.available():
-        endpoint = listing.endpoint
-        body = {"recipe": listing.id, "params": example_of(endpoint), "cadence": "daily", "webhook_url": HOOK}
-        status, answer = await ask(node, "POST", f"{MONITORS}?dry_run=1", body)
-        assert status == 200, (listing.id, answer)
-        expected, most, monthly, monthly_max = (answer["data"]["monitor"][name] for name in COSTS)
-        recipe = node.node.monitors.recipes.read(listing.id, body["params"])
-        usual = (
-            recipe.credits_least if endpoint.price is None or not endpoint.price.is_most_usual else recipe.credits_most
-        )
-        assert (expected, most) == (usual + 1, recipe.credits_most + 1), listing.id
-        assert (monthly, monthly_max) == (30 * expected, 30 * most), listing.id
-        if expected > recipe.credits_least + 1:
+def body_of(listing: Listing) -> dict[str, Any]:
+    params = example_of(listing.endpoint)
+    return {"recipe": listing.id, "params": params, "cadence": "daily", "webhook_url": HOOK}
+
+
+def warning_of(monitor: dict[str, Any]) -> list[str]:
+    return [one for one in monitor["warnings"] if "may cost up to" in one]
+
+
+def assert_shown(monitor: dict[str, Any]) -> None:
+    """Both costs are there, and a warning where they differ."""
+    expected, most, monthly, monthly_max = (monitor[name] for name in COSTS)
+    assert (monthly, monthly_max) == (30 * expected, 30 * most), monitor
+    warned = [f"a run usually costs {expected} credits and may cost up to {most}"] if expected < most else []
+    assert warning_of(monitor) == warned
+
+
+async def test_every_metered_recipe_shows_its_expected_cost_and_its_maximum(node: OpenNode) -> None:
+    """Method: a dry run of each endpoint; where the price varies, a create, an offer and pages of the dashboard."""
+    metered, sure = set[str](), 0
+    async with open_owner(node) as owner:
+        for listing in node.node.catalog.all():
+            status, answer = await ask(node, "POST", f"{MONITORS}?dry_run=1", body_of(listing))
+            assert status == 200, (listing.id, answer)
+            dry = answer["data"]["monitor"]
+            recipe = node.node.monitors.recipes.read(listing.id, example_of(listing.endpoint))
+            least, most = recipe.credits_least + 1, recipe.credits_most + 1
+            assert least <= dry["estimated_cost_per_run"] <= dry["max_cost_per_run"] == most, listing.id
+            assert_shown(dry)
+            if least == most:
+                sure += 1
+                continue
             metered.add(listing.id)
-    assert "prism/org-radar" in metered
+            await _assert_created(node, owner, listing, [dry[name] for name in COSTS])
+    walked = {one.id for one in node.node.catalog.all() if one.endpoint.collect is not None}
+    assert walked | {"prism/org-radar", "prism/comments"} <= metered
+    assert sure > 100
+
+
+async def _assert_created(node: OpenNode, owner: Owner, listing: Listing, costs: list[int]) -> None:
+    status, made = await ask(node, "POST", MONITORS, body_of(listing))
+    monitor = made["monitor"]
+    assert (status, [monitor[name] for name in COSTS]) == (201, costs), listing.id
+    assert_shown(monitor)
+    await owner.get(f"/monitors/{monitor['id']}")
+    expected, most, _monthly, monthly_max = costs
+    for shown in (most, monthly_max) if expected < most else (expected,):
+        assert f"{shown:,}" in owner.words, (listing.id, owner.words)
+    assert (f"at most {most:,}" in owner.words) == (expected < most), listing.id
+    await owner.get("/monitors")
+    assert (f"at most {most:,}" in owner.words) == (expected < most), listing.id
+    await owner.get(f"/monitors/new?recipe={listing.id}")
+    values = {f"p.{name}": value for name, value in example_of(listing.endpoint).items()}
+    fields = {"recipe": listing.id, "cadence": "daily", "webhook_url": HOOK, **values}
+    await owner.send_fields("/monitors", {**fields, "deed": "price"})
+    wanted = f"A run costs {expected} credits" + (f", at most {most}" if expected < most else "")
+    assert wanted in owner.words, (listing.id, owner.words)
+    await ask(node, "DELETE", f"{MONITORS}/{monitor['id']}")
+
+
+async def test_no_call_costs_more_than_a_monitor_of_it_is_said_to_cost(node: OpenNode) -> None:
+    """Method: each endpoint with a price of its own is called as a recipe's run calls it."""
+    priced = [one for one in node.node.catalog.all() if one.endpoint.price is not None]
+    for listing in priced:
+        row = Row(listing.site.platform, listing.endpoint)
+        recipe = node.node.monitors.recipes.read(listing.id, example_of(listing.endpoint))
+        query = {one.name: None for one in listing.endpoint.params} | example_of(listing.endpoint)
+        answer = await node.get(row.target(**query))
+        assert answer.json["credits_used"] <= recipe.credits_most, listing.id
+        if answer.json["credits_used"] > recipe.credits_expected:
+            assert recipe.credits_most > recipe.credits_expected, listing.id
+    assert len(priced) > 15
 
 
 @pytest.mark.parametrize(
@@ -72,15 +130,20 @@ async def test_a_metered_recipe_is_created_with_both(
     assert [shown["data"]["monitor"][name] for name in COSTS] == costs
     _, listed = await ask(node, "GET", MONITORS)
     assert [listed["data"]["items"][0][name] for name in COSTS] == costs
+    assert_shown(made["monitor"])
+    assert warning_of(listed["data"]["items"][0]) == [], "a decision that was made is no fault"
 
 
-async def test_a_watch_of_the_web_has_both(node: OpenNode) -> None:
-    body = {"mode": "search", "query": "trio", "cadence_minutes": 60}
-    status, made = await ask(node, "POST", "/v1/web/monitors?dry_run=1", body)
-    if status == 400:  # no search engine is configured
-        body = {"mode": "scrape", "url": "https://example.com/", "cadence_minutes": 60}
-        status, made = await ask(node, "POST", "/v1/web/monitors", body)
-    shown = orjson.dumps(made).decode()
-    assert status in (200, 201), made
-    assert '"max_cost_per_check":2' in shown
-    assert '"max_monthly_cost":1440' in shown
+@pytest.mark.parametrize("mode", ["scrape", "search"])
+async def test_a_watch_of_the_web_has_both(node: OpenNode, mode: str) -> None:
+    own = {"query": "trio"} if mode == "search" else {"url": "https://example.com/"}
+    body = {"mode": mode, "cadence_minutes": 60, **own}
+    names = ("estimated_cost_per_check", "max_cost_per_check", "estimated_monthly_cost", "max_monthly_cost")
+    for place in ("/v1/web/monitors?dry_run=1", "/v1/web/monitors"):
+        status, made = await ask(node, "POST", place, body)
+        assert status in (200, 201), made
+        monitor = made["data"]["monitor"]
+        expected, most, monthly, monthly_max = (monitor[name] for name in names)
+        assert (monthly, monthly_max) == (720 * expected, 720 * most)
+        assert 2 <= expected <= most
+        assert bool(warning_of(monitor)) == (expected < most)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes.feeding import post
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
+from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
 from upstreams.composites import load_all
 from upstreams.composites.addresses import SHORT, Addresses
 from upstreams.guard.known_hosts import KNOWN_HOSTS, owner_of
@@ -37,14 +38,6 @@ ADDRESSES: Final = (
     "git@bitbucket.org:owner/name.git",
 )
 LIKE_OTHERS: Final = "{}/@jack {}/@jack/123456 {}/owner/name {}/t/topic/5 {}/c/name {}/post/5 {}/w/abc {}/u/jack"
-OF_SOFTWARE: Final = (
-    ("mastodon/profile?handle=jack", "instance"),
-    ("mastodon/post?id=20", "instance"),
-    ("lemmy/post?id=20", "instance"),
-    ("peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d", "instance"),
-    ("discourse/post?id=20", "host"),
-    ("gitlab/repo?repo=gitlab-org/cli", "host"),
-)
 
 
 async def assert_unsupported(node: OpenNode, target: str) -> None:
@@ -94,12 +87,27 @@ def test_no_form_of_an_address_at_a_known_host_leads_to_another_platform() -> No
             assert refused.value.reason == "unsupported"
 
 
+def by_id(row: Row, **more: str) -> str:
+    """The example request of an endpoint, with an id in place of an address."""
+    examples = {param.name: param.example for param in row.endpoint.params}
+    others = {group[0]: examples[group[0]] for group in _without_url(row)}
+    return row.target(**{"url": None, **others, **more})
+
+
+def _without_url(row: Row) -> list[tuple[str, ...]]:
+    groups = [tuple(name for name in group if name != "url") for group in row.endpoint.one_of if "url" in group]
+    return [group for group in groups if group]
+
+
 async def test_a_known_host_is_no_server_of_any_software(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for resource, param in OF_SOFTWARE:
-            for host in ("x.com", "www.reddit.com", "tiktok.com"):
-                answer = await node.get(f"/v1/{resource}&{param}={host}")
-                assert (answer.status, answer.json["credits_used"]) == (400, 0), answer.json
+    """Every parameter of every endpoint that takes a server's host, by declaration."""
+    takers = [(row, param.name) for row in ROWS for param in row.endpoint.params if param.is_host]
+    assert {row.platform.slug for row, _ in takers} >= {"mastodon", "lemmy", "peertube", "discourse", "gitlab"}
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        for row, param in takers:
+            for host in ("x.com", "www.reddit.com"):
+                answer = await node.get(by_id(row, **{param: host}))
+                assert (answer.status, answer.json["credits_used"]) == (400, 0), (row.id, answer.json)
                 assert answer.json["error"]["details"]["param"] == param
         assert node.upstream.requests == []
         assert await node.money() == (CREDITS, 0)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
+import trio
 
+from tests.cases.paid_calls import DEAD_BROWSER, send
+from tests.cases.paid_calls import ended as call_ended
 from tests.fakes.node import CREDITS, open_test_node
 from tests.fakes.scripted_upstream import Told, told
 from tests.gateway.api.routes.asking import ask
@@ -89,6 +92,51 @@ async def test_no_endpoint_that_takes_an_address_fetches_a_forbidden_page(tmp_pa
         asked = {one for one in node.upstream.requests if one.startswith(HOST)}
         assert {one for one in asked if not one.startswith(f"{HOST}/api/v")} == {f"{HOST}/robots.txt"}
         assert await node.money() == (CREDITS, 0)
+
+
+BODIES: Final[dict[str, Any]] = {
+    "/v1/web/crawl": {"url": PAGE, "limit": 2},
+    "/v1/web/batch-scrape": {"urls": [PAGE]},
+    "/v1/web/monitors": {"url": PAGE, "cadence_minutes": 60, "run_now": True},
+    "/v1/web/sessions": {"url": PAGE},
+    "/v1/prism/post-stats": {"urls": [PAGE]},
+    "/v1/prism/profiles": {"urls": [PAGE]},
+    "/v1/prism/comment-lookup": {"urls": [PAGE]},
+}
+"""Every body that has the address of a page. The browser of sessions is away; `tests/browser` opens one."""
+
+
+async def test_no_body_with_an_address_leads_to_a_forbidden_page(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, web=DEAD_BROWSER) as node:
+        operations = [one for one in node.node.description.reference.offered if not one.is_form]
+        taking = {one.path for one in operations if {"url", "urls"} & {field.name for field in one.body}}
+        assert {path for path in taking if "{" not in path} == {*BODIES, "/v1/webhooks"}
+        node.upstream.script = forbidding(HOST)
+        for path, body in BODIES.items():
+            answer = await send(node, "POST", path, node.key, body)
+            await call_ended(node, answer)
+            if path == "/v1/web/monitors":
+                place = f"{path}/{answer.json['data']['monitor']['monitor_id']}/checks"
+                with trio.fail_after(60):
+                    while (await node.get(place)).json["data"]["items"][0]["finished_at"] is None:  # noqa: ASYNC110 - the node's
+                        await trio.sleep(0.05)
+        asked = {one for one in node.upstream.requests if one.startswith(HOST)}
+        assert {one for one in asked if not one.startswith(f"{HOST}/api/v")} == {f"{HOST}/robots.txt"}
+        assert await node.money() == (CREDITS, 0)
+
+
+async def test_a_search_reads_no_forbidden_page_of_its_results(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
+        search = "/v1/web/search?query=trio&include_content=true"
+        found = (await node.get("/v1/web/search?query=trio")).json["data"]["items"]
+        assert found
+        engine = {one.partition("/")[0] for one in node.upstream.requests}
+        node.upstream.requests.clear()
+        node.upstream.script = lambda asked: FORBIDS if asked.endswith("/robots.txt") else None
+        assert (await node.get(search)).status == 200
+        pages = [one for one in node.upstream.requests if one.partition("/")[0] not in engine]
+        assert pages
+        assert all(one.endswith("/robots.txt") for one in pages), pages
 
 
 @pytest.mark.parametrize("path", ["@ada/5", "@ada", "owner/name", "c/name", "t/topic/5", "w/abc", "a/page.html"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.cases.paid_calls import DEAD_BROWSER, paid_routes, send_paid
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import told
@@ -129,31 +130,25 @@ def _wrong(row: Row, answer: Answered, status: int) -> list[tuple[str, int, str]
     return [] if is_right else [(row.id, answer.status, answer.code)]
 
 
-async def test_posts_are_refused_for_a_moment_too(tmp_path: Path) -> None:
-    """Batches and jobs reserve by the same rule."""
-    bodies: dict[str, dict[str, Any]] = {
-        "prism/post-stats": {"urls": ["https://news.ycombinator.com/item?id=8863"]},
-        "prism/profiles": {"items": [{"platform": "github", "handle": "octocat"}]},
-        "web/crawl": {"url": "https://example.org/", "limit": 1},
-        "web/batch-scrape": {"urls": ["https://example.org/"]},
-        "prism/discover/runs": {"keywords": ["bread"], "max_credits": 1, "background": True},
-    }
-    async with open_test_node(tmp_path, credits=1) as node:
-
-        async def post(path: str) -> Answered:
-            headers = {"x-api-key": node.key}
-            answer = await node.client.post(f"{node.url}/v1/{path}", json=bodies[path], headers=headers)
-            return Answered(answer.status_code, dict(answer.headers), answer.content)
-
+async def test_every_paid_post_is_refused_for_a_moment_too(tmp_path: Path) -> None:
+    """Batches, jobs, queries and files by their declaration; what costs more than there is is refused for good."""
+    tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
+    async with open_test_node(tmp_path, credits=1, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as node:
+        operations = node.node.description.reference.operations
+        dear = {one.route.path for one in operations if one.route.doc and (one.route.doc.price or (0,))[0] > 1}
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():
                 nursery.start_soon(_ask_ok, node, node.key)
                 await until(lambda: len(node.upstream.requests) == 1)
-                for path in bodies:
-                    answer = await post(path)
-                    assert assert_only_held([answer]) == 0, path
-        for path in bodies:
-            answer = await post(path)
+                for path in paid_routes(node):
+                    answer = await send_paid(node, path, node.key)
+                    if path in dear or answer.status == 402:
+                        assert answer.code == "INSUFFICIENT_CREDITS", path
+                        assert answer.json["error"]["details"]["credits_required"] > 1, path
+                    else:
+                        assert assert_only_held([answer]) == 0, path
+        for path in paid_routes(node):
+            answer = await send_paid(node, path, node.key)
             assert (answer.status, answer.code) == (402, "INSUFFICIENT_CREDITS"), path
         await node.assert_sound()
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.docs.operations import SOURCE
 from scheduler.monitors.metrics.shapes import shape_of
-from tests.cases.test_estimates import example_of
+from tests.cases.paid_calls import BODIES
+from tests.cases.test_estimates import HOOK, example_of
 from tests.fakes.monitoring import MONITORS
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import Told
@@ -83,10 +85,89 @@ async def test_an_endpoint_without_its_credential_checks_its_parameters_first(no
             assert (wrong.status, wrong.json["error"]["details"]["remove_params"]) == (400, ["no_such_parameter"])
             assert (right.status, right.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE"), listing.id
             assert "retry-after" not in right.headers
-    for id_ in ("youtube/videos", "youtube/channels"):
-        for dry in ("", "?dry_run=1"):
-            assert (await ask(node, "POST", f"/v1/{id_}{dry}", {"ids": []}))[0] == 400
-            assert (await ask(node, "POST", f"/v1/{id_}{dry}", {"ids": ["D-lhorsDlUQ"]}))[0] == 503
+
+
+async def test_a_post_without_its_credential_checks_its_body_first(node: OpenNode) -> None:
+    """Method: every route that this node cannot call, with a body that is right and wrong."""
+    operations = [one for one in node.node.description.reference.operations if one.listing is None]
+    lacking = [one for one in operations if one.lacks and SOURCE not in one.lacks]
+    assert {one.id for one in lacking} >= {"youtube/videos", "youtube/channels"}
+    for operation in lacking:
+        path = operation.path.format(session_id="ws_01a1fd7328fd7bba92988ba98f5dc154")
+        takes_body = operation.route.body is not None
+        for dry in ("", "?dry_run=1") if any(one.name == "dry_run" for one in operation.query) else ("",):
+            if takes_body:
+                status, wrong = await ask(node, operation.method, f"{path}{dry}", {"no_such_field": 1})
+                assert status == 400, (path, wrong)
+                assert wrong["error"]["type"] == "INVALID_REQUEST"
+            right = {one.name: one.schema["examples"][0] for one in operation.body if one.schema.get("examples")}
+            status, answer = await ask(node, operation.method, f"{path}{dry}", right if takes_body else None)
+            assert status == 503, (path, answer)
+            assert answer["error"]["type"] == "SERVICE_UNAVAILABLE"
+
+
+async def test_every_refusal_of_a_bodys_number_or_text_names_its_bounds(node: OpenNode) -> None:
+    """Method: for each bounded field of each body a value that is too small, too large or too long."""
+    wrong, checked = [], 0
+    for operation in node.node.description.reference.offered:
+        if operation.is_form or "{" in operation.path:
+            continue
+        right = STARTED.get(operation.path) or dict(BODIES.get(operation.path) or {})
+        names = {one.name for one in operation.body}
+        for field in operation.body:
+            beside = {name: value for name, value in BESIDE.get(field.name, {}).items() if name in names}
+            entry = ENTRIES.get((operation.path, field.name), "https://example.com/")
+            for value, bound in out_of_bounds(field.schema, entry):
+                _, answer = await ask(node, operation.method, operation.path, {**right, **beside, field.name: value})
+                message = answer.get("error", {}).get("message", "")
+                checked += 1
+                if bound not in message.replace(",", "") or field.name not in message:
+                    wrong.append((operation.path, field.name, bound, message))
+    assert wrong == []
+    assert checked > 50
+
+
+STARTED: dict[str, dict[str, Any]] = {
+    MONITORS: {"recipe": "github/profile", "params": {"handle": "a"}, "cadence": "daily", "webhook_url": HOOK},
+    "/v1/web/monitors": {"url": "https://example.com/", "cadence_minutes": 30, "webhook_url": HOOK},
+    "/v1/prism/discover/schedules": {"run": {"keywords": ["a"], "max_credits": 9}, "cadence": "daily"},
+    "/v1/webhooks": {"url": "https://example.com/", "types": ["*"]},
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "webhook_secret": {"webhook_url": HOOK},
+    "urls": {"items": None},
+    "items": {"urls": None},
+}
+"""Fields that another one needs, or excludes."""
+BOUND = re.compile(r"(\d[\d,]*) to (\d[\d,]*)")
+
+
+ENTRIES: dict[tuple[str, str], Any] = {
+    ("/v1/prism/profiles", "items"): {"platform": "github", "handle": "a"},
+    ("/v1/prism/comment-lookup", "items"): {"comment_url": "https://news.ycombinator.com/item?id=2921983"},
+}
+"""What fields hold that are no lists of text."""
+
+
+def out_of_bounds(schema: dict[str, Any], entry: Any) -> list[tuple[Any, str]]:
+    """Values that the field must not have, each with the bound that its refusal must name."""
+    found: list[tuple[Any, str]] = []
+    kinds = [one.get("type") for one in (schema, *schema.get("anyOf", ()))]
+    for one in (schema, *schema.get("anyOf", ())):
+        for name, step in (("minimum", -1), ("maximum", 1)):
+            if name in one:
+                found.append((one[name] + step, str(one[name])))
+        if "maxLength" in one:
+            found.append(("x" * (one["maxLength"] + 1), str(one["maxLength"])))
+    described = BOUND.search(schema.get("description", ""))
+    if described is None:
+        return found
+    least, most = (int(one.replace(",", "")) for one in described.groups())
+    if "integer" in kinds:
+        return [*found, (least - 1, str(least)), (most + 1, str(most))]
+    if "string" in kinds and "array" not in kinds:
+        return [*found, ("x" * (most + 1), str(most))]
+    return [*found, ([], str(most)), ([entry] * (most + 1), str(most))] if "array" in kinds else found
 
 
 async def test_every_refusal_of_a_number_or_a_text_names_its_bounds(node: OpenNode) -> None:
@@ -191,7 +272,47 @@ async def test_a_job_that_brought_no_page_has_failed(node: OpenNode, kind: str) 
     assert job["credits"]["refunded"] == job["credits"]["reserved"]
 
 
-CODE = re.compile(r"[a-z]+(_[a-z]+)*|[A-Z]+(_[A-Z]+)*")
+CODE = re.compile(r"[a-z]+(_[a-z0-9]+)*|[A-Z]+(_[A-Z]+)*")
+
+
+CODED = ("code", "reason", "skip_reason", "stopped_because", "closed_because", "paused_because", "error_code")
+
+
+def examples_of(value: Any, name: str = "") -> list[tuple[str, str]]:
+    """The names and texts of all fields of a document's examples that hold codes."""
+    if isinstance(value, dict):
+        fields = [(key, one) for key, one in value.items() if key != "confidence"]  # how sure a score is, in words
+        return [pair for key, one in fields for pair in examples_of(one, key)]
+    if isinstance(value, list):
+        return [pair for one in value for pair in examples_of(one, name)]
+    return [(name, value)] if name in CODED and isinstance(value, str) else []
+
+
+def choices_of(value: Any, name: str = "") -> list[tuple[str, str]]:
+    """The same of schemas: the choices and examples of a field."""
+    found: list[tuple[str, str]] = []
+    if isinstance(value, list):
+        return [pair for one in value for pair in choices_of(one, name)]
+    if isinstance(value, dict):
+        if name in CODED:
+            found = [(name, one) for one in (*value.get("enum", ()), *value.get("examples", ())) if one is not None]
+        for key, one in value.items():
+            inner = {"anyOf": name, "items": name, "oneOf": name, "allOf": name}.get(key, key)
+            found += choices_of(one, inner)
+    return found
+
+
+async def test_every_field_that_is_declared_to_hold_a_code_has_codes(node: OpenNode) -> None:
+    """Method: the schemas of the OpenAPI document, and the examples of every guide."""
+    document = (await node.get("/v1/openapi.json", key=None)).json
+    declared = choices_of(document["components"])
+    shown = list[tuple[str, str]]()
+    for entry in await listed(node):
+        guide = await guide_of(node, entry["id"], entry["method"])
+        shown += examples_of(guide["response"]) + examples_of(guide["errors"])
+    assert len(declared) > 10
+    assert len(shown) > 100
+    assert [one for one in {*declared, *shown} if not CODE.fullmatch(str(one[1]))] == []
 
 
 async def test_why_runs_and_rows_failed_are_codes(node: OpenNode) -> None:

@@ -32,6 +32,7 @@ from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.model.records import RunStatus
 from scheduler.monitors.runs.run_rows import DataPart
 from scheduler.monitors.service import MonitorService
+from scheduler.monitors.view import with_cost_warning
 from scheduler.monitors.web.watch import ID_PREFIX
 from scheduler.packing import Unpacker
 from upstreams.model.cursors import CursorSigner
@@ -98,7 +99,7 @@ class MonitorRoutes:
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
         made, made_view, secret = await self._making.make(request, caller, sent, draft)
-        monitor = self._monitors.to_json(made_view)
+        monitor = with_cost_warning(self._monitors.to_json(made_view))
         body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": secret}
         reply = await self._changes.answer(request, caller, orjson.dumps(body)[1:-1], made, status=201)
         reply.headers = joined(reply.headers, ((b"location",), (_place(made_view.monitor.id),)))

@@ -26,6 +26,7 @@ from scheduler.errors import MonitorUnknown
 from scheduler.monitors.changes import View
 from scheduler.monitors.history.lists import RunEntry, SlotSpan, StatusFilter, unpacked_entries
 from scheduler.monitors.service import MonitorService
+from scheduler.monitors.view import with_cost_warning
 from scheduler.monitors.web.draft import WebBody, WebPatch
 from scheduler.monitors.web.watch import ID_PREFIX, watch_of
 from scheduler.packing import Unpacker
@@ -85,7 +86,8 @@ class WebMonitorRoutes:
             told = _shown(await self._monitors.preview(draft, account_id), draft.web)
             return await self._free(request, caller, {"valid": True, "monitor": {**told, "monitor_id": None}})
         made, view, secret = await self._making.make(request, caller, sent, draft)
-        data = {"monitor": self._view(view), "webhook_secret": secret}
+        shown = _shown(with_cost_warning(self._monitors.to_json(view)), view.monitor.web)
+        data = {"monitor": shown, "webhook_secret": secret}
         fragment = envelope.fragment(PLATFORM, request.path, data)
         return await self._changes.answer(request, caller, fragment, made, status=201)
 

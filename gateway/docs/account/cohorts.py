@@ -58,7 +58,7 @@ class QueryData(TypedDict):
     query_id: Annotated[str, meaning("The same id.", "cq_01a1fd7328fd7bba92988ba98f5dc155")]
     cohort_id: CohortId
     status: Annotated[Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"], shown("succeeded")]
-    stopped_because: Annotated[str | None, meaning("Why it ended, where its shards do not tell.")]
+    stopped_because: Annotated[str | None, meaning("The code of why it ended, where its shards do not say.", "owner")]
     member_count: Total
     shard_count: Total
     completed_shard_count: Done

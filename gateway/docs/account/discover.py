@@ -111,7 +111,7 @@ class DiscoverData(TypedDict):
     ]
     stopped_because: Annotated[
         str | None,
-        meaning("max_credits, insufficient_credits, owner, max_rows, upstreams_down, or null."),
+        meaning("max_credits, insufficient_credits, owner, max_rows, upstreams_down, or null.", "max_rows"),
     ]
     view: Literal["posts", "accounts", "items"]
     keywords: Annotated[list[str], meaning("Its keywords.", ["structured concurrency"])]

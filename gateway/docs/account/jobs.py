@@ -52,7 +52,9 @@ class JobData(TypedDict):
     status: Annotated[
         Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"], shown("partial")
     ]
-    stopped_because: Annotated[str | None, meaning("Why it ended or waits, where its steps do not tell.")]
+    stopped_because: Annotated[
+        str | None, meaning("The code of why it ended or waits, where its steps do not say.", "owner")
+    ]
     progress: JobProgress
     credits: JobCredits
     created_at: Instant

@@ -44,7 +44,10 @@ class MonitorView(TypedDict):
     max_cost_per_run: Annotated[int | None, meaning("The most credits that a run may cost.", 2)]
     max_monthly_cost: Annotated[int | None, meaning("The same for a month.", 60)]
     next_run_at: Instant | None
-    warnings: Annotated[list[str], meaning("Lines on what will not go as it was meant.", [])]
+    warnings: Annotated[
+        list[str],
+        meaning("What will not work as intended; for a new one, also that a run may cost more than usual.", []),
+    ]
     runs_total: Annotated[int, meaning("Runs so far.", 3)]
     credits_spent: Annotated[int, meaning("Credits so far.", 6)]
     created_at: Instant

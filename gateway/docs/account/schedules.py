@@ -26,7 +26,7 @@ class ScheduleData(TypedDict):
     schedule_id: ScheduleId
     name: Annotated[str, meaning("Its name.", "Mentions of our product")]
     status: Literal["active", "paused"]
-    paused_because: Annotated[str | None, meaning("owner, three_skips, cadence_unreadable, or null.")]
+    paused_because: Annotated[str | None, meaning("owner, three_skips, cadence_unreadable, or null.", "three_skips")]
     cadence: Annotated[Any, meaning("When its runs begin.", "daily")]
     run: Annotated[
         dict[str, Any], meaning("What each of its runs looks for.", {"keywords": ["structured concurrency"]})
@@ -54,7 +54,8 @@ class OccurrenceData(TypedDict):
         str | None,
         meaning(
             "missed, previous_run_active, insufficient_credits, key_budget_reached, account_suspended, "
-            "job_limit_reached, or null."
+            "job_limit_reached, or null.",
+            "missed",
         ),
     ]
     at: Instant

@@ -35,7 +35,10 @@ class WebMonitorView(TypedDict):
     credits_booked: Annotated[int, meaning("Credits so far.", 6)]
     checks_total: Annotated[int, meaning("Checks so far, without those that were skipped.", 3)]
     next_check_at: Instant | None
-    warnings: Annotated[list[str], meaning("Lines on what will not go as it was meant.", [])]
+    warnings: Annotated[
+        list[str],
+        meaning("What will not work as intended; for a new one, also that a run may cost more than usual.", []),
+    ]
     created_at: Instant
     updated_at: Instant
 
@@ -70,7 +73,7 @@ class WebCheckView(TypedDict):
     scheduled_for: Instant
     finished_at: Instant | None
     credits_used: Annotated[int, meaning("Credits that it cost.", 2)]
-    reason: Annotated[str | None, meaning("Why it failed or was skipped.")]
+    reason: Annotated[str | None, meaning("The code of why it failed or was skipped.", "robots_disallowed")]
     similarity: Annotated[float | None, meaning("The share of words that both texts have.", 0.98)]
     added: Annotated[list[str], meaning("Lines that came, up to 200.", ["Now 12 euros"])]
     removed: Annotated[list[str], meaning("Lines that went, up to 200.", ["Now 14 euros"])]
