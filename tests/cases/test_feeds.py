@@ -239,7 +239,17 @@ def test_items_inside_of_others_are_counted() -> None:
         ("16 Jan 123 10:00 GMT", None),
         ("01/02/2023", None),
         ("202303140120305", None),
-        ("Mon, 16 Jan 2023 10:00:00 PM", None), ("1673863200", None), ("", None), ("x" * 1_000, None),
+        ("Mon, 16 Jan 2023 10:00:00 PM", None), ("Tue, 14 Mar 2023 1:20:30 PM GMT", None),
+        ("2023-03-14 12:20 AM", None),
+        ("Tue, 14 Mar 2023 1:2:3 GMT", "2023-03-14T01:02:03Z"),
+        ("Tue, 14 Mar 2023 01.20.30 GMT", "2023-03-14T01:20:30Z"),
+        ("Tue, 14 Mar 2023 01:20:30 (PST)", "2023-03-14T09:20:30Z"),
+        ("Tue, 14 Mar 2023 01:20:30 (Pacific)", None), ("2023-03-14T01:20:30[Europe/Paris]", None),
+        ("2023-03-14T01:20:30+01:00[Europe/Paris]", "2023-03-14T00:20:30Z"),
+        ("Tue, 14 Mar 2023 01:20:30 +15:00", None), ("Tue, 14 Mar 2023 01:20:30 -24:00", None),
+        ("01 Jan 01 00:00 UTC", None), ("Monday, 01-Jan-01 00:00:00 UTC", None),
+        ("02 Jan 01 00:00 UTC", "2001-01-02T00:00:00Z"),
+        ("1673863200", None), ("", None), ("x" * 1_000, None),
     ],
 )  # fmt: skip
 def test_a_time_has_its_right_value_or_none(written: str, at: str | None) -> None:
@@ -253,7 +263,10 @@ def test_year_one_of_any_platform_is_no_time() -> None:
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [("5,400", 5_400), ("1,234,567", 1_234_567), ("5400", 5_400), ("5400.5", 5_400), ("5,40", None), ("12,5", None),
-     ("5,400.5", None), ("120:00", 7_200), ("1:02:03,5", 3_723), ("1:2:3:4", None), ("12:345", None)],
+     ("5,400.5", None), ("120:00", 7_200), ("90 minutes", 5_400), ("1 hr 5 min", 3_900), ("2 hours 3 secs", 7_203),
+     ("00:90:00", 5_400),
+     ("00:75", 75), ("01:75", None), ("1:75:00", None), ("1h30", None), ("1 month", None),
+     ("1:02:03,5", 3_723), ("1:2:3:4", None), ("12:345", None)],
 )  # fmt: skip
 def test_a_duration_has_its_right_value_or_none(written: str, seconds: int | None) -> None:
     assert duration(written) == seconds
@@ -264,7 +277,13 @@ def test_a_duration_has_its_right_value_or_none(written: str, seconds: int | Non
     [
         ("Use <T> & <U>", "Use <T> & <U>"), ("a <br> b", "a\nb"), ("<b>a</b> <c>", "a <c>"), ("a</b>", "a</b>"),
         ("<i>a <b>b</b></i>", "a b"), ('<a href="x">a</a> <img src="x">', "a"), ("<p>a", "a"), ("1 < 2", "1 < 2"),
-        ("<K>a</K> <K>", "a <K>"), ("&lt;b&gt;", "<b>"), (None, None), ("", None),
+        ("<K>a</K> <K>", "a <K>"), ("Map<K, V> of <my-tag>", "Map<K, V> of <my-tag>"),
+        ("see <https://x.example.org/y>.", "see <https://x.example.org/y>."),
+        ("Ann <ann@example.org>", "Ann <ann@example.org>"),
+        ("a<b and c<d", "a<b and c<d"),
+        ("Use <img> tags", "Use <img> tags"), ("<!DOCTYPE html> and <?php", "<!DOCTYPE html> and <?php"),
+        ("<!-- x -->a", "a"), ("<a title='<b>'>a</a> <T> isn't <U>", "a <T> isn't <U>"),
+        ("<script>x</script><svg:g/>", "<svg:g/>"), ("&lt;b&gt;", "<b>"), (None, None), ("", None),
     ],
 )  # fmt: skip
 def test_a_tag_in_a_title_is_markup_only_if_it_is_closed(written: str | None, title: str | None) -> None:

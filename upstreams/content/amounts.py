@@ -20,7 +20,9 @@ _ISO_DURATION = re.compile(
     r"P(?:([\d.]+)W)?(?:([\d.]+)D)?(?:T(?:([\d.]+)H)?(?:([\d.]+)M)?(?:([\d.]+)S)?)?", re.IGNORECASE | re.ASCII
 )
 _UNITS_DURATION = re.compile(
-    r"(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m(?:in)?)?\s*(?:(\d+)\s*s)?", re.IGNORECASE | re.ASCII
+    r"(?:(\d+)\s*d(?:ays?)?)?\s*(?:(\d+)\s*h(?:(?:ou)?rs?)?)?"
+    r"\s*(?:(\d+)\s*m(?:in(?:ute)?s?)?)?\s*(?:(\d+)\s*s(?:ec(?:ond)?s?)?)?",
+    re.IGNORECASE | re.ASCII,
 )
 _CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})?", re.ASCII)
 _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
@@ -56,7 +58,7 @@ def duration(found: Any) -> int | None:
     if (plain := _PLAIN_DURATION.fullmatch(text)) is not None:
         return values.count(int(plain[1] or plain[2].replace(",", "")))
     if (clock := _CLOCK_DURATION.fullmatch(text)) is not None:
-        return values.count(_seconds_of(clock.groups(default="0"), (3_600, 60, 1)))
+        return _on_a_clock(*map(int, clock.groups(default="0")))
     if text[:1] in "Pp" and text[-2:-1].isdigit() and (written := _ISO_DURATION.fullmatch(text)) is not None:
         try:
             return values.count(_seconds_of(written.groups(default="0"), (604_800, 86_400, 3_600, 60, 1)))
@@ -64,6 +66,13 @@ def duration(found: Any) -> int | None:
             return None
     units = _UNITS_DURATION.fullmatch(text) if text[:1].isdigit() else None
     return None if units is None else values.count(_seconds_of(units.groups(default="0"), (86_400, 3_600, 60, 1)))
+
+
+def _on_a_clock(hours: int, minutes: int, seconds: int) -> int | None:
+    """Seconds of hours, minutes and seconds, of which only the first that is not zero may be 60 or more."""
+    if (hours and minutes >= 60) or ((hours or minutes) and seconds >= 60):
+        return None
+    return values.count((hours * 60 + minutes) * 60 + seconds)
 
 
 def json_text(found: Any) -> Any:

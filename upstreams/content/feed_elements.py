@@ -37,9 +37,17 @@ _PREFIXES = {
 }
 _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """One that serializing adds to each piece."""
-_TITLE_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)(?:[\s/][^<>]*)?>")
-_UNCLOSED = frozenset(("br", "hr", "img", "input", "li", "p", "wbr"))
-"""Elements that HTML does not close, or need not."""
+_TITLE_TAG = re.compile(
+    r"""
+      <!--.*?-->
+    | <(?P<end>/?)(?P<name>[A-Za-z][^\s/<>]*)(?:[^<>"'] | "[^"]{0,500}" | '[^']{0,500}' | ["']){0,1000}+>
+    | <
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""A tag, a comment, or any other `<`."""
+_UNCLOSED = frozenset(("br", "hr", "li", "p", "wbr"))
+"""Elements that HTML does not close, or need not; an image without any attribute is a word."""
 _IN_BRACKETS = re.compile(r"\s*\S+@\S+\s*\((.+)\)\s*|(.*)", re.DOTALL)
 
 Found = Mapping[str, list[Element]]
@@ -97,10 +105,12 @@ def title_of(html: str | None) -> str | None:
     is_word: set[int] = set()
     begun: dict[str, list[int]] = {}
     for tag in tags:
-        name = tag[2].lower()
-        if name in _UNCLOSED:
+        name = (tag["name"] or "").lower()
+        if tag[0].startswith("<!--") or name in _UNCLOSED or (name in ("img", "input") and "=" in tag[0]):
             continue
-        if not tag[1]:
+        if not name:
+            is_word.add(tag.start())
+        elif not tag["end"]:
             begun.setdefault(name, []).append(tag.start())
         elif begun.get(name):
             begun[name].pop()
