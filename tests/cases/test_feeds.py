@@ -318,6 +318,22 @@ def test_the_address_of_a_feed_is_the_base_of_its_links_if_nothing_else_is() -> 
     assert read_feed(based.encode())["items"][0]["url"] == "https://b.example.org/x/y/1"
 
 
+async def test_halves_of_characters_and_bare_line_ends_do_not_break_a_json_feed(tmp_path: Path) -> None:
+    item = rb'{"id":"1","title":"\ud83d\ude80 \ud83d \\ud83d","content_text":"a ' + b'\n\x01b"}'
+    raw = b'{"version":"https://jsonfeed.org/version/1.1","title":"\\udc00","items":[' + item + b"]}"
+    async with open_test_node(tmp_path) as node:
+        found = await episodes(node, raw)
+        assert found["1"]["text"].startswith("\U0001f680 \ufffd \\ud83d\n\na")
+        await node.assert_sound()
+
+
+def test_references_to_bytes_of_windows_are_the_characters_they_mean() -> None:
+    for slip in ("", " & "):
+        title = f"{slip}It&#146;s &#0128;5 &#x85; &#129;"
+        feed = read_feed(f"{HEAD}<item><guid>1</guid><title>{title}</title></item>{TAIL}".encode())
+        assert feed["items"][0]["title"].removeprefix("& ") == "It\u2019s \u20ac5 \u2026 \ufffd"
+
+
 def test_a_surrogate_pair_is_one_character_however_it_is_written() -> None:
     assert text_of(b"x \xed\xa0\xbd\xed\xba\x80 \xe9".replace(b"\xe9", b"\xc3\xa9")) == "x \U0001f680 \xe9"
     korean = "\uae40\uce58\ubcf6\uc74c\ubc25 \ub9cc\ub4dc\ub294 \ubc95 ".encode("cp949") * 40

@@ -163,6 +163,7 @@ async def test_underscores_open_no_private_host(host: str, tmp_path: Path) -> No
         ("ssh://git@github.com:22/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("git://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("git+ssh://git@github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("git+https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("`git@GitHub.com:python-trio/trio.git`", "/v1/github/repo", "url", "python-trio/trio"),
         ("https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("git@gitlab.com:gitlab-org/cli.git", "/v1/gitlab/repo", "url", "gitlab.com/gitlab-org/cli"),

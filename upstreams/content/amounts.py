@@ -28,8 +28,14 @@ _CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})
 _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
 """Seconds with a fraction behind a dot, or with commas between thousands; any other comma may be either."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
-_DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None)
-"""NaN and the infinities are no JSON."""
+_DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None, strict=False)
+"""NaN and the infinities are no JSON; line ends in texts, which programs forget to escape, are read."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.ASCII | re.DOTALL,
+)
+"""An escape in JSON: both halves of a character, one half alone, or any other."""
 
 
 def short_count(found: Any) -> int | None:
@@ -80,7 +86,7 @@ def json_text(found: Any) -> Any:
     if not isinstance(found, str) or len(found) > _JSON_TEXT_MAX:
         return None
     try:
-        return _DECODER.decode(found)
+        return _DECODER.decode(_whole(found))
     except (ValueError, RecursionError):
         return None
 
@@ -88,9 +94,16 @@ def json_text(found: Any) -> Any:
 def json_at_start(text: str) -> Any:
     """The JSON value that a text begins with, whatever follows; None where it begins with none."""
     try:
-        return _DECODER.raw_decode(text)[0]
+        return _DECODER.raw_decode(_whole(text))[0]
     except (ValueError, RecursionError):
         return None
+
+
+def _whole(text: str) -> str:
+    """JSON without halves of characters, which no text has: each becomes a replacement character."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return _ESCAPE.sub(lambda found: found[0] if found["half"] is None else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _seconds_of(numbers: tuple[str, ...], weights: tuple[int, ...]) -> int:
