@@ -82,7 +82,13 @@ async def test_ids_of_servers_of_mastodons_api_are_accepted(id_: str, tmp_path: 
         ] == id_
         (post,) = (await read(node, f"/v1/mastodon/profile/posts?user_id={id_}A&{where}"))["items"]
         assert post["post"]["id"] == id_
-        for path in (f"@baker/statuses/{id_}", f"statuses/{id_}", f"users/baker/statuses/{id_}", f"@a/posts/{id_}"):
+        for path in (
+            f"@baker/statuses/{id_}",
+            f"statuses/{id_}",
+            f"users/baker/statuses/{id_}",
+            f"@a/posts/{id_}",
+            f"notice/{id_}",
+        ):
             url = quote(f"https://{host}/{path}", safe="")
             assert (await read(node, f"/v1/mastodon/post?url={url}"))["post"]["id"] == id_
 
