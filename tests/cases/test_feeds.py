@@ -161,6 +161,10 @@ SLIPS = {
     "a reference beyond Unicode": f"{ONE}<description>&#99999999999;</description></item>",
     "HTML's names": f"{ONE}<description>&nbsp;&AMP;&LT;&eacute;</description></item>",
     "a tag that begins": f"{ONE}<description>a <b and c</description></item>",
+    "an address in brackets": "<item><title>one <https://x.example.org/y></title><guid>1</guid></item>",
+    "an empty script": f'{ONE}<description>a <script src="x"></script>b</description></item> & ',
+    "several slips": '<item><title>one & <i>two &foo;</title><guid a="1"a="2">1</guid><enclosure url=https://x.example.org>'
+    "<category>x<category>y<description>a < b <br> c <hr> d <img src='x'></description></item>",
     "a bare instruction": f"{ONE}<description>a <? b ?> <?c</description></item>",
     "every control character": f"{ONE}<description>"
     f"{''.join(map(chr, [*range(1, 9), 11, 12, *range(14, 32)]))}\ufffe</description></item>",
@@ -325,6 +329,17 @@ async def test_halves_of_characters_and_bare_line_ends_do_not_break_a_json_feed(
         found = await episodes(node, raw)
         assert found["1"]["text"].startswith("\U0001f680 \ufffd \\ud83d\n\na")
         await node.assert_sound()
+
+
+async def test_what_looks_like_markup_in_a_text_hides_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        declared = (
+            f"{HEAD}<item><guid>1</guid><title><![CDATA[What <?xml version='1.0'?> is]]></title></item>{ITEM}{TAIL}"
+        )
+        assert_has(await episodes(node, declared.encode()), {"1": {}, "2": WHOLE})
+        inner = '<p>a<script src="x"></script> b</p>'
+        script = f"{HEAD}<item><guid>1</guid><title>one</title><description>{inner}</description></item>{ITEM}{TAIL}"
+        assert_has(await episodes(node, script.encode()), {"1": {"text": "one\n\na b"}, "2": WHOLE})
 
 
 def test_references_to_bytes_of_windows_are_the_characters_they_mean() -> None:

@@ -37,6 +37,9 @@ _PREFIXES = {
 }
 _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """One that serializing adds to each piece."""
+_EMPTY = re.compile(r"<(iframe|script|style|textarea|title)((?:\s[^<>]*)?)/>", re.IGNORECASE)
+_EMPTY_AS_HTML = r"<\1\2></\1>"
+"""Elements that swallow in HTML what follows them, unless they have an end tag."""
 _TITLE_TAG = re.compile(
     r"""
       <!--.*?-->
@@ -87,7 +90,7 @@ def _html(element: Element) -> str | None:
     kind = element.get("type", "")
     if kind == "xhtml" or (len(element) and element.get("mode") != "escaped"):
         inner = _DECLARATION.sub("", "".join(etree.tostring(child, encoding="unicode") for child in element))
-        return f"{escape(element.text or '')}{inner}".strip() or None
+        return f"{escape(element.text or '')}{_EMPTY.sub(_EMPTY_AS_HTML, inner)}".strip() or None
     words = words_of(element)
     is_text = kind in ("", "text", "text/plain") and element.tag[1:].lower().startswith(_ATOM)
     return escape(words, quote=False) if words and is_text and element.get("mode") != "escaped" else words

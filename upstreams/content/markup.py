@@ -34,6 +34,8 @@ _COUNTED_FROM = 64 * 1024
 UNFINISHED_MAX: Final = 20_000
 """Words of an element, or of a comment, that is not finished yet; a picture in an address is one word."""
 _PIECE = 32 * 1024
+_ROOT = re.compile(r"<(?:rss|feed|rdf:rdf|channel|opml|urlset|sitemapindex)[\s>]", re.IGNORECASE)
+"""The root of a document that begins without a declaration; one further on is a part of its text."""
 _OF_WINDOWS = re.compile(r"&#(?:0{0,3}(12[89]|1[345]\d)|[xX]0{0,3}([89][0-9A-Fa-f]));", re.ASCII)
 
 
@@ -45,7 +47,10 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
     """
     _check(raw)
     words = text_of(raw, content_type).lstrip()
-    words = _OF_WINDOWS.sub(_meant, words[max(0, words.find("<?xml ", 0, _BEFORE_MAX)) :])
+    declared = words.find("<?xml ", 0, _BEFORE_MAX)
+    if declared > 0 and _ROOT.search(words, 0, declared) is None:
+        words = words[declared:]
+    words = _OF_WINDOWS.sub(_meant, words)
     if not words.startswith("<"):
         raise UnexpectedBody("XML was due, and it does not begin with a tag")
     if "<!ENTITY" not in words and words.count("<![CDATA[") <= words.count("]]>"):

@@ -80,7 +80,8 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
     unpacked = _unpacked(raw)
     if b"\0" in unpacked[:_WIDE_WITHIN]:
         unpacked, content_type = text_of(unpacked, content_type).encode("utf-8", "replace"), "; charset=utf-8"
-    unpacked = unpacked[max(0, unpacked.find(b"<?xml ", 0, _BEFORE_MAX)) :]
+    declared = unpacked.find(b"<?xml ", 0, _BEFORE_MAX)
+    unpacked = unpacked[max(0, declared) :] if b"<url" not in unpacked[: max(0, declared)] else unpacked
     if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
         lines = text_of(unpacked, content_type).split()
         return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), told)}
