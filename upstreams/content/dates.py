@@ -14,7 +14,7 @@ from upstreams.model import values
 _YEAR_MIN: Final = 1_000
 """Programs that have no date write year 0 or 1."""
 _NO_DATE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - as it is written, in any zone
-"""What year 1 is taken for where years have two digits; hardly anything was published at that very moment."""
+"""Midnight of the first day of year 1, as it is read where years have two digits: a program that has no date."""
 _CENTURY_FROM: Final = 69
 """Years of two digits from here on are of the last century (RFC 5322, 4.3)."""
 _TIME = (
