@@ -18,7 +18,9 @@ HOST = "tube.example.org"
 TRACK = {"language": {"id": "en"}, "captionPath": "/lazy-static/en.vtt"}
 WORDLESS = (
     b"", b"WEBVTT", b"WEBVTT\n\n", b"WEBVTT\n\nNOTE nothing\n", b"WEBVTT\n\n00:01.000 --> 00:02.000\n\n",
-    b"WEBVTT\n\n00:01.000 --> 00:02.000\n<i></i>\n", b"WEBVTT\n\nwords without times",
+    b"WEBVTT\n\n00:01.000 --> 00:02.000\n<i></i>\n", b"\r\n \n",
+    "WEBVTT\n\n00:01.000 --> 00:02.000\n\u200b\u266a\n".encode(),
+    b"WEBVTT\n\nwords without times",
 )  # fmt: skip
 
 
@@ -85,6 +87,9 @@ CUE = "00:01.000 --> 00:02.000"
         (f"WEBVTT\n\n{CUE}\n\nname\n{CUE}\nb", ["b"]),
         (f"WEBVTT\n\n{CUE}\nNOTE is a word\n\nNOTE\nis not\n", ["NOTE is a word"]),
         (f"WEBVTT\n\n{CUE}\na\n{CUE}\nb", ["a", "b"]),
+        ("WEBVTT\n\n00:01 --> 00:02\na\n\n00:00:02.5-->00:00:03.25align:start\nb", ["a", "b"]),
+        ("1\n00:00:01 --> 00:00:02\n{\\an8}a {b}\n", ["a {b}"]),
+        (f"WEBVTT\n\n{CUE}\n\u266a\n\n{CUE}\nb", ["\u266a", "b"]),
         ("WEBVTT\n\n00:01.000-->00:02.000 align:start\na\n\n00:01.000\t-->\t00:02.000\nb", ["a", "b"]),
         ("1\n00:00:01,000 --> 00:00:02,000\na\n\n2\n00:00:02,000 --> 00:00:03,000\nb\n", ["a", "b"]),
         ("1\n00:00:01,000 --> 00:00:02,000\na\n2\n00:00:02,000 --> 00:00:03,000\nb\n", ["a", "b"]),

@@ -161,6 +161,10 @@ SLIPS = {
     "a reference beyond Unicode": f"{ONE}<description>&#99999999999;</description></item>",
     "HTML's names": f"{ONE}<description>&nbsp;&AMP;&LT;&eacute;</description></item>",
     "a tag that begins": f"{ONE}<description>a <b and c</description></item>",
+    "an address in brackets": "<item><title>one <https://x.example.org/y></title><guid>1</guid></item>",
+    "an empty script": f'{ONE}<description>a <script src="x"></script>b</description></item> & ',
+    "several slips": '<item><title>one & <i>two &foo;</title><guid a="1"a="2">1</guid><enclosure url=https://x.example.org>'
+    "<category>x<category>y<description>a < b <br> c <hr> d <img src='x'></description></item>",
     "a bare instruction": f"{ONE}<description>a <? b ?> <?c</description></item>",
     "every control character": f"{ONE}<description>"
     f"{''.join(map(chr, [*range(1, 9), 11, 12, *range(14, 32)]))}\ufffe</description></item>",
@@ -239,7 +243,17 @@ def test_items_inside_of_others_are_counted() -> None:
         ("16 Jan 123 10:00 GMT", None),
         ("01/02/2023", None),
         ("202303140120305", None),
-        ("Mon, 16 Jan 2023 10:00:00 PM", None), ("1673863200", None), ("", None), ("x" * 1_000, None),
+        ("Mon, 16 Jan 2023 10:00:00 PM", None), ("Tue, 14 Mar 2023 1:20:30 PM GMT", None),
+        ("2023-03-14 12:20 AM", None),
+        ("Tue, 14 Mar 2023 1:2:3 GMT", "2023-03-14T01:02:03Z"),
+        ("Tue, 14 Mar 2023 01.20.30 GMT", "2023-03-14T01:20:30Z"),
+        ("Tue, 14 Mar 2023 01:20:30 (PST)", "2023-03-14T09:20:30Z"),
+        ("Tue, 14 Mar 2023 01:20:30 (Pacific)", None), ("2023-03-14T01:20:30[Europe/Paris]", None),
+        ("2023-03-14T01:20:30+01:00[Europe/Paris]", "2023-03-14T00:20:30Z"),
+        ("Tue, 14 Mar 2023 01:20:30 +15:00", None), ("Tue, 14 Mar 2023 01:20:30 -24:00", None),
+        ("01 Jan 01 00:00 UTC", None), ("Monday, 01-Jan-01 00:00:00 UTC", None),
+        ("02 Jan 01 00:00 UTC", "2001-01-02T00:00:00Z"),
+        ("1673863200", None), ("", None), ("x" * 1_000, None),
     ],
 )  # fmt: skip
 def test_a_time_has_its_right_value_or_none(written: str, at: str | None) -> None:
@@ -253,7 +267,10 @@ def test_year_one_of_any_platform_is_no_time() -> None:
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [("5,400", 5_400), ("1,234,567", 1_234_567), ("5400", 5_400), ("5400.5", 5_400), ("5,40", None), ("12,5", None),
-     ("5,400.5", None), ("120:00", 7_200), ("1:02:03,5", 3_723), ("1:2:3:4", None), ("12:345", None)],
+     ("5,400.5", None), ("120:00", 7_200), ("90 minutes", 5_400), ("1 hr 5 min", 3_900), ("2 hours 3 secs", 7_203),
+     ("00:90:00", 5_400),
+     ("00:75", 75), ("01:75", None), ("1:75:00", None), ("1h30", None), ("1 month", None),
+     ("1:02:03,5", 3_723), ("1:2:3:4", None), ("12:345", None)],
 )  # fmt: skip
 def test_a_duration_has_its_right_value_or_none(written: str, seconds: int | None) -> None:
     assert duration(written) == seconds
@@ -264,7 +281,13 @@ def test_a_duration_has_its_right_value_or_none(written: str, seconds: int | Non
     [
         ("Use <T> & <U>", "Use <T> & <U>"), ("a <br> b", "a\nb"), ("<b>a</b> <c>", "a <c>"), ("a</b>", "a</b>"),
         ("<i>a <b>b</b></i>", "a b"), ('<a href="x">a</a> <img src="x">', "a"), ("<p>a", "a"), ("1 < 2", "1 < 2"),
-        ("<K>a</K> <K>", "a <K>"), ("&lt;b&gt;", "<b>"), (None, None), ("", None),
+        ("<K>a</K> <K>", "a <K>"), ("Map<K, V> of <my-tag>", "Map<K, V> of <my-tag>"),
+        ("see <https://x.example.org/y>.", "see <https://x.example.org/y>."),
+        ("Ann <ann@example.org>", "Ann <ann@example.org>"),
+        ("a<b and c<d", "a<b and c<d"),
+        ("Use <img> tags", "Use <img> tags"), ("<!DOCTYPE html> and <?php", "<!DOCTYPE html> and <?php"),
+        ("<!-- x -->a", "a"), ("<a title='<b>'>a</a> <T> isn't <U>", "a <T> isn't <U>"),
+        ("<script>x</script><svg:g/>", "<svg:g/>"), ("&lt;b&gt;", "<b>"), (None, None), ("", None),
     ],
 )  # fmt: skip
 def test_a_tag_in_a_title_is_markup_only_if_it_is_closed(written: str | None, title: str | None) -> None:
@@ -297,6 +320,33 @@ def test_the_address_of_a_feed_is_the_base_of_its_links_if_nothing_else_is() -> 
     assert (feed["url"], feed["items"][0]["url"]) == ("https://b.example.org/home", "https://b.example.org/x/1")
     based = f'<feed xmlns="http://www.w3.org/2005/Atom" xml:base="y/">{links}</feed>'
     assert read_feed(based.encode())["items"][0]["url"] == "https://b.example.org/x/y/1"
+
+
+async def test_halves_of_characters_and_bare_line_ends_do_not_break_a_json_feed(tmp_path: Path) -> None:
+    item = rb'{"id":"1","title":"\ud83d\ude80 \ud83d \\ud83d","content_text":"a ' + b'\n\x01b"}'
+    raw = b'{"version":"https://jsonfeed.org/version/1.1","title":"\\udc00","items":[' + item + b"]}"
+    async with open_test_node(tmp_path) as node:
+        found = await episodes(node, raw)
+        assert found["1"]["text"].startswith("\U0001f680 \ufffd \\ud83d\n\na")
+        await node.assert_sound()
+
+
+async def test_what_looks_like_markup_in_a_text_hides_nothing(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        declared = (
+            f"{HEAD}<item><guid>1</guid><title><![CDATA[What <?xml version='1.0'?> is]]></title></item>{ITEM}{TAIL}"
+        )
+        assert_has(await episodes(node, declared.encode()), {"1": {}, "2": WHOLE})
+        inner = '<p>a<script src="x"></script> b</p>'
+        script = f"{HEAD}<item><guid>1</guid><title>one</title><description>{inner}</description></item>{ITEM}{TAIL}"
+        assert_has(await episodes(node, script.encode()), {"1": {"text": "one\n\na b"}, "2": WHOLE})
+
+
+def test_references_to_bytes_of_windows_are_the_characters_they_mean() -> None:
+    for slip in ("", " & "):
+        title = f"{slip}It&#146;s &#0128;5 &#x85; &#129;"
+        feed = read_feed(f"{HEAD}<item><guid>1</guid><title>{title}</title></item>{TAIL}".encode())
+        assert feed["items"][0]["title"].removeprefix("& ") == "It\u2019s \u20ac5 \u2026 \ufffd"
 
 
 def test_a_surrogate_pair_is_one_character_however_it_is_written() -> None:

@@ -35,6 +35,11 @@ ADDRESSES: Final = (
     "https://huggingface.co/owner/name",
     "https://www.linkedin.com/in/a",
     "https://www.pinterest.co.uk/pin/1/",
+    "https://X.COM:443/@jack",
+    "HTTPS://WWW.TikTok.com/@a",
+    "https://www.foxnews.com/world/a",
+    "https://a.wordpress.com/2020/x",
+    "https://imgur.com/gallery/a",
     "git@bitbucket.org:owner/name.git",
 )
 LIKE_OTHERS: Final = "{}/@jack {}/@jack/123456 {}/owner/name {}/t/topic/5 {}/c/name {}/post/5 {}/w/abc {}/u/jack"
@@ -113,14 +118,21 @@ async def test_a_known_host_is_no_server_of_any_software(tmp_path: Path) -> None
         assert await node.money() == (CREDITS, 0)
 
 
-@pytest.mark.parametrize("host", ["notx.com", "x.com.example.org", "myreddit.com", "example.org", "net", "com"])
+@pytest.mark.parametrize(
+    "host",
+    ["notx.com", "x.com.example.org", "myreddit.com", "example.org", "net", "com", "discuss.huggingface.co"],
+)
 def test_hosts_that_only_look_alike_belong_to_nobody(host: str) -> None:
     assert owner_of(host) is None
 
 
 async def test_hosts_of_the_platforms_themselves_are_served(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        for url in ("https://mastodon.social/@Gargron", "https://gitlab.com/gitlab-org/cli", "https://github.com/a/b"):
+        for url in (
+            "https://mastodon.social/@Gargron",
+            "https://gitlab.com/gitlab-org/cli",
+            "https://github.com/a/b",
+        ):
             assert (await node.get(f"/v1/prism/lookup?url={quote(url)}&dry_run=1")).json["data"]["resolved"] is not None
     platforms = load_all()
     usual = {str(one.default) for p in platforms for e in p.endpoints for one in e.params if one.is_host}

@@ -82,7 +82,13 @@ async def test_ids_of_servers_of_mastodons_api_are_accepted(id_: str, tmp_path: 
         ] == id_
         (post,) = (await read(node, f"/v1/mastodon/profile/posts?user_id={id_}A&{where}"))["items"]
         assert post["post"]["id"] == id_
-        for path in (f"@baker/statuses/{id_}", f"statuses/{id_}", f"users/baker/statuses/{id_}", f"@a/posts/{id_}"):
+        for path in (
+            f"@baker/statuses/{id_}",
+            f"statuses/{id_}",
+            f"users/baker/statuses/{id_}",
+            f"@a/posts/{id_}",
+            f"notice/{id_}",
+        ):
             url = quote(f"https://{host}/{path}", safe="")
             assert (await read(node, f"/v1/mastodon/post?url={url}"))["post"]["id"] == id_
 
@@ -163,6 +169,7 @@ async def test_underscores_open_no_private_host(host: str, tmp_path: Path) -> No
         ("ssh://git@github.com:22/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("git://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("git+ssh://git@github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
+        ("git+https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("`git@GitHub.com:python-trio/trio.git`", "/v1/github/repo", "url", "python-trio/trio"),
         ("https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
         ("git@gitlab.com:gitlab-org/cli.git", "/v1/gitlab/repo", "url", "gitlab.com/gitlab-org/cli"),

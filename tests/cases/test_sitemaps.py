@@ -98,6 +98,15 @@ def test_one_slip_does_not_damage_the_other_addresses() -> None:
     assert read(whole.replace("</loc>", "", 1)) == expected
     assert read(whole[: whole.index("</urlset>")]) == expected
     assert read(whole.replace("&amp;", "&")) == expected
+    for before in ("Warning: x\n", "<br />\n<b>Notice</b>: x & y<br />\n", "\n \n"):
+        assert read(f"{before}<?xml version='1.0'?>{whole}") == expected, before
+    entity = f"<!DOCTYPE urlset [<!ENTITY site '{SITE}'>]>"
+    assert read(entity + whole.replace(SITE, "&site;")) == expected
+
+
+def test_each_member_of_a_packed_sitemap_is_read() -> None:
+    raw = urlset("/1", "/2").encode()
+    assert read(b"".join(gzip.compress(raw[at : at + 20]) for at in range(0, len(raw), 20)) + b"junk") == ["/1", "/2"]
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "latin-1"])

@@ -37,9 +37,10 @@ _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):(?=//|[A-Za-z])(?://)?")
 _GIT = re.compile(
-    r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)", re.IGNORECASE
+    r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git\+https://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)",
+    re.IGNORECASE,
 )
-"""The beginning of a repository's address for git: `git@host:`, `ssh://git@host/`, `git://host/`."""
+"""The beginning of a repository's address for git: `git@host:`, `ssh://git@host/`, `git+https://host/`."""
 
 
 class Destination(NamedTuple):

@@ -20,14 +20,22 @@ _ISO_DURATION = re.compile(
     r"P(?:([\d.]+)W)?(?:([\d.]+)D)?(?:T(?:([\d.]+)H)?(?:([\d.]+)M)?(?:([\d.]+)S)?)?", re.IGNORECASE | re.ASCII
 )
 _UNITS_DURATION = re.compile(
-    r"(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m(?:in)?)?\s*(?:(\d+)\s*s)?", re.IGNORECASE | re.ASCII
+    r"(?:(\d+)\s*d(?:ays?)?)?\s*(?:(\d+)\s*h(?:(?:ou)?rs?)?)?"
+    r"\s*(?:(\d+)\s*m(?:in(?:ute)?s?)?)?\s*(?:(\d+)\s*s(?:ec(?:ond)?s?)?)?",
+    re.IGNORECASE | re.ASCII,
 )
 _CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})?", re.ASCII)
 _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
 """Seconds with a fraction behind a dot, or with commas between thousands; any other comma may be either."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
-_DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None)
-"""NaN and the infinities are no JSON."""
+_DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None, strict=False)
+"""NaN and the infinities are no JSON; line ends in texts, which programs forget to escape, are read."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.ASCII | re.DOTALL,
+)
+"""An escape in JSON: both halves of a character, one half alone, or any other."""
 
 
 def short_count(found: Any) -> int | None:
@@ -56,7 +64,7 @@ def duration(found: Any) -> int | None:
     if (plain := _PLAIN_DURATION.fullmatch(text)) is not None:
         return values.count(int(plain[1] or plain[2].replace(",", "")))
     if (clock := _CLOCK_DURATION.fullmatch(text)) is not None:
-        return values.count(_seconds_of(clock.groups(default="0"), (3_600, 60, 1)))
+        return _on_a_clock(*map(int, clock.groups(default="0")))
     if text[:1] in "Pp" and text[-2:-1].isdigit() and (written := _ISO_DURATION.fullmatch(text)) is not None:
         try:
             return values.count(_seconds_of(written.groups(default="0"), (604_800, 86_400, 3_600, 60, 1)))
@@ -66,12 +74,19 @@ def duration(found: Any) -> int | None:
     return None if units is None else values.count(_seconds_of(units.groups(default="0"), (86_400, 3_600, 60, 1)))
 
 
+def _on_a_clock(hours: int, minutes: int, seconds: int) -> int | None:
+    """Seconds of hours, minutes and seconds, of which only the first that is not zero may be 60 or more."""
+    if (hours and minutes >= 60) or ((hours or minutes) and seconds >= 60):
+        return None
+    return values.count((hours * 60 + minutes) * 60 + seconds)
+
+
 def json_text(found: Any) -> Any:
     """The JSON value that a text holds; None where it holds none."""
     if not isinstance(found, str) or len(found) > _JSON_TEXT_MAX:
         return None
     try:
-        return _DECODER.decode(found)
+        return _DECODER.decode(_whole(found))
     except (ValueError, RecursionError):
         return None
 
@@ -79,9 +94,16 @@ def json_text(found: Any) -> Any:
 def json_at_start(text: str) -> Any:
     """The JSON value that a text begins with, whatever follows; None where it begins with none."""
     try:
-        return _DECODER.raw_decode(text)[0]
+        return _DECODER.raw_decode(_whole(text))[0]
     except (ValueError, RecursionError):
         return None
+
+
+def _whole(text: str) -> str:
+    """JSON without halves of characters, which no text has: each becomes a replacement character."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return _ESCAPE.sub(lambda found: found[0] if found["half"] is None else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _seconds_of(numbers: tuple[str, ...], weights: tuple[int, ...]) -> int:

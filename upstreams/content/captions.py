@@ -15,9 +15,10 @@ from upstreams.model import fields
 from upstreams.model.errors import UnexpectedBody
 
 CUES_MAX: Final = 20_000
-_CLOCK = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)[.,](\d{3})"
-_TIMING = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}(?:[ \t].*)?", re.ASCII)
-_TAG = re.compile(r"</?[a-z0-9:.][^<>]{0,200}>", re.IGNORECASE)
+_CLOCK = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)(?:[.,](\d{1,3}))?"
+_TIMING = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}(?:[^\d:.,].*)?", re.ASCII)
+_TAG = re.compile(r"</?[a-z0-9:.][^<>]{0,200}>|\{\\[^{}]{0,200}\}", re.IGNORECASE)
+"""A tag, or an instruction of another format such as `{\\an8}`."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCKS = ("NOTE", "STYLE", "REGION")
 """First words of blocks that are no cues."""
@@ -44,13 +45,15 @@ def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
     """
     lines = _LINE_END.split(text_of(raw, content_type).lstrip("\ufeff"))
     is_headless = any(map(_TIMING.fullmatch, [line for line in lines if line.strip()][:_HEADLESS_LINES]))
-    if not (lines[0].startswith("WEBVTT") or is_headless or lines == [""]):
+    if not (lines[0].startswith("WEBVTT") or is_headless or not any(map(str.strip, lines))):
         raise UnexpectedBody("captions were due, and something else came")
     cues: list[_Cue] = []
     for cue in _cues(lines):
         if len(cues) == CUES_MAX:
             raise UnexpectedBody(f"captions of at most {CUES_MAX} cues were due")
         cues.append(cue)
+    if not any(letter.isalnum() for cue in cues for line in cue.lines for letter in line):
+        return {"cues": []}
     told = zip(cues, _new_texts([cue.lines for cue in cues]), strict=True)
     return {"cues": [{"text": text, "start_ms": cue.start_ms, "end_ms": cue.end_ms} for cue, text in told if text]}
 
@@ -64,8 +67,8 @@ def _cues(lines: list[str]) -> Iterator[_Cue]:
         found = _TIMING.fullmatch(line)
         if found is not None or not line.strip():
             if times is not None and (said := _plain_lines(words)):
-                clock = times.groups(default="0")
-                yield _Cue(_milliseconds(clock[:4]), _milliseconds(clock[4:]), said)
+                clock = times.groups()
+                yield _Cue(_milliseconds(*clock[:4]), _milliseconds(*clock[4:]), said)
                 times = None
             times, words, is_first, skips = found or times, [], found is None, False
             continue
@@ -105,6 +108,5 @@ def _repeated(before: list[str], text: str) -> int:
     return 0
 
 
-def _milliseconds(clock: tuple[str, ...]) -> int:
-    hours, minutes, seconds, thousandths = map(int, clock)
-    return ((hours * 60 + minutes) * 60 + seconds) * 1_000 + thousandths
+def _milliseconds(hours: str | None, minutes: str, seconds: str, fraction: str | None) -> int:
+    return ((int(hours or 0) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000 + int((fraction or "0").ljust(3, "0"))

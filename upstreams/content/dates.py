@@ -13,9 +13,14 @@ from upstreams.model import values
 
 _YEAR_MIN: Final = 1_000
 """Programs that have no date write year 0 or 1."""
+_NO_DATE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - as it is written, in any zone
+"""Midnight of the first day of year 1, as it is read where years have two digits: a program that has no date."""
 _CENTURY_FROM: Final = 69
 """Years of two digits from here on are of the last century (RFC 5322, 4.3)."""
-_TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+_TIME = (
+    r"(?P<hour>\d{1,2})(?P<colon>[:.])(?P<minute>\d{1,2})"
+    r"(?:(?P=colon)(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+)
 _MONTH = r"(?P<month>[A-Za-z]{3,9})\.?"
 _DAY = r"(?P<day>\d{1,2})"
 _WEEKDAY = r"(?:[A-Za-z]{2,9}\.?,?\s*)?"
@@ -30,12 +35,13 @@ _FORMS = tuple(
         rf"{_WEEKDAY}\b{_MONTH}\s+{_DAY}\s+{_TIME}\s*(?P<zone>.*?)\s+(?P<year>\d{{4}})",  # Mon Jan 16 10:00:00 UTC 2023
     )
 )
-_COMMENT = re.compile(r"\s*\([^()]*\)$")
+_COMMENT = re.compile(r"\s*(?:\(([^()]*)\)|\[([^\[\]]*)\])$")
+"""A comment behind a time, which counts only if the time has no other zone."""
 _MONTH_NAMES = "january february march april may june july august september october november december"
 _MONTHS = {name[:letters]: at for at, name in enumerate(_MONTH_NAMES.split(), 1) for letters in (3, len(name))}
 _MONTHS["sept"] = 9
 _OFFSET = re.compile(r"(?:GMT|UTC|UT)?\s*([+-])(\d{1,2})(?::?(\d{2}))?(?:\s+[A-Za-z]{1,5})?", re.ASCII | re.IGNORECASE)
-_OFFSET_HOURS_MAX: Final = 15
+_OFFSET_HOURS_MAX: Final = 14
 _ZONES = {
     "": 0, "Z": 0, "UT": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "MEZ": 1, "MET": 1, "CEST": 2,
     "MESZ": 2, "MEST": 2, "EET": 2, "SAST": 2, "EEST": 3, "MSK": 3, "AWST": 8, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9,
@@ -52,12 +58,14 @@ def instant_of(words: str | None) -> str | None:
     """
     if words is None or len(words) > values.INSTANT_TEXT_MAX:
         return None
-    written = _COMMENT.sub("", words.strip()).replace("\N{MINUS SIGN}", "-")
+    comment = _COMMENT.search(words.strip())
+    written = (words.strip()[: comment.start()] if comment else words.strip()).replace("\N{MINUS SIGN}", "-")
     found = next((found for form in _FORMS if (found := form.fullmatch(written)) is not None), None)
     if found is None:
         return None
     parts = found.groupdict()
-    offset, month = _offset_of(parts["zone"]), _month_of(parts)
+    zone = parts["zone"] or (comment and (comment[1] or comment[2]))
+    offset, month = _offset_of(zone), _month_of(parts)
     if offset is None or month is None:
         return None
     try:
@@ -67,7 +75,8 @@ def instant_of(words: str | None) -> str | None:
         )  # fmt: skip
     except ValueError:
         return None
-    return values.instant(moment.isoformat()) if moment.year >= _YEAR_MIN else None
+    is_none = moment.year < _YEAR_MIN or (len(parts["year"] or "") == 2 and moment.replace(tzinfo=None) == _NO_DATE)
+    return None if is_none else values.instant(moment.isoformat())
 
 
 def _month_of(parts: dict[str, str | None]) -> int | None:

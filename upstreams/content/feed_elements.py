@@ -37,9 +37,20 @@ _PREFIXES = {
 }
 _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """One that serializing adds to each piece."""
-_TITLE_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)(?:[\s/][^<>]*)?>")
-_UNCLOSED = frozenset(("br", "hr", "img", "input", "li", "p", "wbr"))
-"""Elements that HTML does not close, or need not."""
+_EMPTY = re.compile(r"<(iframe|script|style|textarea|title)((?:\s[^<>]*)?)/>", re.IGNORECASE)
+_EMPTY_AS_HTML = r"<\1\2></\1>"
+"""Elements that swallow in HTML what follows them, unless they have an end tag."""
+_TITLE_TAG = re.compile(
+    r"""
+      <!--.*?-->
+    | <(?P<end>/?)(?P<name>[A-Za-z][^\s/<>]*)(?:[^<>"'] | "[^"]{0,500}" | '[^']{0,500}' | ["']){0,1000}+>
+    | <
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""A tag, a comment, or any other `<`."""
+_UNCLOSED = frozenset(("br", "hr", "li", "p", "wbr"))
+"""Elements that HTML does not close, or need not; an image without any attribute is a word."""
 _IN_BRACKETS = re.compile(r"\s*\S+@\S+\s*\((.+)\)\s*|(.*)", re.DOTALL)
 
 Found = Mapping[str, list[Element]]
@@ -79,7 +90,7 @@ def _html(element: Element) -> str | None:
     kind = element.get("type", "")
     if kind == "xhtml" or (len(element) and element.get("mode") != "escaped"):
         inner = _DECLARATION.sub("", "".join(etree.tostring(child, encoding="unicode") for child in element))
-        return f"{escape(element.text or '')}{inner}".strip() or None
+        return f"{escape(element.text or '')}{_EMPTY.sub(_EMPTY_AS_HTML, inner)}".strip() or None
     words = words_of(element)
     is_text = kind in ("", "text", "text/plain") and element.tag[1:].lower().startswith(_ATOM)
     return escape(words, quote=False) if words and is_text and element.get("mode") != "escaped" else words
@@ -97,10 +108,12 @@ def title_of(html: str | None) -> str | None:
     is_word: set[int] = set()
     begun: dict[str, list[int]] = {}
     for tag in tags:
-        name = tag[2].lower()
-        if name in _UNCLOSED:
+        name = (tag["name"] or "").lower()
+        if tag[0].startswith("<!--") or name in _UNCLOSED or (name in ("img", "input") and "=" in tag[0]):
             continue
-        if not tag[1]:
+        if not name:
+            is_word.add(tag.start())
+        elif not tag["end"]:
             begun.setdefault(name, []).append(tag.start())
         elif begun.get(name):
             begun[name].pop()

@@ -6,6 +6,7 @@ step, during which nobody else runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -33,6 +34,9 @@ _COUNTED_FROM = 64 * 1024
 UNFINISHED_MAX: Final = 20_000
 """Words of an element, or of a comment, that is not finished yet; a picture in an address is one word."""
 _PIECE = 32 * 1024
+_ROOT = re.compile(r"<(?:rss|feed|rdf:rdf|channel|opml|urlset|sitemapindex)[\s>]", re.IGNORECASE)
+"""The root of a document that begins without a declaration; one further on is a part of its text."""
+_OF_WINDOWS = re.compile(r"&#(?:0{0,3}(12[89]|1[345]\d)|[xX]0{0,3}([89][0-9A-Fa-f]));", re.ASCII)
 
 
 def xml_root(raw: bytes, content_type: str = "") -> Element:
@@ -43,7 +47,10 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
     """
     _check(raw)
     words = text_of(raw, content_type).lstrip()
-    words = words[max(0, words.find("<?xml ", 0, _BEFORE_MAX)) :]
+    declared = words.find("<?xml ", 0, _BEFORE_MAX)
+    if declared > 0 and _ROOT.search(words, 0, declared) is None:
+        words = words[declared:]
+    words = _OF_WINDOWS.sub(_meant, words)
     if not words.startswith("<"):
         raise UnexpectedBody("XML was due, and it does not begin with a tag")
     if "<!ENTITY" not in words and words.count("<![CDATA[") <= words.count("]]>"):
@@ -52,6 +59,12 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
         except UnexpectedBody:
             pass  # it has a slip
     return _parsed(mended(words), partial(etree.fromstring, parser=_xml_parser(recover=True)), "XML")
+
+
+def _meant(found: re.Match[str]) -> str:
+    """The character that a reference to a control character means: programs write bytes of Windows as numbers."""
+    code = int(found[1]) if found[1] else int(found[2], 16)
+    return bytes((code,)).decode("cp1252", "replace")
 
 
 def _xml_parser(*, recover: bool) -> Any:

@@ -36,7 +36,7 @@ POST_URL = Param(
     forms=(
         r"([^/]+)/(?:web/|deck/)?@[^/]+/(\d{1,30})(?:/.*)?",
         rf"([^/]+)/(?:web/|deck/)?(?:(?:@[^/]+/|(?:ap/)?users/[^/]+/)?statuses|@[^/]+/posts)/({_ID})(?:/.*)?",
-        rf"([^/]+)/(?:notice|notes)/(?=[^/]*\d)({_ID})",
+        rf"([^/]+)/(?:notice|notes)/(?=[^/]*\d|[0-9A-Za-z]{{16}})({_ID})",
     ),
     pattern=rf"[^/]+/{_ID}",
     problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",

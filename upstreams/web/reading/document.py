@@ -22,7 +22,7 @@ from upstreams.web.reading.main_content import main_text, main_tree
 from upstreams.web.reading.metadata import metadata_of
 from upstreams.web.reading.pdf import read_pdf
 from upstreams.web.reading.selectors import Matching
-from upstreams.web.reading.settling import mark_quotes, settle_asides, settle_images
+from upstreams.web.reading.settling import keep_fallbacks, mark_quotes, settle_asides, settle_images
 from upstreams.web.reading.walls import wall_of_page
 
 LINKS_MAX: Final = 10_000
@@ -149,6 +149,7 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
     document = PageReading("html", metadata=metadata_of(root))
     document.raw_html = text if "raw_html" in wanted.formats else None
     linked_data = root.xpath("//script[@type='application/ld+json']")
+    keep_fallbacks(root)
     cleaning.drop_unread(root)
     letters = cleaning.letters_in(root.find("body") if root.find("body") is not None else root)
     title = document.metadata["title"] or ""

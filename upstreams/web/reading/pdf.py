@@ -15,7 +15,7 @@ CPU_S_MAX: Final = 5.0
 """Seconds of CPU time after which no further page is read."""
 _HYPHEN = re.compile(r"(?<=\w)[\x02\ufffe\u00ad]\n?")
 """A hyphen at the end of a line inside of a word, as PDFium marks it."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _BLANKS = re.compile(r"[ \t\f\v]+")
 
 

@@ -21,6 +21,8 @@ _LAZY: Final = (
 )  # fmt: skip
 """Attributes in which scripts keep the address of an image until it is shown."""
 _LAZY_SETS: Final = ("srcset", "data-srcset", "data-lazy-srcset", "data-original-set")
+_EMPTY: Final = ("data:", "about:", "blob:")
+"""Beginnings of addresses, in lower case, that no image of a site has."""
 _SOURCES_MAX: Final = 20
 _IMAGE = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)(?:[?#]\S*)?", re.IGNORECASE)
 _ADDRESS_MAX: Final = 4_096
@@ -41,12 +43,37 @@ _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 def settle_images(root: Element) -> None:
     """Give each image the address that a visitor sees, where it has none of its own yet."""
     for image in root.iter("img"):
-        own = image.get("src", "").strip()
-        if own and own[:5].lower() != "data:" and not (_is_lazy(image) and _stands_in(own)):
-            continue
-        address = _lazy_address(image) or _from_sources(image)
-        if address:
+        if address := _address_of(image):
             image.set("src", address)
+
+
+def keep_fallbacks(root: Element) -> None:
+    """Give an image without any address that of the image for readers without scripts, which stands beside it."""
+    for fallback in root.iter("noscript"):
+        found = next(fallback.iter("img"), None)
+        address = None if found is None else _address(found.get("src")) or _lazy_address(found)
+        beside = (_image_of(one) for one in (fallback.getprevious(), fallback.getnext()))
+        bare = next((image for image in beside if image is not None and not _address_of(image)), None)
+        if address and bare is not None:
+            bare.set("src", address)
+
+
+def _image_of(element: Element | None) -> Element | None:
+    """The image that an element is, or is a `<picture>` of."""
+    return None if element is None or element.tag not in ("img", "picture") else next(element.iter("img"), None)
+
+
+def _address_of(image: Element) -> str | None:
+    """The address of what a visitor sees; None if only a script would tell."""
+    return image.get("src") if _has_own(image) else _lazy_address(image) or _from_sources(image)
+
+
+def _has_own(image: Element) -> bool:
+    """Whether the address of an image is that of what a visitor sees."""
+    own = image.get("src", "").strip()
+    if not own or own.startswith(("#", "//:")) or own[:6].lower().startswith(_EMPTY):
+        return False
+    return not (_is_lazy(image) and (_stands_in(own) or "lazy" in image.get("class", "")[:_NAME_MAX].lower()))
 
 
 def _is_lazy(image: Element) -> bool:

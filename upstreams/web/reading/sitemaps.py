@@ -28,6 +28,11 @@ ENTRIES_MAX: Final = 50_000
 """Entries of one file, as the protocol has it."""
 UNPACKED_MAX: Final = 50 * 1024 * 1024
 _PIECE: Final = 256 * 1024
+_PACKED: Final = b"\x1f\x8b"
+_MEMBERS_MAX: Final = 16
+"""Members of a packed file that are read: each costs a copy of the rest."""
+_BEFORE_MAX: Final = 4_096
+"""Bytes before a file that are overlooked: programs print their warnings there."""
 _WORD = re.compile(r"\w+")
 _LOCATIONS: Final = frozenset(("loc", "link"))
 _ENTRIES: Final = frozenset(("url", "sitemap", "item", "entry"))
@@ -75,6 +80,8 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
     unpacked = _unpacked(raw)
     if b"\0" in unpacked[:_WIDE_WITHIN]:
         unpacked, content_type = text_of(unpacked, content_type).encode("utf-8", "replace"), "; charset=utf-8"
+    declared = unpacked.find(b"<?xml ", 0, _BEFORE_MAX)
+    unpacked = unpacked[max(0, declared) :] if b"<url" not in unpacked[: max(0, declared)] else unpacked
     if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
         lines = text_of(unpacked, content_type).split()
         return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), told)}
@@ -119,26 +126,36 @@ def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
 
 def _unpacked(raw: bytes) -> bytes:
     """The bytes of a file that may be packed, as far as the bound allows; of a damaged one what came before."""
-    if raw[:2] != b"\x1f\x8b":
+    if raw[:2] != _PACKED:
         return raw
-    stream, whole = zlib.decompressobj(16 + zlib.MAX_WBITS), bytearray()
-    try:
-        for begin in range(0, len(raw), _PIECE):
-            whole += stream.decompress(raw[begin : begin + _PIECE], UNPACKED_MAX - len(whole))
-            if stream.eof or len(whole) >= UNPACKED_MAX:
+    whole = bytearray()
+    with suppress(zlib.error):
+        for _ in range(_MEMBERS_MAX):
+            raw = _unpack_member(raw, whole)
+            if raw[:2] != _PACKED or len(whole) >= UNPACKED_MAX:
                 break
-    except zlib.error:
-        pass
     return bytes(whole)
+
+
+def _unpack_member(raw: bytes, whole: bytearray) -> bytes:
+    """Add what the first member of a packed file holds; return what follows it."""
+    stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    for begin in range(0, len(raw), _PIECE):
+        whole += stream.decompress(raw[begin : begin + _PIECE], UNPACKED_MAX - len(whole))
+        if stream.eof:
+            return stream.unused_data + raw[begin + _PIECE :]
+        if len(whole) >= UNPACKED_MAX:
+            break
+    return b""
 
 
 def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
     """The locations in a file in their order, each behind the element that it stands in; slips in it are mended."""
-    try:
-        return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
-    except etree.XMLSyntaxError:
-        pieces = text_of(raw, content_type).lstrip().split("<", _MENDED_TAGS_MAX + 1)
-        raw = mended("<".join(pieces[: _MENDED_TAGS_MAX + 1])).encode("utf-8", "replace")
+    if b"<!ENTITY" not in raw[:_BEFORE_MAX]:
+        with suppress(etree.XMLSyntaxError):
+            return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
+    pieces = text_of(raw, content_type).lstrip().split("<", _MENDED_TAGS_MAX + 1)
+    raw = mended("<".join(pieces[: _MENDED_TAGS_MAX + 1])).encode("utf-8", "replace")
     found: list[tuple[str, str]] = []
     with suppress(etree.XMLSyntaxError):
         found.extend(islice(_locations(raw, "; charset=utf-8", recover=True), ENTRIES_MAX))

@@ -183,7 +183,8 @@ KEYWORDS = [f"word{number}" for number in range(20)]
 
 async def test_a_full_run_skips_its_other_legs(desk: Desk) -> None:
     """Every keyword has rows at both platforms; the first legs fill the run."""
-    pages = {(path, keyword): pages_of(*"abcdef") for path in ("one/search", "two/search") for keyword in KEYWORDS}
+    legs = [(path, keyword) for path in ("one/search", "two/search") for keyword in KEYWORDS]
+    pages = {(path, keyword): pages_of(*(f"{path}-{keyword}-{row}" for row in range(6))) for path, keyword in legs}
     desk_ = DiscoverDesk(desk, net := Net(pages), TWO)
     owner = await desk_.owner()
     async with desk_.open():
