@@ -139,7 +139,7 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
     told = case.expected(*(recorded(platform.slug, file).body for file in case.answers.values()))
     records = records_of(endpoint, body["data"])
     assert records == orjson.loads(orjson.dumps(told)), case.name
-    is_empty = not records if endpoint.archetype.many else endpoint.archetype.found_nothing(body["data"])
+    is_empty = not records if endpoint.archetype.many else endpoint.archetype.found_nothing(records)
     assert body["credits_used"] == (0 if is_empty else COST[endpoint.tier]), case.name
     if endpoint.archetype.many:
         assert case.has_more is None or body["pagination"]["has_more"] == case.has_more, case.name

@@ -95,8 +95,7 @@ def comments(args: Args) -> Steps:
     lacking = tuple(set(wanted) - found.keys())
     if lacking:
         more = yield replace(_POSTS.at(args), query={"post_ids[]": sorted(lacking, key=int)})
-        others = rows(obj(obj(more.body).get("post_stream")).get("posts"))
-        known += others
+        known += (others := rows(obj(obj(more.body).get("post_stream")).get("posts")))
         found |= {number: one for one in others if (number := ident(one, "id")) is not None}
     records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]
     for record in records:

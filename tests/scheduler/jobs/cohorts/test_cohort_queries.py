@@ -185,7 +185,7 @@ async def test_what_may_cost_too_much_or_cannot_be_paid_is_refused_and_nothing_i
 
 
 async def test_a_query_is_cancelled_once_and_only_while_it_runs(desk: Desk) -> None:
-    panel = CohortDesk(desk, Accounts({f"m{n}": newest(5) for n in range(30)}, takes_s=0.02))
+    panel = CohortDesk(desk, Accounts({f"m{n}": newest(5) for n in range(30)}, takes_s=0.2))
     owner = await panel.owner()
     query = await panel.begin(owner, await panel.cohort(owner, *panel.accounts.posts))
     async with panel.open():
