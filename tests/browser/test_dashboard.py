@@ -157,8 +157,8 @@ def make_key(page: Page, house: House, hands: Hands = MOUSE, **fields: str) -> s
 
 def call_profile(page: Page, house: House, handle: str, name: str, hands: Hands = MOUSE) -> None:
     page.goto(house.address(f"/playground?id=github/profile&p.handle={handle}"))
-    option = page.get_by_label("Key that pays").locator("option", has_text=name).inner_text()
-    hands.choose(page.get_by_label("Key that pays"), option)
+    option = page.get_by_label("API key").locator("option", has_text=name).inner_text()
+    hands.choose(page.get_by_label("API key"), option)
     hands.press(page.get_by_role("button", name="Call", exact=True))
 
 
@@ -182,24 +182,24 @@ def test_the_whole_life_of_an_owner(browser: Browser, house: House, way: str) ->
         welcome(page, house.invited(f"life-{way}"), hands)
         key = make_key(page, house, hands, Name="life", Credit_limit="1")
         call_profile(page, house, f"{way}-cat", "life", hands)
-        expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
+        expect(page.get_by_role("heading", name="Response")).to_contain_text("200")
         page.goto(house.address("/usage"))
         expect(page.get_by_role("cell", name="/v1/github/profile")).to_be_visible()
         call_profile(page, house, f"{way}-dog", "life", hands)
-        expect(page.get_by_role("heading", name="Answer")).to_contain_text("402")
+        expect(page.get_by_role("heading", name="Response")).to_contain_text("402")
         set_limit(page, house, "life", "100", hands)
         expect(page.get_by_role("status")).to_contain_text("next call")
         call_profile(page, house, f"{way}-dog", "life", hands)
-        expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
-        hands.press(page.get_by_role("link", name="Make a Monitor"))
+        expect(page.get_by_role("heading", name="Response")).to_contain_text("200")
+        hands.press(page.get_by_role("link", name="Create Monitor"))
         hands.write(page.get_by_label("Webhook"), receiver.url)
         hands.press(page.get_by_text("Alerts", exact=True))
         hands.write(page.get_by_label("When").first, "author.followers")
         hands.write(page.get_by_label("value").first, "1")
-        hands.tick(page.get_by_label("Run once at once"))
+        hands.tick(page.get_by_label("Run now"))
         hands.press(page.get_by_role("button", name="Create Monitor"))
         expect(page.get_by_text("whsec_")).to_be_visible()
-        hands.press(page.get_by_role("link", name="Go to the Monitor"))
+        hands.press(page.get_by_role("link", name="Open Monitor"))
         await_text(page, "delivered")
         expect(page.get_by_role("cell", name="author.followers")).to_be_visible()
         assert json.loads(receiver.bodies[0])["alerts_fired"]
@@ -240,7 +240,7 @@ def test_events_appear_on_the_open_page_by_themselves(browser: Browser, house: H
         page = visit.page
         welcome(page, house.invited("live"))
         page.goto(house.address("/events"))
-        expect(page.get_by_text("No event yet")).to_be_visible()
+        expect(page.get_by_text("No events yet")).to_be_visible()
         (key_id,) = {
             one["id"] for one in house.place.told("key", "list") if one["account_id"] == account_of(page, house)
         }
@@ -263,8 +263,8 @@ def test_all_of_it_works_without_javascript(browser: Browser, house: House) -> N
         welcome(page, house.invited("plain"))
         make_key(page, house, Name="plain")
         call_profile(page, house, "octocat", "plain")
-        expect(page.get_by_role("heading", name="Answer")).to_contain_text("200")
-        page.get_by_role("link", name="Make a Monitor").click()
+        expect(page.get_by_role("heading", name="Response")).to_contain_text("200")
+        page.get_by_role("link", name="Create Monitor").click()
         page.get_by_role("button", name="Create Monitor").click()
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
         page.get_by_role("button", name="Pause").click()
@@ -283,8 +283,8 @@ def owner(browser: Browser, house: House) -> Iterator[Visit]:
         welcome(visit.page, house.invited("looks"))
         make_key(visit.page, house, Name="looks")
         call_profile(visit.page, house, "octocat", "looks")
-        visit.page.get_by_role("link", name="Make a Monitor").click()
-        visit.page.get_by_label("Run once at once").check()
+        visit.page.get_by_role("link", name="Create Monitor").click()
+        visit.page.get_by_label("Run now").check()
         visit.page.get_by_role("button", name="Create Monitor").click()
         await_text(visit.page, "ok")
         yield visit
@@ -338,10 +338,10 @@ def test_a_purchase_and_the_page_that_leads_to_its_payment_are_readable_too(owne
     house.place.told("pack", "grant", account_of(page, house), "welcome")
     page.goto(house.address("/billing"))
     page.get_by_role("button", name="Buy").click()
-    expect(page.get_by_role("link", name="Pay at Stripe")).to_have_attribute("href", re.compile("checkout.stripe.com"))
+    expect(page.get_by_role("link", name="Pay with Stripe")).to_have_attribute("href", re.compile("checkout.stripe.com"))
     look_through(owner)
     look_at(owner, house.address("/billing"))
-    expect(page.get_by_text("given by the operator.")).to_be_visible()
+    expect(page.get_by_text("granted by the operator.")).to_be_visible()
     expect(page.get_by_text("open", exact=True)).to_be_visible()
 
 
@@ -380,7 +380,7 @@ def test_the_page_of_a_new_second_factor_is_readable_and_its_code_is_whole(owner
         owner.turn(look)
         page.goto(house.address("/account"))
         page.get_by_role("button", name="Turn on").click()
-        expect(page.get_by_role("heading", name="Turn the second factor on")).to_be_visible()
+        expect(page.get_by_role("heading", name="Turn on the second factor")).to_be_visible()
         assert owner.violations(None if look is DESKTOP else ["color-contrast"]) == []
         size = page.get_by_role("img", name="QR code").bounding_box()
         assert size is not None

@@ -64,7 +64,7 @@ class AccountPages:
         return self._frame.fresh() or await self._enrolling(self._factor.begin(signed_in().user))
 
     async def turn_on(self) -> Response:
-        """Turn the second factor on, and show the recovery codes once."""
+        """Turn on the second factor, and show the recovery codes once."""
         if (ask := self._frame.fresh()) is not None:
             return ask
         sent = await fields()

@@ -65,7 +65,7 @@ class MonitorMaking:
             return await self._form(operation, sent, status=400, error=sentence(exc, "pause one first"))
         if secret is None:
             return self._frame.to_page(f"{PREFIX}/monitors/{id_}")
-        return await self._frame.shown("monitor_made.html", "Your Monitor is made", monitor_id=id_, secret=secret)
+        return await self._frame.shown("monitor_made.html", "Monitor created", monitor_id=id_, secret=secret)
 
     async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
         """The Monitor's id, and its secret where it was made just now."""

@@ -93,7 +93,7 @@ class SigningPages:
         sent = await fields() if request.method == "POST" else {}
         following = way_on(sent.get("next", "") or request.args.get("next", ""))
         if request.method == "GET":
-            return await self._frame.shown("confirm.html", "Confirm that it is you", following=following)
+            return await self._frame.shown("confirm.html", "Confirm your identity", following=following)
         current = signed_in()
         try:
             await self._sessions.prove(current, await secret_field("password"), self._frame.visitor())
@@ -105,7 +105,7 @@ class SigningPages:
             told = "is wrong" if isinstance(exc, SignInRefused) else str(exc)
             status = 429 if isinstance(exc, TooManyAttempts) else 400
             return await self._frame.shown(
-                "confirm.html", "Confirm that it is you", status=status, following=following, errors={name: told}
+                "confirm.html", "Confirm your identity", status=status, following=following, errors={name: told}
             )
         except SessionOver:
             return self._frame.to_page(f"{PREFIX}/sign-in")

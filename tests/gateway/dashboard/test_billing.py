@@ -16,8 +16,8 @@ from tests.gateway.payments.test_checkout import PACKS, open_shop
 async def test_an_owner_buys_a_pack_and_sees_what_became_of_it(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         await owner.get("/billing")
-        assert "Nothing was bought yet" in owner.words
-        assert "1,000 credits, and the plan starter unless yours is larger" in owner.words
+        assert "No purchases yet" in owner.words
+        assert "1,000 credits, and the starter plan unless yours is larger" in owner.words
         assert "9.00 USD" in owner.words
         await owner.send("/billing/buy", pack="starter")
         assert owner.page is not None
@@ -26,11 +26,11 @@ async def test_an_owner_buys_a_pack_and_sees_what_became_of_it(tmp_path: Path) -
         (form,) = shop.stripe.sessions
         assert form["success_url"] == f"{shop.node.url}/dashboard/billing?paid=1"
         await owner.get("/billing?paid=1")
-        assert "The credits come as soon as the payment is confirmed" in owner.words
+        assert "We add the credits when the payment is confirmed" in owner.words
         assert "starter open" in owner.words
         await shop.told(event("checkout.session.completed", session(form["client_reference_id"])))
         await owner.get("/billing")
-        assert "1,000 credits are left, on the plan starter" in owner.words
+        assert "You have 1,000 credits on the starter plan" in owner.words
         assert "starter paid" in owner.words
 
 
@@ -51,11 +51,11 @@ async def test_what_cannot_be_bought_is_refused_and_begins_nothing(tmp_path: Pat
 async def test_without_payment_by_card_the_page_says_whom_to_ask(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
         await owner.get("/billing")
-        assert "Packs are not paid by card here" in owner.words
+        assert "This service does not take card payments" in owner.words
         assert "Buy" not in owner.words.split()
         await node.operate("pack.grant", account=node.account, pack="starter")
         await owner.get("/billing")
-        assert "given by the operator" in owner.words
+        assert "granted by the operator" in owner.words
 
 
 async def test_purchases_are_told_page_by_page_and_only_to_their_account(tmp_path: Path) -> None:

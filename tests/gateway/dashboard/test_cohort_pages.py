@@ -35,10 +35,10 @@ async def test_a_cohort_tells_its_members_by_number_and_its_queries_with_coverag
     async with open_panel(tmp_path) as owner:
         node = owner.node
         await owner.get("/cohorts")
-        assert "No cohort yet" in owner.words
+        assert "No cohorts yet" in owner.words
         cohort = await make(node, "ada.test", "bob.test", "gone.test", "down.test", name="Panel <b>")
         await owner.get(f"/cohorts/{cohort}")
-        assert "No query yet" in owner.words
+        assert "No queries yet" in owner.words
         query = await new_query(node, cohort)
         await ended(node, query)
         await owner.get("/cohorts")
@@ -109,11 +109,11 @@ async def test_deleting_a_cohort_asks_for_the_password_and_leaves_nothing_to_ope
         await owner.follow(asked)
         await owner.follow(await owner.send("/confirm", password=PASSWORD, next=f"/dashboard{path}"))
         await owner.send(f"{path}/delete")
-        assert "its key is destroyed at once" in owner.words
+        assert "its key is destroyed immediately" in owner.words
         with trio.fail_after(30):
             await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
         assert "nobody opens what it sealed" in owner.words
-        assert "No cohort yet" in owner.words
+        assert "No cohorts yet" in owner.words
         for gone in (path, f"/cohorts/queries/{query}", f"/cohorts/queries/{query}/results.jsonl"):
             assert (await owner.get(gone)).status_code == 404
         keys = await owner.node.node.stores.store.read(lambda tx: tx.all("SELECT * FROM cohort_keys"))

@@ -50,13 +50,13 @@ async def new_schedule(node: OpenNode, **more: Any) -> str:
 async def test_a_run_is_read_with_its_money_and_rows_and_downloaded_whole(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(60)}).answer) as owner:
         await owner.get("/discover")
-        assert "No run yet" in owner.words
+        assert "No runs yet" in owner.words
         path = f"/discover/runs/{await new_run(owner.node)}"
         page = await owner.get("/discover")
         assert "1 of 1 searches; 60 rows; 2 of 20 credits used." in owner.words
         assert "refresh" not in page.headers
         page = await owner.get(path)
-        for words in ("May cost 20", "Reserved 20", "Used 2", "Given back 18", "hackernews/search"):
+        for words in ("Maximum cost 20", "Reserved 20", "Used 2", "Returned 18", "hackernews/search"):
             assert words in owner.words, words
         titles = re.findall(r"The story number (\d+)", owner.words)
         while more := re.search(r'href="/dashboard([^"]+)">More rows', page.text):
@@ -85,7 +85,7 @@ async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_an
             assert (await owner.get(place)).headers["refresh"] == f"5;url=/dashboard{place}"
         for bound, words in (("ten", "a whole number"), ("50", "100 to 10000"), ("20000", "100 to 10000")):
             assert (await owner.send(f"{path}/go_on", max_credits=bound)).status_code == 400
-            assert f"Most credits must be {words}" in owner.words, owner.words
+            assert f"Maximum credits must be {words}" in owner.words, owner.words
             await owner.get(path)
         await owner.follow(await owner.send(f"{path}/go_on", max_credits="110"))
         assert "The run may cost as much" in owner.words
@@ -95,7 +95,7 @@ async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_an
         assert "refresh" not in owner.page.headers
         await owner.follow(await owner.send(f"{path}/go_on", max_credits="120"))
         assert "The run goes on" in owner.words
-        assert "May cost 120" in owner.words
+        assert "Maximum cost 120" in owner.words
         await owner.send(f"{path}/cancel")
         assert "Cancel this run?" in owner.words
         await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
@@ -145,7 +145,7 @@ async def test_texts_of_others_are_text_and_no_link_runs_them(tmp_path: Path) ->
 async def test_a_schedule_tells_its_next_occurrence_is_paused_changed_and_deleted(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
         await owner.get("/discover/schedules")
-        assert "No schedule yet" in owner.words
+        assert "No schedules yet" in owner.words
         path = f"/discover/schedules/{await new_schedule(owner.node)}"
         page = await owner.get("/discover/schedules")
         assert "mentions" in owner.words
@@ -160,7 +160,7 @@ async def test_a_schedule_tells_its_next_occurrence_is_paused_changed_and_delete
             ({"name": ""}, "Name must have 1 to 100 characters"),
             ({"cron": "every day"}, "Cron"),
             ({"timezone": "Mars/Olympus"}, "Cron"),
-            ({"max_credits": "none"}, "Most credits must be 1 to 10000"),
+            ({"max_credits": "none"}, "Maximum credits must be 1 to 10000"),
         ):
             answer = await owner.send_fields(f"{path}/save", {**good, **wrong})
             assert answer.status_code == 400, wrong
@@ -177,7 +177,7 @@ async def test_a_schedule_tells_its_next_occurrence_is_paused_changed_and_delete
         await owner.send(f"{path}/delete")
         assert "Delete this schedule?" in owner.words
         await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
-        assert "No schedule yet" in owner.words
+        assert "No schedules yet" in owner.words
         assert (await owner.get(path)).status_code == 404
 
 

@@ -78,7 +78,7 @@ async def test_a_sixth_active_key_is_refused_with_what_to_do(tmp_path: Path) -> 
         for _ in range(4):
             await owner.node.new_key(owner.node.account)
         await owner.get("/keys")
-        assert "Revoke one to make another" in owner.words
+        assert "Revoke a key to create another" in owner.words
         answer = await owner.send("/keys", name="sixth")
         assert answer.status_code == 400
         assert "5 active keys" in owner.words
@@ -120,9 +120,9 @@ async def test_a_limit_a_reset_and_a_revocation_count_from_the_next_call(tmp_pat
         await owner.send(f"/keys/{key_id}/reset")
         await owner.get("/keys")
         await owner.send(f"/keys/{key_id}/revoke")
-        assert "This cannot be undone" in owner.words
+        assert "You cannot undo this" in owner.words
         assert (await owner.node.get(FREE)).status == 200
         await owner.send(f"/keys/{key_id}/revoke", sure="yes")
         assert (await owner.node.get(FREE)).status == 401
         await owner.get("/keys")
-        assert "Keys that open nothing any more (1)" in owner.words
+        assert "Expired and revoked keys (1)" in owner.words

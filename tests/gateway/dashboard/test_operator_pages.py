@@ -116,7 +116,7 @@ async def test_the_slowest_upstreams_come_first_and_quotas_and_paces_are_told_as
 ) -> None:
     async with open_operator(tmp_path) as (node, client):
         before = (await client.get(f"{PAGES}/platforms")).text
-        assert "No request has waited for an upstream yet." in before
+        assert "No upstream calls yet." in before
         quota = {"x-ratelimit-remaining": "4711", "x-ratelimit-reset": "3000"}
         body = b'{"id":1,"login":"octocat"}'
         slow = Told(200, body, headers=quota, delay_s=0.3)
@@ -140,7 +140,7 @@ async def test_the_slowest_upstreams_come_first_and_quotas_and_paces_are_told_as
         assert "0.5 s</td>" in slowest
         assert re.search(r">4,711 for \d,?\d+ s<", sources)
         assert re.search(r"14\d of 150 in 300 s", sources)
-        assert "None: every source is the platform" in sources
+        assert "No suppliers: every source is the platform" in sources
 
 
 async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_the_mark_that_a_refund_left_is_shown_and_removed(tmp_path: Path) 
         assert "Remove this mark" not in (await client.get(path)).text
         mark = "UPDATE accounts SET mark = 'refund' WHERE id = ?"
         await node.node.stores.store.write(lambda tx: tx.run(mark, (node.account,)))
-        assert "taken back by a refund" in (await client.get(path)).text
+        assert "reversed by a refund" in (await client.get(path)).text
         assert (await deed(client, "account.unmark", account=node.account, back=path)).status_code == 303
         assert "Remove this mark" not in (await client.get(path)).text
         assert (await node.operate("account.show", account=node.account))["mark"] is None

@@ -52,16 +52,16 @@ async def test_pages_of_a_new_account_teach_what_to_do(tmp_path: Path) -> None:
         account = await node.new_account()
         async with open_owner(node, account) as owner:
             for path, words in (
-                ("", "Create a key : every call carries one"),
-                ("/keys", "No key yet"),
-                ("/usage", "Nothing was called in these days"),
-                ("/monitors", "No Monitor yet"),
-                ("/events", "No event yet"),
-                ("/webhooks", "No webhook yet"),
-                ("/cohorts", "No cohort yet"),
-                ("/discover", "No run yet"),
-                ("/discover/schedules", "No schedule yet"),
-                ("/playground?id=github/profile", "A call needs a key"),
+                ("", "Create a key : every call needs one"),
+                ("/keys", "No keys yet"),
+                ("/usage", "No calls in this period"),
+                ("/monitors", "No Monitors yet"),
+                ("/events", "No events yet"),
+                ("/webhooks", "No webhooks yet"),
+                ("/cohorts", "No cohorts yet"),
+                ("/discover", "No runs yet"),
+                ("/discover/schedules", "No schedules yet"),
+                ("/playground?id=github/profile", "You need an API key"),
             ):
                 assert (await owner.get(path)).status_code == 200
                 assert words in owner.words, path
@@ -87,7 +87,7 @@ async def test_usage_and_transactions_tell_what_was_called(tmp_path: Path) -> No
         assert rows[0].startswith("day,endpoint,key_id")
         assert "/v1/github/profile" in rows[1]
         await owner.get("/transactions?request_id=req_none")
-        assert "No entries of this request" in owner.words
+        assert "No transactions for this request" in owner.words
 
 
 async def test_the_playground_tells_the_price_and_refusals_beside_their_field_and_the_answer(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_the_playground_tells_the_price_and_refusals_beside_their_field_an
         assert answer.status_code == 400
         assert "handle is required" in owner.words
         await owner.send_fields("/playground", {**call, "p.handle": "octocat", "deed": "price"})
-        assert "It would cost 1 credit." in owner.words
+        assert "This call costs 1 credit." in owner.words
         await owner.send_fields("/playground", {**call, "p.handle": "octocat", "key": "key_of_another"})
         assert "Key must be one of your active keys" in owner.words
         before = await owner.node.money()
@@ -115,7 +115,7 @@ async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path
     async with open_house(tmp_path) as owner:
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
-            ("prism/post-stats", "POST", {"b.urls": '["https://github.com/octocat"]', "deed": "price"}, "would cost"),
+            ("prism/post-stats", "POST", {"b.urls": '["https://github.com/octocat"]', "deed": "price"}, "costs"),
             ("prism/post-stats", "POST", {"b.urls": "[not json"}, "cannot be read as JSON"),
             ("monitors/{monitor_id}", "GET", {}, "is part of the path"),
         ):
@@ -127,7 +127,7 @@ async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path
 async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         page = (await owner.get("/playground?id=github/profile&p.handle=octocat")).text
-        made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Make a Monitor', page)
+        made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Create Monitor', page)
         assert made is not None
         await owner.get(made[1].removeprefix("/dashboard").replace("&amp;", "&"))
         fields = dict(re.findall(r'name="(p\.handle|metrics|recipe|nonce)"[^>]*value="([^"]*)"', owner.page.text))  # type: ignore[union-attr]
@@ -162,7 +162,7 @@ async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page
 async def test_a_wrong_monitor_is_refused_beside_the_field_that_is_wrong(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for wrong, words in (
-            ({"metrics": "author.folowers"}, "Numbers to track"),
+            ({"metrics": "author.folowers"}, "Metrics to track"),
             ({"p.handle": ""}, "handle"),
             ({"cadence": "cron", "cron": "* * * * *"}, "Cron"),
             ({"webhook_url": "http://10.0.0.1/hook"}, "Webhook"),
@@ -175,7 +175,7 @@ async def test_a_wrong_monitor_is_refused_beside_the_field_that_is_wrong(tmp_pat
             assert words in owner.words, (wrong, owner.words)
             assert "<strong>" in answer.text
         await owner.send_fields("/monitors", {**TRACKED, "deed": "price"})
-        assert "A run costs 2 credits; a month costs 60." in owner.words
+        assert "Each run costs 2 credits; per month, 60." in owner.words
 
 
 async def test_events_are_all_of_the_account_and_new_ones_come_as_rows(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ async def test_a_suspended_account_opens_and_says_so(tmp_path: Path) -> None:
         assert "This account is suspended" in owner.words
         await owner.get("/playground?id=credits/balance&method=GET")
         await owner.send_fields("/playground", {"id": "credits/balance", "method": "GET", "key": owner.node.key_id})
-        assert "Answer: 401" in owner.words
+        assert "Response: 401" in owner.words
 
 
 async def test_the_other_engine_serves_the_same_pages(tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ async def test_rotating_a_secret_and_deleting_ask_for_the_password_and_lead_back
 async def test_a_job_is_seen_paused_and_cancelled_by_its_owner_alone(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/jobs")
-        assert "No job yet" in owner.words
+        assert "No jobs yet" in owner.words
         await owner.get("/playground?id=web/batch-scrape&method=POST")
         urls = orjson.dumps([f"https://example.org/{number}" for number in range(20)]).decode()
         call = {"id": "web/batch-scrape", "method": "POST", "key": owner.node.key_id, "b.urls": urls, "deed": "call"}
