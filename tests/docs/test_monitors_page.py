@@ -64,7 +64,7 @@ def test_what_it_says_of_pages_is_what_a_walk_is_planned_with() -> None:
     sized, unsized = (as_collecting(Endpoint("x", "Xs.", POST_LIST, read, params)) for params in ((limit(100),), ()))
     assert (sized.collect, unsized.collect) == (Collect(100, spare_pages=4), Collect(10_000, spare_pages=19))
     told = " ".join(PAGE.split())
-    assert "the price of four more than full ones is held (where an endpoint has no `limit`, of 20 in all)" in told
+    assert "four pages more than full pages would need (20 pages in total if an endpoint has no `limit`)" in told
 
 
 def test_its_numbers_are_the_codes() -> None:

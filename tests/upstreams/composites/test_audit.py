@@ -74,7 +74,7 @@ def test_scores_are_those_of_the_table(
 
 def test_the_table_of_the_page_has_the_first_rows_of_this_one() -> None:
     text = (PROJECT / "docs" / "composites.md").read_text()
-    rows = re.findall(r"^\| (?:[\d,]+|not told) \|.*\| (\d+|none) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| (?:[\d,]+|unknown) \|.*\| (\d+|none) \|$", text, re.MULTILINE)
     assert rows == ["none" if score is None else str(score) for _, _, score in TABLE[:4]]
     for name, weight in scoring.WEIGHTS.items():
         assert f"| `{name}` | {weight:.2f} |" in text
