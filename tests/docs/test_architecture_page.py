@@ -1,4 +1,4 @@
-"""docs/architecture.md: its rooms are the folders, and its pictures show calls that the code really makes, in order."""
+"""docs/architecture.md lists every folder; the diagrams of docs/how-it-works.md show real calls in their order."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.source import PROJECT, Function, definition, imports_of, modules, names_in, split
 
-PAGE = (PROJECT / "docs" / "architecture.md").read_text()
+PAGE = "\n".join((PROJECT / "docs" / name).read_text() for name in ("architecture.md", "how-it-works.md"))
 ROOMS = re.findall(r"^\| (?:\d|beside) \| `([^`]+)` \|", PAGE, re.M)
 _LINE = re.compile(r"(?P<indent> *)(?P<names>\S+) +(?P<module>\S+)(?: +by (?P<by>\w+))?(?: .*)?")
 

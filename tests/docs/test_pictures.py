@@ -25,8 +25,8 @@ def test_a_step_of_the_way_is_in_the_code(step: Step) -> None:
 
 
 def test_the_steps_stand_in_the_order_of_a_billed_miss() -> None:
-    """Method: the page of architecture shows the calls of a miss, which a test holds against the code."""
-    page = (PROJECT / "docs" / "architecture.md").read_text()
+    """docs/how-it-works.md shows the calls of a miss; another test compares them with the code."""
+    page = (PROJECT / "docs" / "how-it-works.md").read_text()
     (miss,) = re.findall(r"^## A billed miss\n.*?^```way\n(.*?)^```", page, re.M | re.S)
     lines = [line.split() for line in miss.splitlines() if line]
     places = []
