@@ -9,7 +9,7 @@ from upstreams.model.archetypes import Record, author, byline, comment, post
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import count, joined
 from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.readers import Reader, of
 
 
 def _uses(history: Any) -> list[int | None]:
@@ -44,9 +44,12 @@ def _line(name: str | None, value: str | None) -> str | None:
     return ": ".join([piece for piece in (name, value) if piece]) or None
 
 
-def _absolute(*addresses: str | None) -> str | None:
-    """Return the first whole address: of media that the instance has not copied, its own address is relative."""
-    return next((one for one in addresses if one is not None and one.startswith(("https://", "http://"))), None)
+def _absolute(address: Reader, origin: Reader | None = None) -> Reader:
+    """Return the first absolute address: an instance that has not copied a file may send a relative one for it."""
+    whole = "{0} if {0} is not None and {0}[:4] == 'http' else "
+    if origin is None:
+        return read.written(whole + "None", address)
+    return read.written(whole + "{1} if {1} is not None and {1}[:4] == 'http' else None", address, origin)
 
 
 def _trend(*, name: str | None, url: str | None, uses: list[int | None]) -> Record:
@@ -59,7 +62,7 @@ _byline_of = record_map(
     id=_NUMBER,
     username=read.text("acct"),
     display_name=read.text("display_name"),
-    avatar_url=of(_absolute, read.text("avatar")),
+    avatar_url=_absolute(read.text("avatar")),
     verified=of(_verified, read.each("fields", of(bool, read.text("verified_at")))),
     url=read.text("url"),
 )
@@ -86,10 +89,8 @@ post_of = record_map(
     url=read.text("url"),
     text=_CONTENT,
     author=_byline_of.at("account"),
-    media_urls=read.each("media_attachments", of(_absolute, read.text("url"), read.text("remote_url"))),
-    thumbnail_url=read.first(
-        "media_attachments", of(_absolute, read.text("preview_url"), read.text("preview_remote_url"))
-    ),
+    media_urls=read.each("media_attachments", _absolute(read.text("url"), read.text("remote_url"))),
+    thumbnail_url=read.first("media_attachments", _absolute(read.text("preview_url"), read.text("preview_remote_url"))),
     likes=read.count("favourites_count"),
     comments=read.count("replies_count"),
     shares=read.count("reblogs_count"),
