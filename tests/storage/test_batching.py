@@ -32,7 +32,7 @@ def test_a_process_ends_when_the_thread_that_commits_fails() -> None:
     """Goal: callers who cannot be told are cut off, as by a kill, and not left to wait. Method: a batch that raises."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == FAILED_STATUS
-    assert "the thread that commits has failed" in ended.stderr
+    assert "the commit thread has failed" in ended.stderr
     assert "MemoryError: planted" in ended.stderr
 
 

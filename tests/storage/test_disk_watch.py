@@ -49,8 +49,8 @@ async def test_below_the_floor_it_refuses_and_above_it_and_a_tenth_no_more() -> 
     disk = Disk(FLOOR)
     assert await disk.at(FLOOR) is None
     said = await disk.at(FLOOR - 1)
-    assert said == "999 bytes are free on the disk, 1000 are needed (store.disk_floor_bytes)"
-    assert await disk.at(FLOOR) == "1000 bytes are free on the disk, 1100 are needed (store.disk_floor_bytes)"
+    assert said == "999 bytes are free on the disk, 1000 are required (store.disk_floor_bytes)"
+    assert await disk.at(FLOOR) == "1000 bytes are free on the disk, 1100 are required (store.disk_floor_bytes)"
     assert await disk.at(1_100) is None
     assert disk.refusals == [said, None]
 

@@ -60,7 +60,7 @@ async def test_a_relative_address_is_under_the_working_folder(tmp_path: Path, mo
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert f"cannot make the data folder {tmp_path / 'file'}" in str(await refusal(f"sqlite:///{tmp_path}/file/x.db"))
+    assert f"cannot create the data folder {tmp_path / 'file'}" in str(await refusal(f"sqlite:///{tmp_path}/file/x.db"))
 
 
 async def test_a_folder_in_the_files_place_is_refused(tmp_path: Path) -> None:

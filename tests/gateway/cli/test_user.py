@@ -38,7 +38,7 @@ def test_the_same_commands_go_through_a_running_node(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("account", "email", "why"),
-    [("acc_none", "ada@example.com", "account acc_none does not exist"), ("", "ada", "'ada' is not a valid email address")],
+    [("acc_none", "ada@example.com", "account acc_none does not exist"), ("", "ada", "'ada' is not a valid email")],
 )
 def test_who_cannot_be_invited_is_told_why(place: Place, account: str, email: str, why: str) -> None:
     mine, _ = place.new_key()

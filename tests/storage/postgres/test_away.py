@@ -302,9 +302,9 @@ async def test_a_database_that_was_emptied_is_a_store_that_is_away_until_it_is_r
             if exists:
                 other.execute("CREATE SCHEMA public")
             for call in (store.ping, partial(store.write, add_note("x")), partial(store.submit, add_notes, "y")):
-                with pytest.raises(StoreUnavailable, match="has been emptied or changed"):
+                with pytest.raises(StoreUnavailable, match="was emptied or changed"):
                     await call()
-            with pytest.raises(StoreUnavailable, match="has been emptied or changed"):
+            with pytest.raises(StoreUnavailable, match="was emptied or changed"):
                 await all_texts(store)
         other.execute("DROP SCHEMA public")
         other.execute("ALTER SCHEMA hidden RENAME TO public")

@@ -62,7 +62,7 @@ async def test_a_commit_into_a_file_that_is_gone_is_unknown_and_in_doubt(store: 
     await wait_refused(store)
     assert told == ["doubted"]
     for call in (partial(store.write, add_note("x")), partial(store.submit, add_notes, "y"), store.ping):
-        with pytest.raises(StoreUnavailable, match="put the same file back"):
+        with pytest.raises(StoreUnavailable, match="restore the same file"):
             await call()
     await wait_refused_unheard(store)
     away.rename(file)
