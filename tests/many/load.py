@@ -15,7 +15,7 @@ FREE = "/v1/utility/endpoints"
 
 
 def p99_s(times: Iterable[float]) -> float:
-    """The time than which 99 of 100 are no longer."""
+    """Return the 99th percentile."""
     ordered = sorted(times)
     return ordered[-(-len(ordered) * 99 // 100) - 1]
 
@@ -67,13 +67,13 @@ async def ask_all(
 
 
 def assert_served(answers: Sequence[Answer]) -> None:
-    """All were, but for a few at most for whom a server of a busy machine took too long."""
+    """Check that all succeeded, except for a few for which a server of a busy machine was too slow."""
     assert {answer.status for answer in answers} <= {200, 503}
     assert sum(answer.status == 200 for answer in answers) >= 0.9 * len(answers)
 
 
 def assert_filled(cluster: Cluster, answers: Sequence[Answer], limit: int) -> None:
-    """The window's places were given out once each; who heard that Redis took too long may have taken one."""
+    """Check that the window's places were given out once each; requests that timed out at Redis may have taken one."""
     rests = [int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status == 200]
     lost = sum(answer.status == 503 for answer in cluster.answers)
     assert len(set(rests)) == len(rests)

@@ -168,7 +168,7 @@ async def test_folder_of_another_store_is_refused(desk: PastDesk, tmp_path: Path
     await play(desk, days=12)
     await archive(desk, tmp_path / "one")
     desk.time += DAY_S
-    with pytest.raises(ArchiveBroken, match="does not hold the archive of this store"):
+    with pytest.raises(ArchiveBroken, match="does not contain this store"):
         await archive(desk, tmp_path / "other")
     (tmp_path / "one" / "manifest.jsonl").write_text("")
     await archive(desk, tmp_path / "one")

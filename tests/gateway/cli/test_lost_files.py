@@ -264,7 +264,7 @@ def test_a_folder_that_has_no_attributes_is_known_by_its_hidden_file(place: Plac
     with suppress(OSError):
         os.removexattr(place.database.parent, "user.sluice.made.sluice.db")
     place.database.unlink()
-    assert "there was a store" in place.operate("serve").refused(1)
+    assert "a store existed here" in place.operate("serve").refused(1)
 
 
 def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Place) -> None:
