@@ -59,18 +59,18 @@ _POSTS: Final = ("https://mastodon.social/@u/{}", "https://news.ycombinator.com/
 
 @dataclass
 class Report:
-    """The result of a run: kills, charges that were recovered, and all that clients met."""
+    """The result of a run: kills, recovered charges, and the responses of all clients."""
 
     kills: int = 0
     recovered: int = 0
     proved: int = 0
-    """Answers whose price the ledger had to have."""
+    """Responses whose price the ledger had to have."""
     counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
 class Load:
-    """The clients of one life of a node, which change what was seen of it."""
+    """The clients of one life of a node, which record their responses."""
 
     exchange: Exchange
     public: Origin
@@ -81,7 +81,7 @@ class Load:
     is_killed: bool = False
 
     async def run(self) -> None:
-        """One client: a composite or a batch after the other, until the node dies."""
+        """Run one client: composites or batches one after the other, until the node dies."""
         while True:
             call, sent = self._call(), self.life.sent()
             hurry_s = self.rng.random() * 0.4 if self.rng.random() < 0.25 else PATIENCE_S
@@ -162,7 +162,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> 
 
 
 def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settling: Mapping[str, int]) -> None:
-    """Compare the ledger with the answers: `settling` are those whose settlement a kill may have met."""
+    """Compare the ledger with the responses. A kill may have interrupted the settlement of those in `settling`."""
     taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
     assert set(taken.values()) <= {1}, "nobody is charged twice"
     reserved = {entry.request_id: entry.amount for entry in entries if entry.kind == "deduction"}
@@ -177,7 +177,7 @@ def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settl
 
 
 async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
-    """Let a last node give back what the ones before it have left open."""
+    """Start a last node that refunds the charges left open by the previous ones."""
     started = start(place, fleet)
     await started.listening()
     with trio.fail_after(RECOVERED_S), open_outsider(place.store_url) as store:
@@ -188,7 +188,7 @@ async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
 
 
 async def _killed(place: Place, fleet: Fleet, rng: Random, key: str, report: Report) -> Life:
-    """One life of a node under load, ended by SIGKILL."""
+    """Run one life of a node under load, ended by SIGKILL."""
     started = start(place, fleet)
     line = await started.listening()
     async with open_transport(max_connections=CLIENTS) as transport:

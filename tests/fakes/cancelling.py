@@ -1,4 +1,4 @@
-"""Ends an operation at each of its waits in turn, for what must be whole whenever it is cancelled."""
+"""Cancels an operation at each of its waits in turn, to test that it is consistent after any cancellation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WAITS_MAX = 300
 
 
 class _CancelAtWait(trio.abc.Instrument):
-    """Cancels a scope once the task, or one below it, waits for the time after `waits` others."""
+    """Cancels a scope once the task, or a child task, waits again after `waits` other waits."""
 
     def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, waits: int) -> None:
         self._task = task

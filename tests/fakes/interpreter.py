@@ -1,4 +1,4 @@
-"""How long a piece of work keeps the interpreter to itself."""
+"""Measures how long a piece of work blocks the interpreter for other threads."""
 
 from __future__ import annotations
 

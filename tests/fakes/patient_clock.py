@@ -1,4 +1,4 @@
-"""A clock that does not run on while the machine keeps a test from running."""
+"""A clock that stops while the machine prevents a test from running."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -8,7 +8,7 @@ import pytest
 import trio
 
 STEP_S = 0.01
-"""The time that may pass between two looks at the clock, beyond what the loop meant to sleep."""
+"""The maximum of time counted between two clock reads, beyond the intended sleep."""
 
 
 class PatientClock(trio.abc.Clock):
@@ -24,23 +24,23 @@ class PatientClock(trio.abc.Clock):
 
     def __init__(self, pace: float = 1.0) -> None:
         self._pace = pace
-        self._time = 10_000.0  # far from what others take for the time
+        self._time = 10_000.0  # far from times of other clocks
         self._looked_at = perf_counter()
         self._asleep_s = 0.0
 
     def start_clock(self) -> None:
-        """Begin with the run."""
+        """Start with the run."""
         self._looked_at = perf_counter()
 
     def current_time(self) -> float:
-        """Seconds, for the loop and all that it runs."""
+        """Return the seconds for the loop and everything that it runs."""
         looked_at = perf_counter()
         self._time += min(looked_at - self._looked_at, self._asleep_s + STEP_S) * self._pace
         self._looked_at, self._asleep_s = looked_at, 0.0
         return self._time
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """How long the loop may sleep, which it does next."""
+        """Return how long the loop may sleep, which it does next."""
         asleep_s = (deadline - self.current_time()) / self._pace
         self._asleep_s = max(0.0, asleep_s)
         return asleep_s
@@ -49,9 +49,9 @@ class PatientClock(trio.abc.Clock):
 def run_patiently(
     main: Callable[[], Awaitable[object]], *, clock: trio.abc.Clock | None, pace: float = 1.0, **options: object
 ) -> object:
-    """`trio.run` on a patient clock, unless the test brings another one."""
+    """Like `trio.run`, on a patient clock unless the test sets another one."""
     return trio.run(main, clock=clock or PatientClock(pace), **options)
 
 
 BRISKLY = pytest.mark.trio(run=partial(run_patiently, pace=5.0))
-"""A test whose waits take a fifth of the time."""
+"""Run a test whose waits take a fifth of the time."""

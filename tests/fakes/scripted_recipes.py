@@ -1,4 +1,4 @@
-"""Recipes that answer what a test says, and count who asked."""
+"""Recipes with scripted results, which record their calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ScriptedRecipes:
     credits_least: int = 5
     credits_most: int = 5
     asked: list[str] = field(default_factory=list)
-    """The runs that were gathered for, by the value of the parameter `who`."""
+    """Return the runs that were gathered for, by the value of the parameter `who`."""
     under_way: int = 0
     most_under_way: int = 0
 
