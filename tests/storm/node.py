@@ -33,11 +33,11 @@ PAUSE_S = 0.05
 
 
 class Undone(Exception):
-    """The producer changed its mind after it had appended."""
+    """Raised to undo a transaction after appending."""
 
 
 class Reports:
-    """Lines for the driver, which stay whenever the process dies."""
+    """Lines for the driver, which survive the process."""
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -102,7 +102,7 @@ async def run(start: Start, plan: Plan, life: int) -> None:
 
 
 def main() -> None:
-    """Serve on the config that the last argument names."""
+    """Serve with the config in the last argument."""
 
     def read_config() -> Config:
         return load_config(sys.argv[-1], {}, known_platforms())

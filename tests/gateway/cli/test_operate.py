@@ -104,7 +104,7 @@ REFUSED = [
     (("key", "update", "key_none", "--reset-usage"), "key key_none does not exist"),
     (("key", "list", "--account", "acc_none"), "account acc_none does not exist"),
     (("account", "create", "--name", "  "), "an account needs a name"),
-    (("account", "create", "--name", "two\nlines"), "a name has at most 200 characters, none of which is a line end"),
+    (("account", "create", "--name", "two\nlines"), "a name has at most 200 characters and no line breaks"),
     (("account", "create", "--name", "x" * 201), "a name has at most 200 characters"),
     (("key", "create", "--account", "acc_none", "--name", "a\tb"), "a name has at most 200 characters"),
 ]

@@ -17,11 +17,11 @@ from tests.storm.beside.crawls import crawls
 from tests.storm.beside.discovering import discover_runs
 
 COMPANY = {"crawls": (crawls, 20, 50.0), "discover": (discover_runs, 100, 500.0)}
-"""The kinds of jobs: how they are made, and how many beside how many misses a second."""
+"""The kinds of jobs: how they are created, their number, and the misses per second."""
 
 
 def main() -> int:
-    """Run it, and tell how it went."""
+    """Run it, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.beside", description=__doc__)
     parser.add_argument("--of", choices=sorted(COMPANY), default="discover")
     parser.add_argument("--jobs", type=int, help="20 crawls, 100 discover runs")

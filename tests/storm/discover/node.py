@@ -36,23 +36,23 @@ LIKE: Final = {
     "discourse": "search",
     "podcasts": "search/episodes",
 }
-"""The platforms whose posts can be searched without a credential, and where."""
+"""The platforms whose posts can be searched without a credential, and their hosts."""
 
 
 class Search(NamedTuple):
-    """A search: the slug of its platform, and the platform that it is."""
+    """A search: the slug of its platform, and the platform itself."""
 
     slug: str
     like: str
 
     @property
     def endpoint(self) -> str:
-        """The id of its endpoint."""
+        """Return the id of its endpoint."""
         return f"{self.slug}/{LIKE[self.like]}"
 
 
 def searches(count: int) -> Iterator[Search]:
-    """So many of them."""
+    """Return this many of them."""
     slugs = list(LIKE)
     for number in range(count):
         again, place = divmod(number, len(slugs))
@@ -65,14 +65,14 @@ def _platform(search: Search) -> Platform:
 
 
 async def run(start: Start) -> None:
-    """Serve until the end, which is a kill."""
+    """Serve until killed."""
     async with open_served_node(start) as (_, line):
         print_line(line)
         await trio.sleep_forever()
 
 
 def main() -> None:
-    """Serve on the config that the last argument names."""
+    """Serve with the config in the last argument."""
     own = tuple(map(_platform, searches(int(os.environ["STORM_SEARCHES"]))))
     platforms = with_composites(own)
 

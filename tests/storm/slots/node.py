@@ -25,14 +25,14 @@ PACE: Final = MembershipPace(beat_s=0.5, dead_after_s=5.0)
 
 
 async def run(start: Start) -> None:
-    """Serve until the end, which is a kill."""
+    """Serve until killed."""
     async with open_served_node(start) as (node, line):
         print_line({**line, "node": node.stores.charges.node})
         await trio.sleep_forever()
 
 
 def main() -> None:
-    """Serve on the config that the last argument names."""
+    """Serve with the config in the last argument."""
 
     def read_config() -> Config:
         return load_config(sys.argv[-1], {}, known_platforms())
