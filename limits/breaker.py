@@ -69,8 +69,10 @@ class _Failure(NamedTuple):
 
 
 class Permit:
-    """Permission to make one call. The first report counts and later ones change nothing. A permit that is left as a
-    context manager without a report is abandoned, so a cancelled probe frees its place.
+    """Permission to make one call.
+
+    Only the first report has an effect. A permit used as a context manager and left without a report is abandoned, so
+    that a cancelled probe frees its place.
     """
 
     __slots__ = ("_breaker", "_generation", "account", "is_probe")

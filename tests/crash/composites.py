@@ -1,7 +1,8 @@
-"""A node that is killed in the middle of composites and batches, again and again: what is taken is used or given back.
+"""A node is killed repeatedly during composites and batches: taken credits are used or refunded.
 
-Their legs are quick, fail, are cut or hang; clients hang up at any moment, on streams too. At the end each request was
-charged at most once, costs no more than was taken, and what its answer says where one was seen; nothing is held.
+Their legs are quick, fail, are cut or hang; clients disconnect at any moment, also from streams. At the end, each
+request was charged at most once, costs no more than was taken, and matches its answer if that was seen; no credits are
+held.
 """
 
 from __future__ import annotations
@@ -133,9 +134,9 @@ def fated(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
 
 
 async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
-    """Kill a node so many times under composites, and prove its books.
+    """Kill a node this many times under composites, and prove its ledger.
 
-    The seed decides everything but the machine's own timing.
+    The seed decides everything except the machine's timing.
     """
     rng, upstream, report = Random(seed), Upstream(), Report()
     upstream.script = fated(Random(rng.random()), upstream)

@@ -1,8 +1,8 @@
-"""A node that is killed while Stripe tells it of payments, again and again: each purchase and reversal counts once.
+"""A node is killed repeatedly while Stripe reports payments: each purchase and reversal counts once.
 
-Buyers begin purchases, and repeat what was not answered. The stand-in for Stripe tells of each: in any order, several
-times at once, more than once, and until it was answered with 200. Meanwhile credits are spent. After each kill the
-store has every event that got its 200, and at the end the ledger, the purchases and the feed are as the events say.
+Buyers begin purchases, and repeat unanswered requests. The stand-in for Stripe sends the events of each purchase: in
+any order, several at once, repeatedly, and until each was answered with 200. Meanwhile credits are spent. After each
+kill the store has every event that got its 200, and at the end the ledger, the purchases and the feed match the events.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Load:
             self.counts["hung up"] += hurry.cancelled_caught
 
     async def buy(self) -> None:
-        """A buyer, who repeats under one idempotency key until there is a page to pay on.
+        """A buyer, who repeats a request under one idempotency key until there is a page to pay on.
 
-        A key that a dead node left in use is refused for a while, so every other purchase has a new key.
+        A key left in use by a dead node is refused for a while, so every other purchase has a new key.
         """
         is_refused = False
         while True:
@@ -196,9 +196,9 @@ class Ordeal:
 
 
 async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
-    """Kill a node so many times while payments are told, and prove what is left.
+    """Kill a node this many times while payments are reported, and prove the state.
 
-    The seed decides everything but the machine's own timing.
+    The seed decides everything except the machine's timing.
     """
     rng, upstream, url = Random(seed), Upstream(), store_url or store_at(folder / "sluice.db")
     upstream.always(Told(200, b'{"id":1,"login":"octocat"}'))

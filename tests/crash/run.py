@@ -206,9 +206,9 @@ async def ordeal(
     tell: Callable[[str], None] = print,
     is_enough: Callable[[Report], bool] = at_once,
 ) -> Report:
-    """Kill a node so many times, and on until `is_enough`, and prove its books.
+    """Kill a node this many times, and then until `is_enough`, and prove its ledger.
 
-    The seed decides everything but the machine's own timing.
+    The seed decides everything except the machine's timing.
     """
     tell(f"seed {seed}, {kills} kills")
     rng, upstream = Random(seed), Upstream()

@@ -11,10 +11,11 @@ VARYING = ("credits_used", "credits_remaining", "idempotent_replay")
 
 @dataclass
 class Life:
-    """The answers to plain calls of one life of the node, in the order in which they came.
+    """The answers to plain calls of one life of the node, in order of arrival.
 
-    A plain call is settled behind its answer, and the store keeps the order of its writes. So when a call is charged
-    that was sent after an answer came, that answer's settlement is durable; `sure` counts the answers so proved.
+    A plain call is settled after its answer, and the store keeps the order of its writes. When a call that was sent
+    after an answer has been charged, that answer's settlement is therefore durable. `sure` counts the answers proved in
+    this way.
     """
 
     answers: list[tuple[str, int]] = field(default_factory=list)

@@ -51,8 +51,10 @@ def pages() -> Any:
 
 
 async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path: Path, commands: Commands) -> None:
-    """Goal: whatever SIGKILL meets, a check that read its page costs 2 and one that did not costs nothing; a change and
-    a failure are told by one event each. Method: each life's clock is a cadence ahead of the last one's: all are due.
+    """Goal: at any SIGKILL, a check that read its page costs 2 credits, and each check is reported by one event.
+
+    Checks that did not read their page cost nothing. Method: each life's clock is one cadence ahead of the previous one,
+    so that all checks run.
     """
     rng, upstream = Random(11), Upstream()
     upstream.script = pages()

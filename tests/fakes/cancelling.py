@@ -35,9 +35,9 @@ class _CancelAtWait(trio.abc.Instrument):
 
 
 async def cancel_everywhere(run: Callable[[], Awaitable[object]], check: Callable[[bool], Awaitable[None]]) -> int:
-    """Run it cancelled at its first wait, then at its second, and so on until it gets through; how many waits it has.
+    """Cancel it at its first wait, then at its second, and so on until it completes. Return the number of its waits.
 
-    `check` is called after each time and told whether the operation got through.
+    `check` is called after each run with whether the operation completed.
     """
     for waits in range(WAITS_MAX):
         scope = trio.CancelScope()

@@ -19,10 +19,10 @@ WALKS = {
 
 @dataclass(slots=True)
 class LongList:
-    """A script for `Upstream`: item N has the id N. A page has at most `page_max` rows, however many are asked for.
+    """A script for `Upstream`: item N has the id N.
 
-    The page with the number `fails_at`, counted from 0, is answered with `failing`. `asked` holds the number of each
-    page that was asked for and the size that was asked for.
+    A page has at most `page_max` rows, whatever size is requested. The page with the number `fails_at`, counted from 0,
+    is answered with `failing`. `asked` holds the number and the size of each requested page.
     """
 
     rows: int = 420

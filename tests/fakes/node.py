@@ -163,13 +163,13 @@ async def open_test_node(
     supervise: Supervise | None = None,
     **tables: Table,
 ) -> AsyncIterator[OpenNode]:
-    """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
+    """Run a node on `tables` of config.toml, free ports and a store in `folder`, until the block ends.
 
-    Without an `egress` of the test's own, or a `sandbox` at this address, its upstream is `OpenNode.upstream`;
-    a list among `tables` is an array of tables; `platforms` come beside the real ones, `only` in their place.
-    The block ends within `patience_s`.
-    Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
-    What the block raises comes out as it is. No background loop may fail, except in a test that brings `supervise`.
+    Without the test's own `egress`, or a `sandbox` at this address, its upstream is `OpenNode.upstream`. A list in
+    `tables` is an array of tables. `platforms` are added to the real ones; `only` replaces them. The block ends within
+    `patience_s`. Without a `resolve` no webhook host has an address, so that no test queries real name servers.
+    Exceptions of the block are raised unchanged. Background loops must not fail, except in a test that passes
+    `supervise`.
     """
     failure: Exception | None = None
     upstream, log = Upstream(), io.BytesIO()

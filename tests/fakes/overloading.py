@@ -39,9 +39,9 @@ async def open_slow_loop() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[list[Answered]]:
-    """The node in overload, once it sheds; what was under way by then is in the list when the block has ended.
+    """Overload the node until it sheds. The list contains the answers of the requests in progress once the block ends.
 
-    Method: more requests than `FEW` wait for a writer that stands still, in a loop that is late.
+    Method: more requests than `FEW` wait for a stalled writer, in a late loop.
     """
     answers: list[Answered] = []
     go_on, is_held = threading.Event(), threading.Event()

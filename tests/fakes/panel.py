@@ -39,9 +39,9 @@ def feed_post(handle: str, number: int, text: str, at: float) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Panel:
-    """As a script of the upstream: `posts` are those of each account, newest first, in pages of `page_rows`.
+    """Return a script of the upstream, with the `posts` of each account, newest first, in pages of `page_rows`.
 
-    `broken` accounts fail, and so do pages of accounts in `broken_at` from that page on. Others are not there.
+    `broken` accounts fail, and so do pages of accounts in `broken_at` from that page on. Other accounts do not exist.
     """
 
     posts: Mapping[str, Sequence[tuple[str, float]]]

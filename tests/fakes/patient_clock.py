@@ -12,14 +12,13 @@ STEP_S = 0.01
 
 
 class PatientClock(trio.abc.Clock):
-    """Real time, without what others have taken of it.
+    """Real time, without the time taken by other processes.
 
-    Where server and client run in one process, nobody can use a time in which the process does not run: a bound of
-    0.2 s is to end what is idle for 0.2 s, and not who had no turn on a busy machine. So a sleep counts in full, and
-    what the process does between two sleeps, or is kept from doing, counts `STEP_S` at most.
-
-    All of that counts `pace` times, for tests that would do nothing but wait: servers, clients and bounds of the run
-    alike. Not for what waits for another process, nor where instants of the system's clock are compared with it.
+    When server and client run in one process, a limit of 0.2 s should end a connection that was idle for 0.2 s, but not
+    one that got no turn on a busy machine. A sleep therefore counts in full, and the time between two sleeps, in which
+    the process works or is prevented from working, counts at most `STEP_S`. All of it is multiplied by `pace`, for
+    tests that would otherwise only wait: servers, clients and limits of the run alike. Do not use it to wait for
+    another process, or where instants of the system's clock are compared with it.
     """
 
     def __init__(self, pace: float = 1.0) -> None:

@@ -28,10 +28,7 @@ def gathered(
 
 @dataclass(slots=True)
 class ScriptedRecipes:
-    """As `scheduler.recipes.Recipes`: `answer` makes what comes, or raises; `takes_s` is how long that takes.
-
-    Before it answers it waits for `turn`.
-    """
+    """Implements `scheduler.recipes.Recipes`. `answer` returns the result or raises, after `takes_s` and `turn`."""
 
     answer: Callable[[Recipe], Gathered] = field(default=lambda _recipe: gathered({"stars": 7}))
     takes_s: float = 0.0

@@ -43,9 +43,10 @@ class Hangup(OSError):
 
 
 class Upstream:
-    """An ASGI app for `egress`. `requests` holds `host/path?query` of each request, as it was sent.
+    """An ASGI app for `egress`.
 
-    `script` decides an answer from that text; None leaves it to the sandbox.
+    `requests` holds `host/path?query` of each request, unchanged. `script` returns the answer for that text; None
+    passes the request to the sandbox.
     """
 
     def __init__(self) -> None:

@@ -38,11 +38,11 @@ class Asked(NamedTuple):
 
 
 class Shelf:
-    """An upstream whose pages are given, however many items it is asked for; page 0 comes first.
+    """An upstream with fixed pages, whatever size is requested; page 0 comes first.
 
-    A row's `place` is its place in the whole list, by which a test tells rows of the same id apart. `failing` is said
-    to the question for page `fails_at`; of the two sources by which it is asked, only `only` answers when that is set.
-    An `endless` one begins again behind its last page.
+    A row's `place` is its place in the whole list, which distinguishes rows with the same id. Page `fails_at` is
+    answered with `failing`. If `only` is set, only that one of the two sources answers. An `endless` shelf starts again
+    after its last page.
     """
 
     def __init__(self, pages: Sequence[Ids], *, endless: bool = False) -> None:

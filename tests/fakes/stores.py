@@ -1,7 +1,7 @@
-"""Where tests of a whole gateway keep what it stores: in files, or with `SLUICE_TEST_STORE=postgresql` on a server.
+"""The stores of tests of a whole gateway: files, or with `SLUICE_TEST_STORE=postgresql` databases on a server.
 
-A test names its store by the file that it would be, so that the same file is the same store on both engines. What it
-does to a store behind the gateway's back it does through `tests/fakes/outsider.py`, which speaks to both.
+A test identifies its store by the file that it would be, so that the same file is the same store on both engines. It
+changes a store without the gateway's knowledge through `tests/fakes/outsider.py`, which supports both.
 """
 
 from __future__ import annotations

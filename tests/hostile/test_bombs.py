@@ -1,7 +1,7 @@
-"""An upstream's answer costs the node no more than a page may: others are answered meanwhile, and memory stays.
+"""An upstream's answer costs the node no more than a page may: others are served meanwhile, and memory stays bounded.
 
-The node is a process of its own, the upstream raw sockets on loopback. Another client asks for the status all the time:
-how long its longest wait was, and how much the node's memory grew, is what is held. Before these bounds 1,500,000 rows
+The node is a separate process, the upstream uses raw sockets on loopback. Another client requests the status
+continuously. The tests bound its longest wait and the growth of the node's memory. Before these bounds 1,500,000 rows
 took 20 s and 3.8 GB.
 """
 

@@ -1,7 +1,7 @@
-"""Pages and selectors that are made to cost much: each is bounded in CPU time, and refused or paid for by who sent it.
+"""Expensive pages and selectors: each is bounded in CPU time, and refused or charged to its sender.
 
-The node is a process of its own, its pages come over loopback, and the CPU time is that of its worker processes. Before
-these bounds each page took a worker's 30 seconds and was refunded; selectors of some letters took hours.
+The node is a separate process, its pages come over loopback, and the CPU time is measured on its worker processes.
+Before these bounds each page took a worker's 30 seconds and was refunded; selectors of a few letters took hours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One account reads its longest results all the time; another account's reads stay quick, and the node's memory small.
+"""One account reads its longest results continuously; another account's reads stay quick, and memory stays small.
 
-The node is a process of its own. The hostile account has a job whose results are 16 MB each and 16 KB as they are
-stored. Before a page was limited as it is decompressed, four such reads took 1.7 GB, and 7.6 s of the other's time.
+The node is a separate process. The hostile account has a job whose results are 16 MB each, stored in 16 KB. Before a
+page was limited during decompression, four such reads took 1.7 GB, and 7.6 s of the other account's time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every state that a breaker can get into, and every event in each of them, against decisions 9 said once more.
+"""Every reachable state of a breaker, and every event in each of them, compared with a model of decisions 9.
 
-Method: breadth first from the closed breaker until no new state comes, so there is no depth that was not looked at. A
-state is the model's and the breaker's own, both relative to the clock; time passes in ticks that divide every term, so
-it stands just before, on and after each end. Every number is one that a float holds exactly.
+Method: breadth-first from the closed breaker until no new state appears, so that no depth is left out. A state combines
+the model and the breaker, relative to the clock. Time advances in ticks that divide every term, so that it is just
+before, on and after each end. Every number is one that a float holds exactly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The governor, whatever is held, comes, fails, is throttled or is cancelled, against a model of what it may do.
+"""The governor under holds, arrivals, failures, throttling and cancellation, compared with a model.
 
-All instants lie on a grid of half seconds, so that much of it coincides; between two of them the model looks whether
-somebody waits who could go.
+All instants are multiples of half a second, so that many coincide. Between two of them the model checks whether a call
+waits that could start.
 """
 
 from __future__ import annotations

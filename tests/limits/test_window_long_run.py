@@ -1,7 +1,8 @@
-"""A million requests through the window on virtual time: exact to the request, whatever clients and operators do.
+"""A million requests through the window on virtual time: exact to the request, for any clients and operators.
 
-Method: several keys, each with a client of its own mood, in the order of one clock. The reference keeps every admission
-ever and asks one thing of it: has the admission `limit` admissions ago left? So it shares no idea with the ring.
+Method: several keys, each with a client of another behaviour, in the order of one clock. The reference keeps every
+admission ever and checks only one thing: has the admission `limit` admissions ago left? It therefore shares no idea
+with the implementation.
 """
 
 from array import array

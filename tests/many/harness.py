@@ -203,9 +203,9 @@ class Cluster:
         return int(count)
 
     async def assert_sound(self, *, settled_within_s: float = 60.0) -> dict[str, int]:
-        """Every charge gets closed, each answer cost what it says, nobody else paid, and the ledger proves itself.
+        """Check that every charge is closed, each answer cost its stated price, and the ledger is proved.
 
-        Gives what each request cost.
+        No other request may have been charged. Return the cost of each request.
         """
         await until(self._is_settled, within_s=settled_within_s)
         net = nets(await self.entries())
@@ -264,11 +264,11 @@ async def open_cluster(
     balance: int = 100_000,
     **settings: Setting,
 ) -> AsyncIterator[Cluster]:
-    """As many nodes as `skews_s` has, with sound books when the block ends.
+    """Run one node per entry of `skews_s`, and check the ledger when the block ends.
 
-    `direct_url` is the store without a proxy before it; `pace`, `spans` and `program` are those of `Fleet.start`.
-    A setting `limits__requests_per_minute=60` is that of the table `limits`. The block may take `PROOF_S`, and what it
-    raises comes out as it is.
+    `direct_url` is the store without a proxy; `pace`, `spans` and `program` are those of `Fleet.start`. A setting
+    `limits__requests_per_minute=60` belongs to the table `limits`. The block may take `PROOF_S`, and its exceptions are
+    raised unchanged.
     """
     failure: Exception | None = None
     upstream = Upstream()

@@ -24,9 +24,9 @@ def p99_s(times: Iterable[float]) -> float:
 async def open_load(
     cluster: Cluster, *, per_s: float = 100, target: str = MISS, key: str = ""
 ) -> AsyncIterator[list[Answer]]:
-    """Requests at a fixed rate, whatever becomes of them, to one node after the other; gives the answers as they come.
+    """Send requests at a fixed rate to one node after the other, whatever their results. Yield the list of answers.
 
-    `{n}` in the target becomes another number each time. All are answered when the block is left.
+    `{n}` in the target becomes another number each time. All requests are answered when the block ends.
     """
     answers: list[Answer] = []
     stop = trio.Event()
@@ -53,7 +53,7 @@ async def open_load(
 async def ask_all(
     cluster: Cluster, targets: Iterable[str], *, key: str = "", tries: int = TRIES, **headers: str
 ) -> list[Answer]:
-    """All at the same time, to one node after the other; what each is told in the end, in the order of the targets."""
+    """Send all requests at once, to one node after the other. Return the final answers in the order of the targets."""
     answers: dict[int, Answer] = {}
 
     async def one(number: int, target: str) -> None:

@@ -1,5 +1,7 @@
-"""Owners at two nodes that share a database: who is signed out, or whose password or key has ended at one, is refused
-by the very next request at the other."""
+"""Owners on two nodes with one database: a session, password or key that ends on one node ends on the other.
+
+The very next request on the other node is refused.
+"""
 
 from __future__ import annotations
 

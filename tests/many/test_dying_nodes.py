@@ -1,6 +1,6 @@
-"""Nodes on one PostgreSQL that die or stand still while they hold charges: others refund them once.
+"""Nodes on one PostgreSQL that die or freeze while they hold charges: others refund the charges once.
 
-Nobody pays for what was lost. The nodes beat often here, and silence is soon death.
+Lost requests cost nothing. The nodes send frequent heartbeats here, and are declared dead after a short silence.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """The fault of one direction of every connection; by default nothing.
+    """The fault of one direction of every connection; by default none.
 
-    `cut_after` and `reset_after` count a connection's bytes from when the poison was set, or else from its start: with
-    the last of so many, both sides get an end (FIN) or a reset (RST). `close_delay_s` holds back a sender's end.
+    `cut_after` and `reset_after` count a connection's bytes since the poison was set, or since its start: after that
+    many, both sides get an end (FIN) or a reset (RST). `close_delay_s` delays a sender's end.
     """
 
     latency_s: float = 0.0

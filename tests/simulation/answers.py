@@ -96,9 +96,10 @@ def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
 
 
 def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
-    """An open refund makes `credits_used` the more and `credits_remaining` unknown; a crash may give all back.
+    """Check what the answer says about credits.
 
-    Who was too late to finish under its idempotency key pays nothing: another may have taken it over.
+    An open refund makes `credits_used` higher and `credits_remaining` unknown; a crash may refund everything. A request
+    that was too late to finish under its idempotency key pays nothing, because another may have taken it over.
     """
     body = sent.body
     money = shadow.requests[body["request_id"]]

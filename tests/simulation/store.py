@@ -1,8 +1,8 @@
-"""The store of the simulated world: a real database behind group commit on virtual time, with its troubles.
+"""The store of the simulated world: a real database behind group commit on virtual time, with simulated troubles.
 
-It keeps the promises of `storage.batching`: cancelled before it is dispatched a call never happens, and after that it
-is awaited; what waits together is decided together; nobody hears of a commit before it is durable. A commit may be slow
-or fail, and the process may die before it, or between it and its answers.
+It keeps the promises of `storage.batching`: a call cancelled before it is dispatched never happens, and is awaited
+after that; calls that wait together are decided together; no caller is notified before its commit is durable. A commit
+may be slow or fail, and the process may die before it, or between it and its answers.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_process_ends_when_the_commit_thread_fails() -> None:
 def test_thread_gathers_only_while_callers_arrive_together(
     per_s: int, commit_s: float, gathers: bool, is_random: bool
 ) -> None:
-    """Goal: that gathering finds several is no reason to gather on. Method: a model of the thread, after a burst."""
+    """Goal: finding several calls is no reason to keep gathering. Method: a model of the thread, after a burst."""
     pace, rng, now = CommitPace(), Random(1), 0.0
     for _ in range(100):
         now += commit_s

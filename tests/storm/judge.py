@@ -117,9 +117,9 @@ class Given:
 
 
 def judge_consumer(expected: Numbers, given: Sequence[Given], acked: Sequence[Given]) -> Iterator[str]:
-    """Whether each page begins where an acknowledgement ended, and the acknowledged ones are the whole log.
+    """Check that each page begins where an acknowledgement ended, and that the acknowledged ones are the whole log.
 
-    Readers of one consumer ask for pages of one size, so two that begin at one event are the same page.
+    Readers of one consumer request pages of one size, so two pages that begin at one event are the same page.
     """
     index = {fact: number for number, fact in enumerate(expected)}
     ends = [_end(index, page) for page in acked]

@@ -1,7 +1,7 @@
-"""A whole node for the storm: it serves as `sluice serve` does, and its writers append until they are told to stop.
+"""A whole node for the storm: it serves like `sluice serve`, and its writers append until a stop is requested.
 
-`STORM` in its environment names the plan's file, `STORM_LIFE` the number of this process. What was committed is
-reported to `reports-N`, a line for each batch: its number and when. A last line says that all writers have stopped.
+`STORM` in its environment is the plan's file, `STORM_LIFE` the number of this process. Commits are reported to
+`reports-N`, one line per batch with its number and time. A last line says that all writers have stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What writers append, decided by numbers alone: whoever knows the plan knows every fact of every batch.
+"""The content that writers append, derived from numbers alone, so that the plan determines every fact of every batch.
 
-A fact's number holds the life of the node that writes it, the writer, the batch and its place in the batch; it is the
-subject's id, so each fact is known again wherever it is read.
+A fact's number contains the life of its node, the writer, the batch and its place in the batch. It is the subject's id,
+so that each fact is recognized wherever it is read.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ POLLS_FREE_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How big a storm is: it goes on for so many events, and for so many kills.
+    """The size of a storm: it runs for this many events, and for this many kills.
 
     `pause_s` is the longest pause of a writer between two batches. At the end `polls_free` polls of each key must wait.
     """
@@ -197,9 +197,9 @@ class Storm:
 async def storm(
     folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "memory:"
 ) -> dict[str, Any]:
-    """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
+    """Run a storm on an empty store with files in `folder`: three nodes if they share state, otherwise one.
 
-    Gives its figures. Raises Broken.
+    Return its figures. Raises Broken.
     """
     (folder / "config.toml").write_text(toml({**SETTINGS, "store.url": store_url, "state.url": state_url}))
     count = 1 if state_url == "memory:" else 3

@@ -199,7 +199,7 @@ def define(url: str, *statements: str) -> None:
 
 
 async def end_at_each_point(copies: Copies, now: float, *, every: int) -> int:
-    """End an archiver at each of so many points, prove what is left, and let another go on; gives the last point."""
+    """End an archiver at each of these points, prove the state, and let another continue. Return the last point."""
     point, ended = 0, True
     while ended:
         point += every
@@ -240,9 +240,9 @@ trio.run(main)
 
 
 async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], *, days: int, calls: int) -> int:
-    """Kill processes that archive, each so many points from its start, prove what each leaves, and let one go on.
+    """Kill archiving processes, each some points after its start, prove the state each time, and let one finish.
 
-    In the end a fault is planted in each file in turn, and found. Gives how many were killed before all was archived.
+    In the end a fault is planted in each file in turn, and must be found. Return how many were killed.
     """
     async with open_store(url, [MIGRATIONS]) as store:
         now = await fill(store, days=days, calls=calls)

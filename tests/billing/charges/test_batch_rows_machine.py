@@ -1,7 +1,7 @@
 """Any order of charges, closings, grants and changes of keys keeps the ledger sound, step by step.
 
-Method: a model in plain numbers beside billing on an in-memory database; after each step the ledger is verified and
-both are compared.
+Method: a model in plain numbers runs next to billing on an in-memory database. After each step the ledger is verified
+and both are compared.
 """
 
 from collections.abc import Awaitable

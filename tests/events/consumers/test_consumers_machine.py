@@ -1,7 +1,7 @@
-"""Any order of events, reads, acknowledgements, resets, deletions, days and sweeps is as in a model of plain lists.
+"""Any order of events, reads, acknowledgements, resets, deletions, days and sweeps matches a model of plain lists.
 
-Method: the model beside the real thing on a database in memory, and shorter on PostgreSQL; after each step every
-consumer is compared, its unread events with a count by hand.
+Method: the model runs next to the real code on a database in memory, and for fewer steps on PostgreSQL. After each step
+every consumer is compared, and its unread events are counted by hand.
 """
 
 from collections.abc import Awaitable

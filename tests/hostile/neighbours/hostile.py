@@ -84,9 +84,9 @@ class Hostile:
     async def call(
         self, target: str, method: str = "GET", body: Any = None, *, leaves_s: float = PATIENCE_S
     ) -> httpx.Response | None:
-        """Make one call and count it; None if it has no answer after `leaves_s`.
+        """Make one call and count it. Return None if it has no answer after `leaves_s`.
 
-        Of a long body only the beginning and the end are kept.
+        Only the beginning and the end of a long body are kept.
         """
         began = trio.current_time()
         with trio.move_on_after(leaves_s):

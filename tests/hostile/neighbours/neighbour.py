@@ -1,8 +1,8 @@
-"""The other account: calls of some kinds at a steady pace, and how long each took.
+"""The other account: calls of several kinds at a steady pace, and how long each took.
 
-The pace is open: a call begins at its time whether or not those before it have ended, as with many users. So a node
-that stands still for a while is seen by all calls of that time. At most `IN_FLIGHT_MAX` calls of a kind are under
-way; a call beyond that is not made and counts as skipped.
+The pace is open: a call begins at its time whether or not earlier ones have ended, like with many users. A node that
+stalls for a while therefore delays all calls of that time. At most `IN_FLIGHT_MAX` calls of a kind are in progress;
+further ones are not made and count as skipped.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Neighbour:
                     nursery.start_soon(one, kind)
 
     async def work(self, seconds: float, grace_s: float) -> dict[str, Record]:
-        """Make calls for so long, wait for the last of them for up to `grace_s`, and return the records by kind.
+        """Make calls for this time, wait for the last of them for up to `grace_s`, and return the records by kind.
 
         A call that has not ended then counts as `unanswered`, with the time that it has waited.
         """

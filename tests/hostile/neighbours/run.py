@@ -73,11 +73,11 @@ class Figures:
 
     @property
     def unpaid_s(self) -> float:
-        """CPU seconds that the hostile account took by calls that were refunded.
+        """CPU seconds that the hostile account used for calls that were refunded.
 
-        The node, its workers and the browser took more CPU than beside the neighbour alone; this share of it belongs
-        to refunded calls, by the time that they were in flight. Calls that the account hung up on are refunded calls in
-        the proportion in which its ledger has refunds.
+        The node, its workers and the browser used more CPU than with the neighbour alone. The share of refunded calls
+        follows from the time that they were in flight. Calls that the account disconnected from count as refunded in
+        the proportion of refunds in its ledger.
         """
         extra_s = max(0.0, self.beside.cpu_s - self.alone.cpu_s / self.alone.seconds * self.beside.seconds)
         in_flight_s: dict[str, float] = self.tally["in_flight_s"]

@@ -28,9 +28,9 @@ Answer = Callable[[trio.SocketStream], Awaitable[None]]
 
 @asynccontextmanager
 async def open_odd(*answers: Answer) -> AsyncIterator[RedisState]:
-    """A state whose server greets well; its n-th connection answers the first call with the n-th of `answers`.
+    """A state whose server greets properly; its nth connection answers the first call with the nth of `answers`.
 
-    Later connections greet no more, so what the first ones did shows.
+    Later connections get no greeting, so that the effects of the first ones remain visible.
     """
     left = list(answers)
 

@@ -1,6 +1,6 @@
-"""`python -m tests.storm.beside --of discover`: billed misses with 100 runs beside them and without, by turns.
+"""`python -m tests.storm.beside --of discover`: billed misses with and without 100 background runs, in turn.
 
-Exit 1 where the p99 of the misses is more than 1.5 times as long beside them, or the node grew too much.
+Exits with 1 if the p99 of the misses is more than 1.5 times as long with runs, or the node grew too much.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""Billed misses while many jobs go on beside them, by turns with the same misses while those are paused.
+"""Billed misses during many background jobs, alternating with the same misses while the jobs are paused.
 
-The misses are an open loop of the bench's, so whoever waits is counted. Where the upstream answers them at once, a
-latency is nearly all the node's. Each turn is held against the one before it, since a machine's pace changes.
+The misses are an open loop of the benchmark's, so that waiting requests are counted. If the upstream answers them at
+once, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's speed
+changes.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """The jobs that go on beside misses: those of so many accounts, and what the upstream answers them.
+    """The background jobs: how they are started for a number of accounts, and what the upstream answers them.
 
-    `read` counts the pages that they have asked for, `miss_s` is how long the upstream takes for a miss, and `workers`
+    `read` counts the pages that they have requested, `miss_s` is how long the upstream takes for a miss, and `workers`
     the number of worker processes that the jobs keep busy.
     """
 

@@ -1,7 +1,7 @@
-"""Looks for what a cohort hides in all that a node leaves behind, in whatever form it may stand there.
+"""Searches everything that a node leaves behind for data that a cohort hides, in any form.
 
-All that is hidden has a mark, and each form of a text holds the same form of its mark, wherever it begins: so who looks
-for the forms of the marks looks for every handle, external id, keyword and text.
+All hidden data contains a mark, and each form of a text contains the same form of its mark, at any offset. Searching
+for the forms of the marks therefore finds every handle, external id, keyword and text.
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ def due_of(panel: Panel, number: int) -> Due:
 
 
 async def storm(folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "") -> dict[str, Any]:
-    """Fill a cohort, query it, and kill a node every so often until all queries have ended; then look at everything.
+    """Fill a cohort, query it, and kill a node periodically until all queries have ended, then check everything.
 
-    With a `state_url` it is three nodes, any of which may be killed.
+    With a `state_url`, three nodes run, and any of them may be killed.
     """
     panel, upstream = make_panel(size), Upstream()
     upstream.script = panel

@@ -1,7 +1,7 @@
-"""A whole node for the storm of discover runs: it serves as `sluice serve` does, with as many searches as it is told.
+"""A whole node for the storm of discover runs: `sluice serve` with a given number of searches.
 
-`STORM_SEARCHES` in its environment says how many. They are those of real platforms, first each under its own name, then
-again under further ones; and they are read at any pace.
+`STORM_SEARCHES` in its environment gives their number. They belong to real platforms, first under their own names, then
+again under further ones, and may be called at any rate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`python -m tests.storm.reading`: 100 pages of 2 MB at once, and `/v1/status` beside them, which must not wait.
+"""`python -m tests.storm.reading`: 100 pages of 2 MB at once, and `/v1/status` meanwhile, which must not wait.
 
-Who is told to come back (503 with Retry-After) does so, until each page has come or the time is over.
+A refused client (503 with Retry-After) retries until each page has arrived or the time is over.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ KEYS: Final = 4
 
 @dataclass(slots=True)
 class Report:
-    """The answers by status, and the milliseconds that `/v1/status` took beside them.
+    """The answers by status, and the milliseconds that `/v1/status` took meanwhile.
 
-    `unsaid` counts those that were to come back and were not told when, or paid all the same.
+    `unsaid` counts refusals without a Retry-After, or with a charge.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)

@@ -1,6 +1,6 @@
-"""A whole node for the storm of slots: it serves as `sluice serve` does, but by the clock that all of them share.
+"""A whole node for the storm of slots: it serves like `sluice serve`, on a clock shared by all nodes.
 
-`STORM_CLOCK` in its environment names the clock's file. Its first line tells its name too, as runs have it.
+`STORM_CLOCK` in its environment is the clock's file. Its first line also contains its name, as used in runs.
 """
 
 from __future__ import annotations

@@ -148,9 +148,9 @@ class Storm:
 async def storm(
     folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "memory:"
 ) -> dict[str, Any]:
-    """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
+    """Run a storm on an empty store with files in `folder`: three nodes if they share state, otherwise one.
 
-    Gives its figures. Raises Broken.
+    Return its figures. Raises Broken.
     """
     clock, upstream = SharedClock(folder / "clock"), Upstream()
     upstream.script = _answer
