@@ -91,7 +91,7 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
-        """Hold a place while the block runs. The caller sets the deadline. The arguments are those of `take`."""
+        """Hold a place while the block runs. The caller sets the deadline. Takes the arguments of `take`."""
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
             yield turn

@@ -112,7 +112,7 @@ def _find_usable(account_id: str, tx: Tx) -> list[TouchedKey]:
 
 
 def list_deleting(tx: Tx) -> list[str]:
-    """Return the deleted accounts whose data may not be removed completely."""
+    """Return the deleted accounts that may still have data to remove."""
     return [row[0] for row in tx.all(FIND_DELETING)]
 
 

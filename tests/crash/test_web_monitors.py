@@ -53,8 +53,8 @@ def pages() -> Any:
 async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path: Path, commands: Commands) -> None:
     """Goal: at any SIGKILL, a check that read its page costs 2 credits, and each check is reported by one event.
 
-    Checks that did not read their page cost nothing. Method: each life's clock is one cadence ahead of the previous one,
-    so that all checks run.
+    Checks that did not read their page cost nothing. Method: each life's clock is one cadence ahead of the last one, so
+    that all checks run.
     """
     rng, upstream = Random(11), Upstream()
     upstream.script = pages()
