@@ -26,7 +26,7 @@ async def gate(empty_redis: RedisServer) -> AsyncIterator[SharedGate]:
             yield opened
 
 
-async def test_leases_of_a_dead_node_expire_but_not_those_of_a_live_one(empty_redis: RedisServer):
+async def test_only_leases_of_a_dead_node_expire(empty_redis: RedisServer):
     opened = partial(open_gate, empty_redis, requests=100, lease_s=0.6)
     with trio.fail_after(20):
         async with opened() as living:

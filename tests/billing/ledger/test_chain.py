@@ -64,7 +64,7 @@ def test_weight_is_the_same_in_sql_and_python() -> None:
     store.close()
 
 
-def test_factor_differs_from_those_of_nearby_places() -> None:
+def test_nearby_places_have_different_factors() -> None:
     factors = [weight(place, 1) for place in range(PLACES)]
     assert len(set(factors)) == PLACES
     assert all(factor % 2 for factor in factors)
