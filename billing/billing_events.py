@@ -1,4 +1,4 @@
-"""The events that billing publishes, each in the transaction that makes it true."""
+"""The events that billing publishes, each in the transaction of the change that it reports."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -10,33 +10,34 @@ from storage.store import Tx
 
 
 class BillingEvents(Protocol):
-    """The receiver of billing's events. A call runs on the store's thread, writes with `tx` only, and may be repeated.
+    """The receiver of billing's events.
 
-    The rows of the accounts and keys that it names are locked already: any other row is locked after them.
+    Calls run on the store's thread, may write with `tx` only, and may be repeated. The rows of the accounts and keys in
+    the arguments are already locked; lock any other row after them.
     """
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
-        """The key has just been revoked; a second revocation publishes nothing."""
+        """The key was just revoked. Revoking it a second time publishes nothing."""
         ...
 
     def account_suspended(self, tx: Tx, account_id: str) -> None:
-        """The account has just been suspended."""
+        """The account was just suspended."""
         ...
 
     def account_resumed(self, tx: Tx, account_id: str) -> None:
-        """The account was suspended, and has just become active again."""
+        """The account was suspended and just became active again."""
         ...
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
-        """The credits of one account or more have just become low or exhausted."""
+        """The credits of one or more accounts just became low or exhausted."""
         ...
 
     def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
-        """A pack has just been granted or paid; the balance after it."""
+        """A pack was just granted or paid; `balance` is the balance after it."""
         ...
 
     def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:
-        """The payment of a pack has just been taken back, in part or as a whole, or came back."""
+        """The payment of a pack was just taken back, in part or in full, or was restored."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The refusals of billing, with the numbers a client needs to act on them."""
+"""The refusals of billing, with the numbers that a client needs to react to them."""
 
 from typing import Literal
 
@@ -12,27 +12,27 @@ class InsufficientCredits(BillingError):
 
     def __init__(self, *, required: int, balance: int, held: int = 0) -> None:
         """`held` credits are reserved by open charges of the account."""
-        super().__init__(f"{required} credits are needed and {balance} are left")
+        super().__init__(f"{required} credits are required, but only {balance} are left")
         self.required = required
         self.balance = balance
         self.is_held = required <= balance + held
-        """True: only credits that open charges hold are missing, so a retry may succeed (decisions 28)."""
+        """True if only credits held by open charges are missing, so that a retry may succeed (decisions 28)."""
 
 
 class KeyBudgetReached(BillingError):
-    """The key's own limit would be exceeded; the account's balance is untouched."""
+    """The charge would exceed the key's own limit; the account's balance is unchanged."""
 
     def __init__(self, *, required: int, limit: int, used: int) -> None:
-        super().__init__(f"{required} credits are needed and the key has used {used} of its {limit}")
+        super().__init__(f"{required} credits are required, but the key has used {used} of its {limit}")
         self.required = required
         self.limit = limit
         self.used = used
         self.is_held = False
-        """As of `InsufficientCredits`; set once the key's open charges have been added up."""
+        """Like `InsufficientCredits.is_held`; set once the key's open charges have been summed."""
 
 
 class KeyUnusable(BillingError):
-    """The key does not open anything (spec 5.2: 401)."""
+    """The key cannot be used (spec 5.2: 401)."""
 
     def __init__(self, reason: Literal["malformed", "unknown", "revoked", "expired", "suspended"]) -> None:
         super().__init__(f"the key is {reason}")
@@ -40,9 +40,9 @@ class KeyUnusable(BillingError):
 
 
 class AccountSuspended(KeyUnusable):
-    """The account is suspended: none of its keys opens anything and nothing of its own is begun, until it is resumed.
+    """The account is suspended: its keys are refused and it starts no work until it is resumed.
 
-    An account's own work, which has no key, is refused with it too.
+    The account's own work, which has no key, raises it too.
     """
 
     def __init__(self) -> None:
@@ -50,31 +50,31 @@ class AccountSuspended(KeyUnusable):
 
 
 class AccountUnknown(BillingError):
-    """There is no such account."""
+    """The account does not exist."""
 
     def __init__(self, account_id: str) -> None:
-        super().__init__(f"there is no account {account_id}")
+        super().__init__(f"account {account_id} does not exist")
         self.account_id = account_id
 
 
 class AccountDeleted(BillingError):
-    """The account was deleted: only its ledger is kept."""
+    """The account was deleted; only its ledger remains."""
 
     def __init__(self, account_id: str) -> None:
-        super().__init__(f"the account {account_id} is deleted")
+        super().__init__(f"account {account_id} was deleted")
         self.account_id = account_id
 
 
 class KeyUnknown(BillingError):
-    """There is no key of this id."""
+    """The key does not exist."""
 
     def __init__(self, key_id: str) -> None:
-        super().__init__(f"there is no key {key_id}")
+        super().__init__(f"key {key_id} does not exist")
         self.key_id = key_id
 
 
 class TooManyKeys(BillingError):
-    """The account has as many active keys as it may have."""
+    """The account has reached the maximum of active keys."""
 
     def __init__(self, *, limit: int) -> None:
         super().__init__(f"an account may have {limit} active keys; revoke one first")
@@ -82,7 +82,7 @@ class TooManyKeys(BillingError):
 
 
 class TermsInvalid(BillingError):
-    """An amount, a plan, a name or a limit that cannot be."""
+    """An invalid amount, plan, name or limit."""
 
 
 class ChargeExists(BillingError):
@@ -102,15 +102,15 @@ class ChargeUnknown(BillingError):
 
 
 class SealBroken(BillingError):
-    """A sealed key does not open: another master secret sealed it, or it was altered."""
+    """A sealed key cannot be opened: it was sealed with another master secret, or altered."""
 
 
 class PackUnknown(BillingError):
-    """No pack of this name is on sale."""
+    """No pack with this name is on sale."""
 
     def __init__(self, name: str, on_sale: tuple[str, ...], nearest: str | None) -> None:
-        known = f"the packs are {', '.join(on_sale)}" if on_sale else "no [[packs]] are in the config"
+        known = f"the packs are {', '.join(on_sale)}" if on_sale else "the config has no [[packs]]"
         hint = f"; did you mean {nearest}?" if nearest else ""
-        super().__init__(f"there is no pack {name[:100]}: {known}{hint}")
+        super().__init__(f"unknown pack {name[:100]}: {known}{hint}")
         self.on_sale = on_sale
         self.nearest = nearest

@@ -1,18 +1,16 @@
-"""The journal: one immutable row a closed charge or an issue of credits, which holds all of its postings.
+"""The journal: one immutable row for each closed charge or issue of credits, with all of its postings.
 
-A row moves the balance of its account up to three times, each time at a place of its own in the account's order:
+A row changes the balance of its account up to three times, each time at a place of its own in the account's order:
 
-| posting | place | what it moves | balance after it |
-|---|---|---|---|
-| a purchase, a bonus | `place` | `issued` into the balance | `balance_after` |
-| a bonus that covers a charge | `issued_place` | `issued` into the balance | `balance_after + taken` |
-| the taking | `place` | `taken` from the balance, held from then on | `balance_after` |
-| the refund, when the charge is closed | `refund_place` | `refunded` from what is held | `balance_closed` |
+| posting | place | amount moved | balance after it | |---|---|---|---| | a purchase, a bonus | `place` | `issued` into
+the balance | `balance_after` | | a bonus that covers a charge | `issued_place` | `issued` into the balance |
+`balance_after + taken` | | the taking | `place` | `taken` from the balance, held from then on | `balance_after` | | the
+refund, when the charge is closed | `refund_place` | `refunded` from the held credits | `balance_closed` |
 
-The rest of what was held is spent by the closing, which moves no balance and so has no place.
+Closing the charge spends the rest of the held credits. That changes no balance and therefore has no place.
 
-Ids are bytes that begin with the time: those of a request's or a run's id, and for an issue of credits its instant,
-account and place.
+Ids are bytes that begin with the time: the id of a request or run, or for an issue of credits its instant, account and
+place.
 """
 
 from collections.abc import Sequence
@@ -37,8 +35,7 @@ COLUMNS: Final = (
     "place, refund_place, issued_place, note"
 )
 ADD: Final = f"INSERT INTO journal ({COLUMNS}) VALUES {{rows}}"  # noqa: S608 - constants
-# A charge that was settled in full goes in as the row that it was while it was open; nothing goes back, so that its
-# closing moves no balance.
+# A charge that is settled in full is copied from its open row. Nothing is refunded, so closing it changes no balance.
 SETTLE: Final = """
 INSERT INTO journal (id, kind, account, key, endpoint, taken, issued, taken_at, closed_after, balance_after,
                      balance_closed, place, issued_place)
@@ -48,16 +45,16 @@ SELECT charges.id, kind, account, key, endpoint, credits, issued, taken_at, ? - 
 FROM asked CROSS JOIN charges WHERE charges.id = asked.id
 """
 
-# In the order of the columns above, as it goes to the database; a tuple, since each call makes one. Numbers of the
-# account, of the key, of the endpoint and of the note; instants in microseconds.
+# In the order of the columns above. A tuple, because every call creates one. Numbers identify the account, key,
+# endpoint and note; instants are in microseconds.
 JournalRow: TypeAlias = tuple[
     bytes, int, int, int | None, int | None, int, int, int, int, int, int, int, int, int | None, int | None, int | None
 ]  # fmt: skip
 
 
 def identify(request_id: str) -> tuple[int, bytes]:
-    """The kind and the id of a request's row; an id that is not as this program makes them is its own text."""
-    if len(request_id) == _TEXT and request_id[:4] == "req_":  # each call makes one: without the ways of the others
+    """Return the kind and id of a request's row. An id in a foreign format is stored as its text."""
+    if len(request_id) == _TEXT and request_id[:4] == "req_":  # every call gets here, so it skips the other cases
         hexadecimal = request_id[4:]
         try:
             id_ = bytes.fromhex(hexadecimal)
@@ -79,7 +76,7 @@ def identify(request_id: str) -> tuple[int, bytes]:
 
 
 def request_text(kind: int, id_: bytes) -> str | None:
-    """The id of the request whose row this is; None of an issue of credits."""
+    """Return the request id of a row, or None for an issue of credits."""
     if kind == REQUEST:
         return "req_" + id_.hex()
     if kind == RUN:
@@ -89,7 +86,7 @@ def request_text(kind: int, id_: bytes) -> str | None:
 
 
 def _attempt(text: str) -> bytes:
-    """The bytes behind a run's id that say which attempt; none for a text that says none."""
+    """Return the bytes of the attempt number after a run's id, or nothing if the text is not an attempt."""
     digits = text[1:]
     if text[0] != "." or not digits.isascii() or not digits.isdecimal() or len(digits) > 9:
         return b""
@@ -101,7 +98,7 @@ HOUR_MICROS: Final = 3_600_000_000
 
 
 def micros(at: float) -> int:
-    """Unix seconds as whole microseconds, rounded as `datetime` rounds them."""
+    """Return Unix seconds as whole microseconds, rounded like `datetime` does."""
     part, whole = modf(at)
     return int(whole) * 1_000_000 + round(part * 1e6)
 
@@ -109,11 +106,11 @@ def micros(at: float) -> int:
 def issue(
     kind: int, amount: int, *, account: int, place: int, balance_after: int, note: int | None, at: int
 ) -> JournalRow:
-    """The row of credits that came into an account; `at` in microseconds."""
+    """Return the row of credits that an account received; `at` is in microseconds."""
     id_ = (at // 1000).to_bytes(6, "big") + account.to_bytes(4, "big") + place.to_bytes(6, "big")
     return (id_, kind, account, None, None, 0, 0, amount, at, 0, balance_after, balance_after, place, None, None, note)
 
 
 def add_rows(tx: Tx, rows: Sequence[JournalRow]) -> None:
-    """Append rows to the journal. The caller keeps the account's own columns in step."""
+    """Append rows to the journal. The caller must update the account's own columns to match."""
     tx.run_many(ADD, rows)

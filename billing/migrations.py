@@ -35,7 +35,7 @@ CREATE TABLE keys (
 )
 """
 
-# Each row moves `amount` from the book `debit` to the book `credit` of one account, so no credit can appear from
+# Each row moves `amount` from the book `debit` to the book `credit` of one account, so credits cannot appear from
 # nowhere. `balance_after` is the book `available` after the row.
 LEDGER_ENTRIES = """
 CREATE TABLE ledger_entries (
@@ -83,7 +83,7 @@ INDEXES = (
     "CREATE INDEX ledger_spending ON ledger_entries (account_id, created_at, amount) WHERE kind = 'settlement'",
 )
 
-# A bonus that names a request only covers a call of an unlimited account. The ledger is walked through once.
+# A bonus with a request covers a call of an unlimited account. The ledger is scanned once.
 FILL_PACKS = """
 WITH last (account_id, id) AS (
     SELECT account_id, MAX(id) FROM ledger_entries
@@ -93,7 +93,7 @@ UPDATE accounts SET pack = ledger_entries.amount FROM last JOIN ledger_entries O
 WHERE accounts.id = last.account_id
 """
 
-# A counter below what is open was reset meanwhile by a version that did not say so.
+# If a counter is below the open charges, an older version reset it without a marker.
 FIND_UNCOUNTED = """
 UPDATE charges SET counted = 0 WHERE key_id IN (
     SELECT keys.id FROM keys JOIN charges AS running ON running.key_id = keys.id
@@ -106,8 +106,8 @@ CREATE TABLE endpoints (id {serial}, platform TEXT NOT NULL, path TEXT NOT NULL,
 """
 NOTES = "CREATE TABLE notes (id {serial}, text TEXT NOT NULL UNIQUE)"
 
-# One row a closed charge or an issue of credits (see `billing.journal`). In the order of the ids, which begin with the
-# time: rows come in at the end, and whole days lie together. The columns before the amounts fill four words of 8 bytes.
+# One row per closed charge or issue of credits (see `billing.journal`). Ordered by ids, which begin with the time: new
+# rows are appended, and whole days are contiguous. The columns before the amounts fill four 8-byte words.
 JOURNAL = """
 CREATE TABLE journal (
     id BYTEA NOT NULL PRIMARY KEY,
@@ -132,7 +132,7 @@ CREATE TABLE journal (
 ) {clustered}
 """
 
-# Hours since 1970; a key of 0 is none. The primary key serves the report of an account's recent deductions.
+# Hours since 1970; a key of 0 means no key. The primary key serves the report of an account's recent deductions.
 USAGE = """
 CREATE TABLE usage (
     account INTEGER NOT NULL,
@@ -166,13 +166,13 @@ CREATE TABLE charges (
     counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))
 ) {clustered}
 """
-# The lines of an account's statement that are open. As many charges are open as calls are under way.
+# The open lines of an account's statement. There are as many open charges as calls under way.
 OPEN_OF_ACCOUNT = "CREATE INDEX charges_of_account ON charges (account_id)"
 
 JOURNAL_INDEXES = (
-    # A page of an account's statement, and that no place is taken twice.
+    # A page of an account's statement. It also ensures that no place is used twice.
     "CREATE UNIQUE INDEX journal_of_account ON journal (account, place)",
-    # The lines of refunds, and of what unlimited accounts were given, among them.
+    # The lines of refunds and of unlimited accounts' issues.
     "CREATE UNIQUE INDEX journal_refunds ON journal (account, refund_place) WHERE refund_place IS NOT NULL",
     "CREATE UNIQUE INDEX journal_issues ON journal (account, issued_place) WHERE issued_place IS NOT NULL",
 )
@@ -196,7 +196,7 @@ FILL_NAMES = (
 
 
 def m0001_accounts(schema: Schema) -> None:
-    """Accounts, their keys, the ledger and the charges that are open."""
+    """Accounts, their keys, the ledger and the open charges."""
     for table in (ACCOUNTS, KEYS, LEDGER_ENTRIES, CHARGES):
         schema.execute(table)
     for index in INDEXES:
@@ -205,24 +205,24 @@ def m0001_accounts(schema: Schema) -> None:
 
 
 def m0002_versions(schema: Schema) -> None:
-    """Every change of an account's row adds 1, so that of two balances nodes know which is the newer."""
+    """Add a version that every change of an account's row increases, so that nodes know the newer of two balances."""
     schema.execute("ALTER TABLE accounts ADD COLUMN version BIGINT NOT NULL DEFAULT 0 CHECK (version >= 0)")
 
 
 def m0003_packs(schema: Schema) -> None:
-    """The account's last pack: its last purchase, or its welcome bonus until there is one."""
+    """The account's last pack: its last purchase, or its welcome bonus before the first purchase."""
     schema.execute("ALTER TABLE accounts ADD COLUMN pack BIGINT NOT NULL DEFAULT 0 CHECK (pack >= 0)")
     schema.execute(FILL_PACKS)
 
 
 def m0004_counted(schema: Schema) -> None:
-    """Whether the key's counter holds an open charge, which a refund returns to it: a reset leaves out what is open."""
+    """Whether the key's counter includes an open charge, which a refund would return. A reset excludes open charges."""
     schema.execute("ALTER TABLE charges ADD COLUMN counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))")
     schema.execute(FIND_UNCOUNTED)
 
 
 def m0005_journal(schema: Schema) -> None:
-    """The journal and its dictionaries, usage by the hour, and the numbers that stand for accounts and keys."""
+    """The journal and its dictionaries, hourly usage, and the numbers of accounts and keys."""
     for table in (ENDPOINTS, NOTES, JOURNAL, OPENINGS, USAGE, DONE):
         schema.execute(table)
     for table in ("accounts", "keys"):
@@ -236,12 +236,12 @@ def m0005_journal(schema: Schema) -> None:
 
 
 def m0006_entries(schema: Schema) -> None:
-    """The old ledger's entries, as rows of the journal and of usage; in steps, each of them durable."""
+    """Copy the old ledger's entries into the journal and usage, in durable steps."""
     enter_old_entries(schema)
 
 
 def m0007_open_charges(schema: Schema) -> None:
-    """Open charges hold all that their journal rows need; the old ledger goes, once every line is proved to stand."""
+    """Give open charges all columns of their journal rows. The old ledger is dropped once every line is verified."""
     schema.execute("ALTER TABLE charges RENAME TO open_before")
     schema.execute(OPEN_CHARGES)
     schema.execute(OPEN_OF_ACCOUNT)

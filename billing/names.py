@@ -1,4 +1,4 @@
-"""The numbers that stand for endpoints, the words of refunds and purchases, and the nodes that take charges."""
+"""The numbers of endpoints, of the descriptions of refunds and purchases, and of the nodes that take charges."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -18,7 +18,7 @@ _K = TypeVar("_K")
 
 
 class Names:
-    """Numbers by name, each read or given once a process."""
+    """Numbers by name, each read or assigned once per process."""
 
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str], int] = {}
@@ -26,15 +26,15 @@ class Names:
         self._nodes: dict[str, int] = {}
 
     def endpoints(self, tx: Tx, wanted: set[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
-        """The numbers of at least these endpoints, by platform and path."""
+        """Return the numbers of at least these endpoints, by platform and path."""
         return _numbers(tx, self._endpoints, wanted, _number_endpoints)
 
     def notes(self, tx: Tx, wanted: set[str]) -> Mapping[str, int]:
-        """The numbers of at least these texts."""
+        """Return the numbers of at least these texts."""
         return _numbers(tx, self._notes, wanted, partial(_number_texts, ADD_NOTES, READ_NOTES))
 
     def node(self, tx: Tx, name: str) -> int:
-        """The number of the node of this name."""
+        """Return the number of the node with this name."""
         known = self._nodes.get(name)
         if known is not None:
             return known
@@ -44,7 +44,7 @@ class Names:
 def _numbers(
     tx: Tx, known: dict[_K, int], wanted: set[_K], number: Callable[[Tx, Iterable[_K]], dict[_K, int]]
 ) -> Mapping[_K, int]:
-    """Those that are known, if they are enough; else with the missing ones, which are known once they are committed."""
+    """Return the known numbers, including newly assigned ones, which are kept in memory once committed."""
     missing = wanted - known.keys()
     if not missing:
         return known

@@ -1,8 +1,8 @@
-"""Turns the entries of the ledger as it was, three rows a charge, into rows of the journal.
+"""Converts the entries of the old ledger, three rows per charge, into rows of the journal.
 
-In steps over the entries' ids, each one transaction that ends with how far it came: a process that dies goes on where
-it was. A line of a statement keeps the id of its entry as its place, so the places of an account have gaps; what these
-are to the count of postings and to the chain of balances stands in `openings`.
+It works in steps over the entries' ids. Each step is one transaction that ends by recording its progress, so a process
+that dies continues there. A statement line keeps the id of its entry as its place, so an account's places have gaps.
+`openings` holds the amounts that these gaps add to the count of postings and to the chain of balances.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ STEP: Final = 20_000
 
 READ_DONE = "SELECT entry, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries) FROM journal_done"
 SAVE_DONE = "UPDATE journal_done SET entry = ?"
-# What begins a row: a taking, or credits that came in by themselves.
+# Entries that begin a row: a taking, or credits that came in without a request.
 READ_ROWS = """
 SELECT taken.id, taken.kind, taken.amount, taken.balance_after, taken.request_id, taken.created_at, accounts.number,
     keys.number, endpoints.id, notes.id, settled.created_at, settled.balance_after, back.id, back.amount,
@@ -65,7 +65,7 @@ INSERT INTO charges (request_id, account_id, key_id, credits, node, counted, bal
                      issued, issued_place)
 VALUES {rows}
 """
-# Lines that no posting reads as before; by the index of each kind of posting, so that nothing is sorted.
+# Lines without a matching posting. The query uses the index of each kind of posting, so nothing is sorted.
 READ_LOST = (
     """
     SELECT entries.id FROM ledger_entries AS entries JOIN accounts ON accounts.id = entries.account_id
@@ -96,7 +96,7 @@ READ_LOST = (
 
 
 def enter_old_entries(schema: Schema) -> None:
-    """Enter what the old ledger holds of closed charges and of issues into the journal and into usage, step by step."""
+    """Copy the old ledger's closed charges and issues into the journal and usage, step by step."""
     tx = schema.tx
     ((done, last),) = tx.all(READ_DONE)
     while done < last:
@@ -108,16 +108,16 @@ def enter_old_entries(schema: Schema) -> None:
 
 
 def reopen_charges(schema: Schema) -> None:
-    """Enter the charges that are open, each with its own taking; they are few, since somebody waits for each."""
+    """Copy the open charges, each with its own taking. They are few, because a client waits for each of them."""
     tx = schema.tx
     tx.run_many(ADD_OPEN, [(*row[:8], micros(row[8]), *row[9:]) for row in tx.all(READ_OPEN)])
 
 
 def prove_old_entries(schema: Schema) -> None:
-    """Compare every line of the old statements with the posting that stands for it.
+    """Compare every line of the old statements with its posting.
 
     Raises:
-        StoreUnusable: one does not read as before; the old ledger is still there.
+        StoreUnusable: a line reads differently; the old ledger is still there.
     """
     tx = schema.tx
     ((_done, last),) = tx.all(READ_DONE)
@@ -125,7 +125,7 @@ def prove_old_entries(schema: Schema) -> None:
         for sql in READ_LOST:
             if lost := tx.one(sql, (after, after + STEP)):
                 raise StoreUnusable(
-                    f"entry {lost[0]} of the ledger does not read as before in the journal: stop every node of an "
+                    f"entry {lost[0]} of the ledger reads differently in the journal: stop every node of an"
                     "older version, and verify the ledger with that version"
                 )
 
@@ -159,7 +159,7 @@ def _enter(tx: Tx, rows: list[Row]) -> None:
 
 
 def _link(tx: Tx, lines: list[Row]) -> None:
-    """Carry the last places of accounts on, and what their gaps are to the count and to the chain."""
+    """Update the last places of accounts, and what their gaps add to the count and to the chain."""
     places: dict[int, int] = {account: place for account, place, *_rest in lines}
     openings = {row[0]: [row[1], row[2]] for row in tx.all_in(READ_OPENINGS, list(places))}
     for account, _place, id_, balance, moved in lines:

@@ -1,7 +1,7 @@
-"""The table of open charges: a row is as its journal row will be, and its own id is all that it is found by.
+"""The table of open charges. Each row has the columns of its later journal row and is found by its id only.
 
-As many charges are open as calls and jobs are under way, so other looks go through all of them; each row comes and goes
-with a call, and every index, reference and text of it would cost that call something.
+There are only as many open charges as calls and jobs under way, so other queries scan all of them. Every call inserts
+and deletes a row, and each index, reference or text would add to that cost.
 """
 
 from typing import Final
@@ -42,7 +42,7 @@ VALUES {rows}
 
 
 def m0012_small_charges(schema: Schema) -> None:
-    """Open charges by numbers; and the journal's check of kinds in words that SQLite makes no table for at each row."""
+    """Store open charges by numbers, and reword the journal's check of kinds so that SQLite builds no table per row."""
     schema.execute("ALTER TABLE charges RENAME TO charges_before")
     for statement in (CHARGES, NODES, FILL_NODES):
         schema.execute(statement)

@@ -1,4 +1,4 @@
-"""Prices calls in credits (spec 8)."""
+"""The prices of calls, in credits (spec 8)."""
 
 from typing import Literal, TypeAlias
 
@@ -10,7 +10,7 @@ PREMIUM = 10
 
 
 def credits_for(tier: Tier, override: int | None = None) -> int:
-    """The price of one call: `override` where the endpoint has its own (0 is a price), else the tier's."""
+    """Return the price of one call: `override` if the endpoint has its own price (which may be 0), else the tier's."""
     if override is not None:
         return override
     match tier:

@@ -1,4 +1,4 @@
-"""Refusals of the events feed, with the places in the log that a client needs to go on."""
+"""Refusals of the events feed, with the log positions that a client needs to continue."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class EventsError(Exception):
 
 
 class UnknownType(EventsError):
-    """A filter names a type that there is not; `nearest` is one that there is."""
+    """A filter contains an unknown event type; `nearest` is a similar known one."""
 
     def __init__(self, name: str, nearest: str | None) -> None:
-        super().__init__(f"there is no event type {name!r}" + (f"; did you mean {nearest!r}?" if nearest else ""))
+        super().__init__(f"unknown event type {name!r}" + (f"; did you mean {nearest!r}?" if nearest else ""))
         self.name = name
         self.nearest = nearest
 
 
 class CursorExpired(EventsError):
-    """Something after the position was removed; the log as it stands begins at `head.start`."""
+    """Events after the position were removed. The log now begins at `head.start`."""
 
     def __init__(self, head: LogHead) -> None:
         super().__init__(f"the log begins at position {head.first_pos}")
@@ -28,7 +28,7 @@ class CursorExpired(EventsError):
 
 
 class CursorAhead(EventsError):
-    """The position lies beyond the end of the log."""
+    """The position is beyond the end of the log."""
 
     def __init__(self, head: LogHead) -> None:
         super().__init__(f"the log ends at position {head.last_pos}")
@@ -36,15 +36,15 @@ class CursorAhead(EventsError):
 
 
 class UnknownConsumer(EventsError):
-    """The key has no consumer of this name."""
+    """The key has no consumer with this name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no consumer {name!r}; its first read creates it")
+        super().__init__(f"unknown consumer {name!r}; its first read creates it")
         self.name = name
 
 
 class TooManyConsumers(EventsError):
-    """The key has as many consumers as it may have."""
+    """The key has reached the maximum of consumers."""
 
     def __init__(self, *, limit: int) -> None:
         super().__init__(f"a key may have {limit} consumers; delete one first")
@@ -52,26 +52,26 @@ class TooManyConsumers(EventsError):
 
 
 class FiltersConflict(EventsError):
-    """The consumer's first read has bound other filters than those that are asked for now."""
+    """The filters differ from those that the consumer's first read has bound."""
 
     def __init__(self, name: str, bound: Filters, requested: Filters) -> None:
-        super().__init__(f"the consumer {name!r} is bound to other filters; leave them out, or use another name")
+        super().__init__(f"the consumer {name!r} is bound to other filters; omit them, or use another name")
         self.name = name
         self.bound = bound
         self.requested = requested
 
 
 class AckBeyondServed(EventsError):
-    """The position lies beyond the last page that this consumer was served."""
+    """The position is beyond the last page served to this consumer."""
 
     def __init__(self, name: str, served: Position) -> None:
-        super().__init__(f"the consumer {name!r} was served no further than position {served.pos}")
+        super().__init__(f"the consumer {name!r} was served only up to position {served.pos}")
         self.name = name
         self.served = served
 
 
 class Lapsed(EventsError):
-    """The consumer was idle for too long, or what it has not acknowledged was removed; its next read restarts it."""
+    """The consumer was idle for too long, or unacknowledged events were removed. Its next read restarts it."""
 
     def __init__(self, name: str, committed: Position, head: LogHead) -> None:
         super().__init__(f"the consumer {name!r} has lapsed at position {committed.pos}")

@@ -1,4 +1,4 @@
-"""The events that a reader asks for, and the part of an event that wakes those who wait for it."""
+"""The events that a reader selects, and the part of an event that is needed to wake waiting readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Moved(NamedTuple):
-    """The part of an event by which a waiting reader knows whether it is for it."""
+    """The part of an event that decides whether it matches a waiting reader."""
 
     account_id: str
     pos: int
@@ -19,19 +19,19 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The events that are asked for; None means all. A subject's id selects the events of its children too."""
+    """The selected events; None means all. A subject's id also selects the events of its children."""
 
     types: frozenset[str] | None = None
     subjects: frozenset[str] | None = None
     named: frozenset[str] | None = field(default=None, compare=False)
-    """The types as they were named, families among them: what a family stands for may grow."""
+    """The types as given, including families, whose members may grow."""
 
     def admit(self, moved: Moved) -> bool:
-        """Whether an event is among them; whether a key may see it is another question."""
+        """Return whether the filters select an event, regardless of whether the key may see it."""
         if self.types is not None and moved.type not in self.types:
             return False
         return self.subjects is None or moved.subject_id in self.subjects or moved.parent_id in self.subjects
 
 
 ALL = Filters()
-"""No filters at all."""
+"""Filters that select everything."""

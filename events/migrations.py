@@ -2,7 +2,7 @@
 
 from storage.migrations import MigrationSet, Schema
 
-# Without a kept event, `first_pos` is the position that the next one will have.
+# Without kept events, `first_pos` is the position of the next event.
 FEEDS = """
 CREATE TABLE feeds (
     account_id TEXT PRIMARY KEY,
@@ -29,8 +29,8 @@ CREATE TABLE events (
 )
 """
 
-# Of the events that a consumer selects, none stands after `committed_pos` up to `quiet_pos`, and `counted` stand there
-# up to `counted_pos`.
+# No event after `committed_pos` up to `quiet_pos` matches the consumer's filters, and `counted` events up to
+# `counted_pos` do.
 CONSUMERS = """
 CREATE TABLE consumers (
     id TEXT PRIMARY KEY,
@@ -54,8 +54,8 @@ CREATE TABLE consumers (
 """
 
 
-# Holds all that filters look at: what finds nothing reads a fifth of the bytes in half the time, for 18 % more bytes an
-# event.
+# Covers all columns that filters use. Reads without results take half the time and a fifth of the bytes, for 18 % more
+# bytes per event.
 EVENTS_IN_ORDER = "CREATE INDEX events_in_order ON events (account_id, pos, key_id, type, subject_id, parent_id)"
 
 
@@ -66,4 +66,4 @@ def m0001_events(schema: Schema) -> None:
 
 
 MIGRATIONS = MigrationSet("events", (m0001_events,))
-"""An argument of `open_store`."""
+"""The argument for `open_store`."""

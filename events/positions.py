@@ -1,4 +1,4 @@
-"""Places in an account's log."""
+"""Positions in an account's log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """A place in the log: right after the event `pos`, which was made at `at`; 0 and 0.0 before the first."""
+    """A position in the log: right after the event `pos`, created at `at`. 0 and 0.0 mean before the first event."""
 
     pos: int
     at: float
 
 
 class LogHead(NamedTuple):
-    """Where a log begins and ends. Nothing is kept while `first_pos` lies beyond `last_pos`."""
+    """Where a log begins and ends. No events are kept while `first_pos` is beyond `last_pos`."""
 
     first_pos: int
     first_at: float
@@ -22,12 +22,12 @@ class LogHead(NamedTuple):
 
     @property
     def start(self) -> Position:
-        """Before the oldest kept event; its instant is that event's, which will be the first that is missed one day."""
+        """The position before the oldest kept event, with the instant of that event, the next one to be removed."""
         return Position(self.first_pos - 1, self.first_at)
 
     @property
     def end(self) -> Position:
-        """After the newest event."""
+        """The position after the newest event."""
         return Position(self.last_pos, self.last_at)
 
 

@@ -1,4 +1,4 @@
-"""One task that sleeps until it is woken, with nothing around it: no event, no cancel scope."""
+"""A task that sleeps until it is woken, without an event or a cancel scope."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import trio
 
 
 class Sleeper:
-    """A place where one task sleeps until another wakes it. `found` is what it was woken with."""
+    """A place where one task sleeps until another wakes it. `found` is the value delivered to it."""
 
     __slots__ = ("_task", "found")
 
     def __init__(self) -> None:
-        """Nobody sleeps yet."""
+        """Create an instance without a sleeping task."""
         self._task: trio.lowlevel.Task | None = None
         self.found: object = None
 
     @property
     def is_asleep(self) -> bool:
-        """Whether its task sleeps here."""
+        """Whether a task sleeps here."""
         return self._task is not None
 
     async def sleep(self) -> None:
@@ -26,13 +26,13 @@ class Sleeper:
         await trio.lowlevel.wait_task_rescheduled(self._abort)
 
     def resume(self) -> None:
-        """Wake it, if it sleeps."""
+        """Wake the task, if it sleeps."""
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)
             self._task = None
 
     def deliver(self, found: object) -> None:
-        """Wake it with what was found for it; it may have gone."""
+        """Wake the task with a result. The task may already be gone."""
         self.found = found
         self.resume()
 

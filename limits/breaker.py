@@ -7,7 +7,7 @@ Whether it is open or half open follows from the clock alone. Every opening and 
 permit keeps the generation in which it was issued, and a report from an earlier generation changes nothing.
 
 One account cannot close a source to the others. A failure belongs to the account that called, unless it is `certain`:
-the source could not be connected to, whoever calls. The circuit opens for all accounts only if at least half of
+no connection to the source could be made. The circuit opens for all accounts only if at least half of
 `failures` (rounded down, at least 1) are certain or come from accounts other than the one with the most failures. If
 a single account causes `failures` failures, the circuit opens for that account alone: calls of other accounts pass, and
 the first of them that succeeds closes it.
@@ -47,7 +47,7 @@ class BreakerRules:
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatistics:
-    """A moment's record of one breaker; `failures` counts those of the running window, `*_total` since the start."""
+    """A snapshot of one breaker. `failures` counts those in the current window, `*_total` since the start."""
 
     state: State
     isolated: bool
@@ -57,7 +57,7 @@ class BreakerStatistics:
     opened_total: int
     refused_total: int
     only_account: str = ""
-    """The one account for which the circuit is open; empty if it is closed, or open for all."""
+    """The only account that the circuit is open for; empty if it is closed, or open for all."""
 
 
 class _Failure(NamedTuple):
@@ -69,8 +69,10 @@ class _Failure(NamedTuple):
 
 
 class Permit:
-    """Permission to make one call. The first report counts and later ones change nothing. A permit that is left as a
-    context manager without a report is abandoned, so a cancelled probe frees its place.
+    """Permission to make one call.
+
+    Only the first report has an effect. A permit used as a context manager and left without a report is abandoned, so
+    that a cancelled probe frees its place.
     """
 
     __slots__ = ("_breaker", "_generation", "account", "is_probe")
@@ -80,12 +82,12 @@ class Permit:
         self._generation = generation
         self.account = account
         self.is_probe = is_probe
-        """The circuit is half open, and this call decides whether it closes."""
+        """Whether the circuit is half open, so that this call decides if it closes."""
 
     def succeed(self) -> None:
         """Report that the source answered (a "no such thing" is an answer)."""
         breaker, self._breaker = self._breaker, None
-        if breaker is not None and breaker._open_until is not None:  # closed, as nearly always, it changes nothing
+        if breaker is not None and breaker._open_until is not None:  # a closed circuit, the usual case, does not change
             breaker._record("success", self)
 
     def fail(self, address: Hashable = None, *, certain: bool = False) -> None:
@@ -124,14 +126,14 @@ class Breaker:
         self._generation = 0
         self._failures: deque[_Failure] = deque()
         self._open_until: float | None = None  # None: closed; infinite: isolated
-        self._only = ""  # the one account for which it is open
+        self._only = ""  # the only account that it is open for
         self._open_for_s = 0.0
         self._probe_is_out = False
         self._opened_total = 0
         self._refused_total = 0
 
     def change(self, rules: BreakerRules) -> None:
-        """Take other rules; a circuit that is open stays so for as long as it was opened for."""
+        """Apply other rules. An open circuit keeps its current opening time."""
         self._rules = rules
 
     @property
@@ -143,7 +145,7 @@ class Breaker:
 
     @property
     def retry_after_s(self) -> int:
-        """Whole seconds after which a call is worth trying; 0 while one would be let through."""
+        """Whole seconds until a call is worth trying; 0 if it would be let through now."""
         if self._open_until is None:
             return 0
         if math.isinf(self._open_until):
@@ -170,7 +172,7 @@ class Breaker:
             self._open(for_s)
 
     def isolate(self) -> None:
-        """Keep everything out until `reset`."""
+        """Block all calls until `reset`."""
         self._open(math.inf)
 
     def reset(self) -> None:
@@ -183,7 +185,7 @@ class Breaker:
         self._probe_is_out = False
 
     def statistics(self) -> BreakerStatistics:
-        """Return the figures of this moment."""
+        """Return a snapshot of the breaker."""
         self._forget_old_failures()
         return BreakerStatistics(
             state=self.state,
@@ -230,11 +232,11 @@ class Breaker:
             self._open_by_failures(self._rules.open_s, only=account)
 
     def _tells_of_host(self, failures: Collection[_Failure]) -> bool:
-        """Return whether these failures are those of the source, and not of one of its addresses."""
+        """Return whether these failures point to the source as a whole, not to one of its addresses."""
         return not self._needs_several or self._is_shared([one.address for one in failures])
 
     def _is_shared(self, causes: Sequence[Hashable]) -> bool:
-        """Return whether enough of these causes are another one than the most frequent one."""
+        """Return whether enough of these causes differ from the most frequent one."""
         known = Counter(cause for cause in causes if cause)
         most = max(known.values(), default=0)
         return len(causes) - most >= max(1, self._rules.failures // 2)

@@ -1,4 +1,4 @@
-"""The refusals of this floor: what was reached and how long to wait, in fields."""
+"""The refusals of the limits, with the limit that was reached and the time to wait as fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class WindowState(NamedTuple):
-    """The state of one key's window: `reset_s` is the whole seconds until a slot frees, 0 when none is used."""
+    """The state of one key's window. `reset_s` is the whole seconds until a slot frees; 0 if none is used."""
 
     limit: int
     remaining: int
@@ -14,43 +14,43 @@ class WindowState(NamedTuple):
 
     @property
     def retry_after_s(self) -> int:
-        """Whole seconds after which a request is admitted if no other came: 0 while one would be admitted at once."""
+        """Whole seconds until a request is admitted if no other arrives; 0 if one would be admitted now."""
         return 0 if self.remaining else self.reset_s
 
 
 class LimitError(Exception):
-    """Base of every refusal that a limit gives."""
+    """Base of all refusals by a limit."""
 
 
 class RateLimited(LimitError):
-    """The key's window is full; `state` tells the limit and when a slot frees."""
+    """The key's window is full. `state` holds the limit and when a slot frees."""
 
     def __init__(self, state: WindowState) -> None:
         super().__init__(state)
         self.state = state
 
     def __str__(self) -> str:
-        return f"{self.state.limit} requests are in the window; a slot frees in {self.state.retry_after_s} s"
+        return f"the window already has {self.state.limit} requests; a slot frees in {self.state.retry_after_s} s"
 
 
 class ConcurrencyReached(LimitError):
     """All `limit` leases of the key are held."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} requests are running")
+        super().__init__(f"{limit} requests are already running")
         self.limit = limit
 
 
 class LongReadsReached(LimitError):
-    """The account has `limit` long answers under way, and none of them ended in time."""
+    """The account has `limit` long answers in progress, and none of them ended in time."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} long answers of this account are under way")
+        super().__init__(f"this account already has {limit} long answers in progress")
         self.limit = limit
 
 
 class CircuitOpen(LimitError):
-    """The source's breaker lets nothing through; it is worth asking again after `retry_after_s` whole seconds."""
+    """The source's breaker blocks the call. Retry after `retry_after_s` whole seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"the circuit is open for another {retry_after_s} s")
@@ -58,50 +58,50 @@ class CircuitOpen(LimitError):
 
 
 class Throttled(LimitError):
-    """The upstream asked us to hold back for `retry_after_s` whole seconds."""
+    """The upstream requested a pause of `retry_after_s` whole seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
-        super().__init__(f"the upstream asked to wait {retry_after_s} s")
+        super().__init__(f"the upstream requested a pause of {retry_after_s} s")
         self.retry_after_s = retry_after_s
 
 
 class ClaimRefused(LimitError):
-    """Base of what an idempotency key is refused for."""
+    """Base of all refusals of an idempotency key."""
 
 
 class ClaimInProgress(ClaimRefused):
     """The same request with the same key is still running."""
 
     def __init__(self) -> None:
-        super().__init__("the request of this idempotency key is still running")
+        super().__init__("the request with this idempotency key is still running")
 
 
 class ClaimConflict(ClaimRefused):
-    """Another request, elsewhere in the API, is running under the key."""
+    """A different request of the API is running under the key."""
 
     def __init__(self) -> None:
-        super().__init__("another request is running under this idempotency key")
+        super().__init__("a different request is running with this idempotency key")
 
 
 class ClaimMismatch(ClaimRefused):
-    """The key stands for a request with other parameters."""
+    """The key was used for a request with other parameters."""
 
     def __init__(self) -> None:
-        super().__init__("this idempotency key belongs to a request with other parameters")
+        super().__init__("this idempotency key was used for a request with other parameters")
 
 
 class ReplayUnavailable(ClaimRefused):
-    """The request under the key has finished, but its answer is not kept."""
+    """The request under the key has finished, but its answer was not kept."""
 
     def __init__(self) -> None:
         super().__init__(
-            "the request of this idempotency key has finished, but its answer was too long to be kept, "
-            "or has made room for newer ones"
+            "the request with this idempotency key has finished, but its answer was too long to keep"
+            "or was removed to make room for newer ones"
         )
 
 
 class GenerationPassed(LimitError):
-    """The key was changed since it was looked up: look it up again, and come back with this generation."""
+    """The key was changed since it was looked up. Look it up again, and retry with this generation."""
 
     def __init__(self, generation: bytes) -> None:
         super().__init__("the key was changed since it was looked up")

@@ -1,4 +1,4 @@
-"""One thread for work that would hold up the loop; accounts have fair turns at it."""
+"""One thread for work that would block the event loop; accounts take fair turns in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class FairThread:
-    """Runs functions in a thread, one at a time. `limits.fair_turns` says whose is next."""
+    """Runs functions in a thread, one at a time. `limits.fair_turns` decides which account is next."""
 
     def __init__(self) -> None:
         self._turns = FairTurns(1)

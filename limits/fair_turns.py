@@ -1,14 +1,15 @@
-"""Fair turns: accounts share the few places of a resource by what each has used, so none can keep it from the others.
+"""Fair turns: accounts share the few places of a resource by what each has used, so that none can block the others.
 
-The account that has used the least gets the next free place. An account that had no turns begins level with the
-others: time without work is not saved up. The shares are those of deficit round robin with a very small quantum, except
-that a turn is paid when it ends, because only then is its cost known. Three more rules:
+The account that has used the least gets the next free place. An account that had no turns begins level with the others:
+time without work is not saved up. The shares match deficit round robin with a very small quantum, except that a
+turn is paid when it ends, because only then is its cost known. Three more rules:
 
-- While others wait, an account gets no place beyond half of them (at least one). Alone it may have all.
+- While others wait, an account gets at most half of the places (but at least one). Alone it may have all.
 - An account that has nothing running may take one of the `spare` places when all others are taken. So an account that
   filled the resource while it was alone does not make a newcomer wait for a long turn to end.
-- Within an account a turn comes by its arrival plus `PATIENCE` times its expected cost: short turns pass long ones, but
-  only those that have not waited for long.
+- The turns of one account are ordered by arrival time plus `PATIENCE` times the expected cost: short turns overtake
+  long
+  ones, unless those have waited for long.
 
 Example with two places and one spare: A runs two turns and has ten waiting. B arrives and begins at once, in the spare
 place. When a turn of A ends, no other begins, because two are running. From then on A and B have one place each.
@@ -30,7 +31,7 @@ PATIENCE: Final = 5.0
 
 
 class TurnStatistics(NamedTuple):
-    """A moment's record of a resource."""
+    """A snapshot of a resource."""
 
     in_use: int
     waiting: int
@@ -38,24 +39,24 @@ class TurnStatistics(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class FairTurn:
-    """A place that is held. Its holder may set `used_s` before the turn ends."""
+    """A place in use. Its holder may set `used_s` before the turn ends."""
 
     account_id: str
     expected_s: float
     over_at: float
-    """The instant by which it has ended for certain."""
+    """The latest instant at which the turn can end."""
     began_at: float = 0.0
     used_s: float | None = None
-    """Seconds of the resource that were used, such as CPU time; None: the time for which the place was held."""
+    """The seconds of the resource that were used, such as CPU time. None means as long as the place was held."""
 
     def left_s(self, now: float) -> float:
-        """Return the seconds that it is expected to take from now on."""
+        """Return the expected seconds that remain."""
         return max(0.0, min(self.began_at + self.expected_s, self.over_at) - now)
 
 
 @dataclass(slots=True, order=True)
 class _Waiter:
-    """A turn that waits; `called` is set when it begins."""
+    """A turn that waits. `called` is set when it begins."""
 
     comes_at: float
     number: int
@@ -65,7 +66,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Account:
-    """The turns of an account, and what it has used until the last look."""
+    """The turns of an account, and its use up to the last update."""
 
     used_s: float
     running: list[FairTurn] = field(default_factory=list)
@@ -73,7 +74,7 @@ class _Account:
 
 
 class FairTurns:
-    """Gives accounts turns at a resource with `capacity` places, and `spare` more for accounts that run nothing."""
+    """Gives accounts turns at a resource with `capacity` places, plus `spare` places for accounts that run nothing."""
 
     def __init__(self, capacity: int, *, spare: int = 0, now: Callable[[], float] = trio.current_time) -> None:
         self._capacity = capacity
@@ -82,15 +83,15 @@ class FairTurns:
         self._half = max(1, capacity // 2)
         self._in_use = 0
         self._accounts: dict[str, _Account] = {}
-        """Those with turns, and those that have used more than their share lately."""
+        """The accounts with turns, and those that have recently used more than their share."""
         self._level_s = 0.0
-        """The use of an account that always had work; an account that joins begins here."""
+        """The use of an account that always had work. A new account begins with this value."""
         self._counted_at = 0.0
         self._numbers = count()
 
     @asynccontextmanager
     async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
-        """Hold a place while the block runs; the caller sets the deadline. Arguments are as for `take`."""
+        """Hold a place while the block runs. The caller sets the deadline. Takes the arguments of `take`."""
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
             yield turn
@@ -98,9 +99,9 @@ class FairTurns:
             self.end(turn)
 
     def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn | None:
-        """Take a place if one is free for this account, else return None. The caller gives it back with `end`.
+        """Take a place if one is free for this account, otherwise return None. The caller must return it with `end`.
 
-        `expected_s` orders the turns of one account. The turn has ended by `over_at` for certain, on the same clock.
+        `expected_s` orders the turns of one account. `over_at`, on the same clock, is the latest end of the turn.
         """
         if not self._has_place(self._accounts.get(account_id)):
             return None
@@ -109,7 +110,7 @@ class FairTurns:
         return turn
 
     async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn:
-        """Like `take_nowait`, but wait for a place; cancelled, none is taken."""
+        """Like `take_nowait`, but wait for a place. If cancelled, no place is taken."""
         await trio.lowlevel.checkpoint_if_cancelled()
         turn = self.take_nowait(account_id, expected_s, over_at=over_at)
         if turn is not None:
@@ -121,7 +122,7 @@ class FairTurns:
         try:
             await waiter.called.wait()
         except BaseException:
-            if waiter.called.is_set():  # after it was cancelled, and before it was told so
+            if waiter.called.is_set():  # it began while the cancellation was on its way
                 turn.used_s = 0.0
                 self.end(turn)
             else:
@@ -133,7 +134,7 @@ class FairTurns:
         return turn
 
     def end(self, turn: FairTurn) -> None:
-        """Give the place back, and count what was used."""
+        """Return the place, and record the use."""
         self._count()
         account = self._accounts[turn.account_id]
         if turn.used_s is not None:
@@ -142,14 +143,14 @@ class FairTurns:
         account.running.remove(turn)
         while (following := self._next()) is not None:
             waiter = heapq.heappop(following.waiting)
-            self._begin(following, waiter.turn)  # here, so that no other turn takes the place meanwhile
+            self._begin(following, waiter.turn)  # immediately, so that no other turn takes the place first
             waiter.called.set()
         self._forget()
 
     def expected_wait_s(self, account_id: str, expected_s: float | None = None) -> float:
         """Return the expected seconds until a turn that joins now would begin; 0 if it begins at once.
 
-        Without its `expected_s` it comes after all other turns of its account.
+        Without `expected_s`, the turn is placed after all other turns of its account.
         """
         self._count()
         now, account = self._now(), self._accounts.get(account_id)
@@ -170,7 +171,7 @@ class FairTurns:
         return _free_after(left_s[self._in_use - places :], own_s + others_s)
 
     def statistics(self) -> TurnStatistics:
-        """Return the record of this moment."""
+        """Return a snapshot of the resource."""
         return TurnStatistics(self._in_use, sum(len(one.waiting) for one in self._accounts.values()))
 
     def _joined(self, account_id: str) -> _Account:
@@ -183,7 +184,7 @@ class FairTurns:
         return account
 
     def _has_place(self, account: _Account | None) -> bool:
-        """Whether a turn of the account may begin now; no other waits for a place that it could have."""
+        """Return whether a turn of the account may begin now. No waiting turn can use such a place."""
         has_spare = account is None or not account.running
         return self._in_use < self._capacity + (self._spare if has_spare else 0)
 
@@ -193,13 +194,13 @@ class FairTurns:
         account.running.append(turn)
 
     def _next(self) -> _Account | None:
-        """Return the account whose turn is next; None if no place is free for an account that waits."""
+        """Return the account whose turn is next, or None if no place is free for a waiting account."""
         waiting = [one for one in self._accounts.values() if one.waiting and self._has_place(one)]
         fair = [one for one in waiting if len(one.running) < self._half] or waiting
         return min(fair, key=lambda one: one.used_s, default=None)
 
     def _count(self) -> None:
-        """Count the time of the turns that run, up to now."""
+        """Record the use of the running turns up to now."""
         now = self._now()
         since_s, self._counted_at = now - self._counted_at, now
         if self._in_use and since_s:
@@ -208,12 +209,12 @@ class FairTurns:
                     self._add(account, since_s * len(account.running))
 
     def _add(self, account: _Account, used_s: float) -> None:
-        """Add to the use of an account, and an equal share for each active account to the level."""
+        """Add to the use of an account, and an equal share per active account to the level."""
         account.used_s += used_s
         self._level_s += used_s / sum(bool(one.running or one.waiting) for one in self._accounts.values())
 
     def _forget(self) -> None:
-        """Keep the level within the use of active accounts, and forget whom it has reached."""
+        """Keep the level within the use of active accounts, and drop the inactive accounts that it has reached."""
         active = [one.used_s for one in self._accounts.values() if one.running or one.waiting]
         if not active:
             self._accounts.clear()

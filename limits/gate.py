@@ -1,6 +1,6 @@
-"""The gate: one API key's window and leases, for one node in memory or for all nodes together.
+"""The gate: the window and the leases of one API key, in memory for one node or shared by all nodes.
 
-Both forms (`MemoryGate`, `limits.shared_gate.SharedGate`) hold the same contract, `tests/limits/test_gate.py`.
+Both implementations (`MemoryGate`, `limits.shared_gate.SharedGate`) pass the same tests, `tests/limits/test_gate.py`.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from limits.errors import ConcurrencyReached, WindowState
 from limits.window import Window
 
 KNOWN_S = 30.0
-"""For how long a node may believe what it has read of a key."""
+"""How long a node may trust what it has read about a key."""
 
 NO_GENERATION = b""
-"""The generation of a key that was not changed for so long that no node remembers an older state."""
+"""The generation of a key that has not changed for longer than any node keeps an older state."""
 
 
 class LeaseHandle(Protocol):
-    """A held place. Releasing it twice is the same as once."""
+    """A lease in use. Releasing it twice has no further effect."""
 
     def release(self) -> None:
-        """Give the place back; at once here, and soon elsewhere."""
+        """Return the lease: at once on this node, soon on others."""
         ...
 
 
 class BalanceUpdate(NamedTuple):
-    """A balance that was published after a commit; the account's higher version is the newer one."""
+    """A balance published after a commit. Of two, the one with the higher version is newer."""
 
     version: int
     balance: int
 
 
 class Admitted(NamedTuple):
-    """A request that was counted and holds a lease; `balance` is the account's last known one, if any is."""
+    """A request that was counted and holds a lease. `balance` is the account's last known balance, if any."""
 
     window: WindowState
     lease: LeaseHandle
@@ -44,7 +44,7 @@ class Admitted(NamedTuple):
 
 
 class GateStatistics(NamedTuple):
-    """The leases that this node holds, and the keys with requests in a window: None where only the server knows."""
+    """The leases of this node, and the keys with requests in a window (None if only the server knows)."""
 
     leases: int
     lease_keys: int
@@ -52,10 +52,10 @@ class GateStatistics(NamedTuple):
 
 
 class Gate(Protocol):
-    """Guards the way in; who has been refused was not counted anywhere."""
+    """Admits requests. A refused request is not counted anywhere."""
 
     def admit_nowait(self, account_id: str, key_id: str) -> Admitted | None:
-        """As `admit` for who need not ask anybody; None: `admit` has to be awaited.
+        """Like `admit`, if no server is needed. None means that `admit` must be awaited.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
@@ -63,51 +63,52 @@ class Gate(Protocol):
         ...
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
-        """Count one request of the key and take a lease; cancelled, neither.
+        """Count one request of the key and take a lease. If cancelled, neither happens.
 
-        `generation` is the one of `GenerationPassed`, where it was raised before the key was looked up.
+        `generation` comes from the `GenerationPassed` that was raised before the key was looked up again.
 
         Raises:
             GenerationPassed: the key was changed since it was looked up; nothing was counted.
             RateLimited, ConcurrencyReached: nothing was counted.
-            StateUnavailable: who counts cannot be asked; what it may have counted is taken back when it can.
+            StateUnavailable: the server is unavailable; anything that it has counted is undone later.
         """
         ...
 
     async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:
-        """Take one of the key's `limit` leases of another name, such as a long-poll's; None when all are held.
+        """Take one of `limit` leases of the key under another name, such as for long-polls. None if all are in use.
 
         Raises:
-            StateUnavailable: as `admit`.
+            StateUnavailable: like `admit`.
         """
         ...
 
     async def change_key(self, account_id: str, key_id: str) -> None:
-        """Begin a new generation; called before and after the commit of every change of a key.
+        """Begin a new generation. Call this before and after the commit of every change of a key.
 
         Raises:
-            StateUnavailable: it may not have begun, and begins once that can be said; until then nodes that know the
-                key believe it, for `KNOWN_S` at most.
+            StateUnavailable: it may not have begun yet, and begins once the server is back. Until then, nodes may trust
+                what
+                they know about the key for at most `KNOWN_S`.
         """
         ...
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """Let every node know an account's balance, once that can be said."""
+        """Publish an account's balance to all nodes, once the server can be reached."""
         ...
 
     def resize(self, *, requests: int, concurrent: int) -> None:
-        """Take other limits, and hold them at once: what was admitted before goes on counting."""
+        """Apply other limits immediately. Requests admitted earlier still count."""
         ...
 
     def statistics(self) -> GateStatistics:
-        """The record of this moment."""
+        """Return a snapshot of the gate."""
         ...
 
 
 class Lease:
-    """One place that `Leases` gave. Releasing it twice is the same as once.
+    """A lease from `Leases`. Releasing it twice has no further effect.
 
-    In memory it ends by its release or with its process, which takes the count along; so it needs no expiry here.
+    It ends with its release or with its process, whose memory also holds the count, so it needs no expiry.
     """
 
     __slots__ = ("_key", "_leases")
@@ -117,7 +118,7 @@ class Lease:
         self._key = key
 
     def release(self) -> None:
-        """Give the place back."""
+        """Return the lease."""
         leases, self._leases = self._leases, None
         if leases is None:
             return
@@ -129,7 +130,7 @@ class Lease:
 
 
 class Leases:
-    """At most `limit` leases per key. `limit` may be changed at any time: what is held stays held."""
+    """At most `limit` leases per key. `limit` can be changed at any time without ending leases in use."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -140,7 +141,7 @@ class Leases:
         return len(self._held)
 
     def take_nowait(self, key: Hashable) -> Lease | None:
-        """A lease, or None when the key holds all of its own."""
+        """Return a lease, or None if all leases of the key are in use."""
         held = self._held.get(key, 0)
         if held >= self.limit:
             return None
@@ -148,16 +149,16 @@ class Leases:
         return Lease(self, key)
 
     def count(self, key: Hashable) -> int:
-        """Return the number of leases that the key holds."""
+        """Return the number of leases in use by the key."""
         return self._held.get(key, 0)
 
     def running(self) -> int:
-        """Return the number of leases that are held in all."""
+        """Return the total number of leases in use."""
         return sum(self._held.values())
 
 
 class MemoryGate:
-    """The gate of a node that has its keys to itself. `now` is a monotonic clock in seconds."""
+    """The gate of a node that shares its keys with no other node. `now` is a monotonic clock in seconds."""
 
     def __init__(self, window: Window, leases: Leases, now: Callable[[], float]) -> None:
         self.window = window
@@ -166,38 +167,38 @@ class MemoryGate:
         self._named: dict[str, Leases] = {}
 
     def admit_nowait(self, account_id: str, key_id: str) -> Admitted:  # noqa: ARG002 - key ids are unique
-        """As `Gate.admit_nowait`; it always knows."""
+        """Like `Gate.admit_nowait`; it never returns None."""
         state = self.window.admit(key_id, self._now())
         lease = self.leases.take_nowait(key_id)
         if lease is None:
             self.window.take_back(key_id)
             raise ConcurrencyReached(self.leases.limit)
-        return tuple.__new__(Admitted, (state, lease, None))  # as `Admitted(...)`, at a third of its cost
+        return tuple.__new__(Admitted, (state, lease, None))  # same as `Admitted(...)`, at a third of the cost
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:  # noqa: ARG002
-        """As `Gate.admit`; every change of a key is made here, so its generation tells nothing."""
+        """Like `Gate.admit`. All changes of keys are made on this node, so the generation is not needed."""
         await trio.lowlevel.checkpoint()
         return self.admit_nowait(account_id, key_id)
 
     async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:  # noqa: ARG002
-        """As `Gate.hold`."""
+        """Like `Gate.hold`."""
         await trio.lowlevel.checkpoint()
         leases = self._named.setdefault(name, Leases(limit))
         leases.limit = limit
         return leases.take_nowait(key_id)
 
     async def change_key(self, account_id: str, key_id: str) -> None:  # noqa: ARG002
-        """As `Gate.change_key`; nobody else remembers the key."""
+        """Like `Gate.change_key`. No other node caches the key, so nothing is done."""
         await trio.lowlevel.checkpoint()
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """As `Gate.publish_balance`; nobody else wants to know."""
+        """Like `Gate.publish_balance`. A single node has nothing to publish to."""
 
     def resize(self, *, requests: int, concurrent: int) -> None:
-        """As `Gate.resize`."""
+        """Like `Gate.resize`."""
         self.window.resize(requests)
         self.leases.limit = concurrent
 
     def statistics(self) -> GateStatistics:
-        """As `Gate.statistics`; leases of another name are not counted."""
+        """Like `Gate.statistics`. Leases under other names are not counted."""
         return GateStatistics(self.leases.running(), len(self.leases), len(self.window))

@@ -1,11 +1,12 @@
-"""Holds that an upstream asked for, and the calls that wait for their end.
+"""Pauses that an upstream requested, and the calls that wait for their end.
 
-free --(it asks to be left alone)--> held --(the time is over)--> due --(one call tries)--> tried --(answered)--> free
-                                      ^                            ^-------(the call failed)------'   |
-                                      '--------------------(it asks again)----------------------------'
+free --(the upstream requests a pause)--> held --(the pause ends)--> over --(one call tries)--> tried --(success)-->
+    free
+                                           ^                          ^------(the call failed)------'  |
+                                           '-----------(the upstream requests another pause)-----------'
 
-A hold has a name: the whole source, or a method of it. A call goes when none of its names is held or being tried. Who
-waits decides for itself when it is woken, by `_look`; everything else here only wakes.
+A hold has a name: the whole source, or one of its methods. A call may proceed when none of its names is held or being
+tried. A waiting call decides for itself, in `_look`, when it is woken; all other code only wakes it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -19,7 +20,7 @@ from limits.timers import whole_seconds
 
 @dataclass(frozen=True, slots=True)
 class GovernorStatistics:
-    """A moment's record of one governor; `waiting` counts the calls in its queue now, `*_total` since the start."""
+    """A snapshot of one governor. `waiting` counts the calls in its queue now, `*_total` since the start."""
 
     held_total: int
     queued_total: int
@@ -28,7 +29,7 @@ class GovernorStatistics:
 
 
 class _Hold:
-    """One hold; a longer one takes its place, so what the trial of an earlier one tells changes nothing."""
+    """One hold. A longer hold replaces it, and the result of a trial of the replaced hold has no effect."""
 
     __slots__ = ("is_tried", "name", "until")
 
@@ -49,14 +50,14 @@ class _Waiter:
         self.woken = trio.Event()
 
     async def sleep(self, until: float) -> None:
-        """Wait until then, or until woken."""
+        """Wait until the given time, or until woken."""
         self.woken = trio.Event()
         with trio.move_on_at(until):
             await self.woken.wait()
 
 
 class Turn:
-    """Leave to make one call, which may be the one that tries whether a hold is over."""
+    """Permission to make one call, which may be the trial after a hold."""
 
     __slots__ = ("_governor", "_holds")
 
@@ -67,12 +68,12 @@ class Turn:
             hold.is_tried = True
 
     def answered(self) -> None:
-        """The upstream answered without asking for patience: what was tried is free, and all who wait for it go."""
+        """Report an answer that requested no pause. This frees the tried holds and wakes all waiters."""
         holds, self._holds = self._holds, ()
         self._governor._free(holds)
 
     def end(self) -> None:
-        """The call is over; unless it was answered, the longest waiting one tries next."""
+        """End the call. If it was not answered, the longest waiting call tries next."""
         holds, self._holds = self._holds, ()
         for hold in holds:
             hold.is_tried = False
@@ -80,10 +81,10 @@ class Turn:
 
 
 class Governor:
-    """Holds back one source's calls: all while one of its names is held, then all but one at a time until it is over.
+    """Holds back the calls of one source: all of them during a hold, then all but one at a time until a trial succeeds.
 
-    At most `names_max` names are remembered (past that, the one that ends soonest is let go) and `waiters_max` calls
-    wait. No hold is obeyed for longer than `hold_s_max`, so one absurd answer cannot put a source away for good.
+    At most `names_max` names are kept (beyond that, the hold that ends soonest is dropped), and at most `waiters_max`
+    calls wait. A hold lasts for at most `hold_s_max`, so that one absurd response cannot block a source forever.
     """
 
     def __init__(self, *, names_max: int = 1000, waiters_max: int = 1000, hold_s_max: float = 3600.0) -> None:
@@ -91,12 +92,12 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """The names that are not free; changed here only. While it is empty, nobody has to wait for a turn."""
+        """The names that are not free. Changed only here. While it is empty, calls need not wait for a turn."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 
     def hold(self, name: Hashable, for_s: float) -> None:
-        """Let no call of `name` go for so long; a hold that ends later stands."""
+        """Block all calls of `name` for `for_s` seconds. A hold that ends later remains."""
         until = trio.current_time() + min(for_s, self._hold_s_max)
         known = self.held.get(name)
         if known is not None and known.until >= until:
@@ -105,15 +106,17 @@ class Governor:
             self._free([min(self.held.values(), key=lambda hold: hold.until)])
         self.held[name] = _Hold(name, until)
         self._held_total += 1
-        self._wake_all({name})  # some can no longer be served in time, the others have to look again later
+        self._wake_all({name})  # some cannot be served in time any more, the others must look again later
 
     async def wait_turn(self, names: Sequence[Hashable], give_up_at: float) -> Turn:
-        """Leave to make one call, as soon as nothing asks to wait, in the order of arrival; `end` it in any case.
+        """Wait for permission to make one call, in order of arrival. The caller must call `end` in every case.
 
         Raises:
-            Throttled: it cannot go before `give_up_at` on Trio's clock, or too many wait; told as soon as it is known.
+            Throttled: the call cannot start before `give_up_at` on Trio's clock, or too many calls wait. Raised as soon
+                as this
+                is known.
         """
-        if not self._holds_of(names):  # most calls, while it is another method that is held
+        if not self._holds_of(names):  # the usual case while another method is held
             return Turn(self, ())
         waiter = _Waiter(names, give_up_at)
         self._waiting[waiter] = None
@@ -123,7 +126,7 @@ class Governor:
             while look_at is not None:
                 await waiter.sleep(look_at)
                 look_at = self._look(waiter)
-        except BaseException:  # refused or cancelled, perhaps just when it was woken to try
+        except BaseException:  # refused or cancelled, perhaps right after it was woken for a trial
             del self._waiting[waiter]
             self._wake_first(self._holds_of(names))
             raise
@@ -131,7 +134,7 @@ class Governor:
         return Turn(self, self._holds_of(names))
 
     def statistics(self) -> GovernorStatistics:
-        """The record of this moment."""
+        """Return a snapshot of the governor."""
         return GovernorStatistics(
             held_total=self._held_total,
             queued_total=self._queued_total,
@@ -140,10 +143,10 @@ class Governor:
         )
 
     def _look(self, waiter: _Waiter) -> float | None:
-        """None when the call may go now; else when to look again, unless it is woken before.
+        """Return None if the call may start now, otherwise the time to look again unless it is woken earlier.
 
         Raises:
-            Throttled: it cannot go in time.
+            Throttled: the call cannot start in time.
         """
         now = trio.current_time()
         holds = self._holds_of(waiter.names)
@@ -173,10 +176,10 @@ class Governor:
                 waiter.woken.set()
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
-        """Wake the longest waiting call that waits for one of `holds` and for nothing else that is not over."""
+        """Wake the longest waiting call that waits for one of `holds` and for no other hold that is not over."""
         now = trio.current_time()
         names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
-        if not names:  # as for each of a whole queue that a new hold refuses: none of them looks at all the others
+        if not names:  # as for each call that a new hold refuses: this avoids scanning the whole queue every time
             return None
         for waiter in self._waiting:
             if not names.isdisjoint(waiter.names) and self._is_due(waiter.names, now):

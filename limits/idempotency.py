@@ -1,10 +1,10 @@
 """Idempotency claims: one key of an account, one outcome (spec 7.2 and 8, decisions 7).
 
-A claim is running until its owner finishes it with an outcome, which is replayed for a day, or frees it. Whoever holds
-it is named by a request id: a late owner whose claim was taken over changes nothing. The text of an outcome is kept
-beside the claims (`limits/stored_replies.py`), in the same transaction.
+A claim is running until its owner either finishes it with an outcome, which is replayed for a day, or frees it. The
+owner is identified by a request id: once its claim was taken over, a late owner changes nothing. The text of an outcome
+is stored separately (`limits/stored_replies.py`), in the same transaction.
 
-Nothing here is changed once made; the classes are not frozen, since each replay makes one of each.
+Instances are never changed after creation. The classes are not frozen, because each replay creates one of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORGET_AT_ONCE = 200
 
 @dataclass(slots=True)
 class Claim:
-    """A request's claim on its key: `place` is its method and path, `fingerprint` covers parameters and body too."""
+    """A request's claim on its key. `place` is its method and path; `fingerprint` also covers parameters and body."""
 
     account_id: str
     key: str
@@ -35,24 +35,24 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """The claim's row: the account and the key, in a fixed length."""
+        """The id of the claim's row: the account and the key in a fixed length."""
         return sha256(f"{self.account_id}\0{self.key}".encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class StoredReply:
-    """A finished outcome: its status, its text (None: too long to keep, or kept no longer), and whose it was."""
+    """A finished outcome: its status, its text (None if too long or no longer kept), and the request that made it."""
 
     status: int
     text: str | None
     owner: str
     cached: bool = False
-    """It came from the cache, and said so."""
+    """Whether the answer came from the cache and was marked as such."""
 
 
 @dataclass(slots=True)
 class ClaimRecord:
-    """A claim as it stands; without a `reply` it is running since `at` (Unix seconds)."""
+    """The stored state of a claim. Without a `reply`, it has been running since `at` (Unix seconds)."""
 
     account_id: str
     place: str
@@ -61,7 +61,7 @@ class ClaimRecord:
     at: float
     reply: StoredReply | None = None
     free: bool = False
-    """Its outcome cost nothing."""
+    """Whether the outcome cost nothing."""
 
 
 def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | StoredReply | LimitError:
@@ -78,7 +78,7 @@ def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | S
 
 
 def finished(held: ClaimRecord, reply: StoredReply, now: float, *, free: bool) -> ClaimRecord:
-    """The claim with its outcome; a text over 64 KB leaves only the mark that there was one."""
+    """Return the claim with its outcome. A text over 64 KB is dropped, and only its status is kept."""
     text = reply.text if reply.text is not None and len(reply.text.encode()) <= REPLAY_BYTES_MAX else None
     return replace(held, reply=replace(reply, text=text), at=now, free=free)
 
@@ -105,7 +105,7 @@ DROP_OLD = "DELETE FROM claims WHERE at < ? AND id IN (SELECT id FROM claims WHE
 
 
 def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, ClaimRecord]:
-    """The claims of these rows, as far as there are any; no other writer takes, changes or frees them meanwhile."""
+    """Return the claims with these ids and lock them against other writers."""
     tx.lock(ids)
     return {
         id_: ClaimRecord(
@@ -122,7 +122,7 @@ def read_claims(tx: Tx, ids: Sequence[str]) -> dict[str, ClaimRecord]:
 
 
 def save_claims(tx: Tx, claims: dict[str, ClaimRecord | None]) -> None:
-    """Write claims as they now stand, with the texts of their outcomes; None frees the key."""
+    """Write the claims with the texts of their outcomes. None frees the key."""
     replies, rows = [], []
     for id_, one in claims.items():
         if one is None:
@@ -141,22 +141,22 @@ def save_claims(tx: Tx, claims: dict[str, ClaimRecord | None]) -> None:
 
 
 def forget_running(tx: Tx) -> int:
-    """At the start of the process that owns the store: whoever ran has died, and its charges were refunded before."""
+    """Drop running claims when the process that owns the store starts: their requests died and were refunded."""
     return tx.run(DROP_RUNNING)
 
 
 def free_running(tx: Tx, owners: Sequence[str]) -> None:
-    """Free what these requests claimed and have not finished: the node that served them is dead."""
+    """Free the unfinished claims of these requests, whose node is dead."""
     tx.run_many(DROP_RUNNING_OF, [(owner,) for owner in owners])
 
 
 def forget_old(tx: Tx, now: float) -> int:
-    """Drop some claims whose time has passed; how many, 0 when there are none left."""
+    """Drop some expired claims. Return how many; 0 if none are left."""
     return tx.run(DROP_OLD, (now - KEPT_S, now - KEPT_S, FORGET_AT_ONCE))
 
 
 def m0001_claims(schema: Schema) -> None:
-    """One row a claim; a status tells that it is finished, a status without a body that the body was too long."""
+    """One row per claim. A status marks it as finished; a status without a body means that the body was too long."""
     schema.execute("""
     CREATE TABLE claims (
         id TEXT PRIMARY KEY,
@@ -173,12 +173,12 @@ def m0001_claims(schema: Schema) -> None:
 
 
 def m0002_cached(schema: Schema) -> None:
-    """A replay says `cached` as the answer did that it repeats."""
+    """Add `cached`, so that a replay reports it like the original answer."""
     schema.execute("ALTER TABLE claims ADD COLUMN cached BIGINT NOT NULL DEFAULT 0 CHECK (cached IN (0, 1))")
 
 
 def m0003_running(schema: Schema) -> None:
-    """Add the index by which the claims of a dead node's requests are found."""
+    """Add the index that finds the claims of a dead node's requests."""
     schema.execute("CREATE INDEX claims_running ON claims (owner) WHERE status IS NULL")
 
 
@@ -197,7 +197,7 @@ CREATE TABLE claims (
     CHECK (status IS NOT NULL OR (reply IS NULL AND free = 0))
 )
 """
-# Of an old claim nobody knows the account. It goes within a day, and until then nothing is gained by knowing it.
+# The account of an old claim is unknown. Old claims expire within a day, and do not need it before.
 MOVE_CLAIMS = """
 INSERT INTO claims (id, account_id, place, fingerprint, owner, at, free, status, reply, cached)
 SELECT id, '', place, fingerprint, owner, at, 0, status, CASE WHEN body IS NULL THEN NULL ELSE id END, cached
@@ -210,7 +210,7 @@ SELECT id, '', LENGTH(body) + 512, at, body FROM old_claims WHERE body IS NOT NU
 
 
 def m0004_replies(schema: Schema) -> None:
-    """Texts stand once in a table of their own; a claim names its account, its text, and whether it was free."""
+    """Move texts to a table of their own. A claim gets its account, its text, and whether it was free."""
     add_replies(schema)
     schema.execute("DROP INDEX claims_by_age")
     schema.execute("DROP INDEX claims_running")

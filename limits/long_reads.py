@@ -1,8 +1,8 @@
-"""Bounds on long free reads: how many answers of megabytes one account has under way, and where they are made.
+"""Bounds on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
 
-Decompressing and encoding megabytes would hold up the loop, or a reader of the store if it were done in a transaction.
-So it is done in one thread at a time, whose turns accounts share. An account has at most `EACH_MAX` long answers at
-once. Each counts until it was sent, because it is in memory until then; further ones wait for a while.
+Decompressing and encoding megabytes would block the event loop, or a store reader if done in a transaction. It is
+therefore done in one thread, in which accounts take turns. An account has at most `EACH_MAX` long answers at once. Each
+counts until it was sent, because it stays in memory until then; further ones wait for a while.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from limits.errors import LongReadsReached
 from limits.fair_thread import FairThread
 
 EACH_MAX: Final = 4
-"""Long answers of one account that are under way at a time."""
+"""The maximum of long answers that one account has in progress."""
 WAIT_S: Final = 10.0
-"""Seconds that a further one waits for its turn."""
+"""How long a further answer waits for its turn."""
 T = TypeVar("T")
 
 
 class ReadTurn:
-    """One account's turn. Releasing it twice is the same as once."""
+    """One account's turn. Releasing it twice has no further effect."""
 
     def __init__(self, turns: trio.Semaphore, left: Callable[[], None]) -> None:
         self._turns: trio.Semaphore | None = turns
         self._left = left
 
     def release(self) -> None:
-        """Give the turn back."""
+        """Return the turn."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.release()
@@ -64,7 +64,7 @@ class LongReads:
 
     @asynccontextmanager
     async def turn(self, account_id: str) -> AsyncIterator[None]:
-        """Hold one of the account's turns while the block runs. Raises as `take`."""
+        """Hold one of the account's turns while the block runs. Raises like `take`."""
         turn = await self.take(account_id)
         try:
             yield
@@ -72,9 +72,9 @@ class LongReads:
             turn.release()
 
     async def run(self, account_id: str, work: Callable[[], T]) -> T:
-        """Return the result of `work`, which decompresses or encodes what a read has found, in the thread."""
+        """Run `work`, which decompresses or encodes the result of a read, in the thread and return its result."""
         return await self._thread.run(account_id, work)
 
     def __len__(self) -> int:
-        """Return the number of accounts with a long read under way."""
+        """Return the number of accounts with a long read in progress."""
         return len(self._turns)

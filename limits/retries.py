@@ -1,8 +1,8 @@
-"""Bounds the retries of a source, and spreads the pause before each.
+"""Bounds the retries of a source, and spreads the pauses before them.
 
-The budget follows Finagle (a share of the calls of the last seconds, with a small reserve so that quiet sources may
-retry at all) and Envoy (20 % and 3 as the figures). Counting in slices instead of a token for each call keeps it O(1)
-and of fixed size.
+The budget follows Finagle (a share of the calls of the last seconds, plus a small reserve so that quiet sources can
+retry) and Envoy (20 % and 3 as the figures). Counting in slices instead of one token per call keeps it O(1) and of
+fixed size.
 """
 
 from random import Random
@@ -14,10 +14,10 @@ _EXPONENT_MAX = 32
 class RetryBudget:
     """Bounds one source's retries.
 
-    Those of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
+    The retries of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
 
-    A call is a first attempt; a retry is not counted as a call too. The window moves in tenths of its length.
-    `refused_total` counts the retries that it had no room for.
+    A call is a first attempt; a retry does not count as another call. The window moves in tenths of its length.
+    `refused_total` counts the retries that exceeded the budget.
     """
 
     def __init__(self, *, percent: int = 20, reserve: int = 3, window_s: float = 10.0) -> None:
@@ -30,13 +30,13 @@ class RetryBudget:
         self.refused_total = 0
 
     def count_call(self, now: float) -> None:
-        """A first attempt is being made."""
+        """Count a first attempt."""
         if int(now / self._slice_s) != self._slice:
             self._move_to(now)
         self._calls[self._slice % _SLICES] += 1
 
     def take_nowait(self, now: float) -> bool:
-        """Take one retry from the budget; False when none is left, and nothing is taken."""
+        """Take one retry from the budget. Return False if none is left."""
         self._move_to(now)
         if sum(self._retries) >= self._reserve + sum(self._calls) * self._percent // 100:
             self.refused_total += 1
@@ -45,7 +45,7 @@ class RetryBudget:
         return True
 
     def _move_to(self, now: float) -> None:
-        """Empty the slices that were last used a whole window ago."""
+        """Clear the slices that were last used a whole window ago."""
         current = int(now / self._slice_s)
         if current == self._slice:
             return
@@ -56,5 +56,5 @@ class RetryBudget:
 
 
 def full_jitter(attempt: int, rng: Random, *, base_s: float = 0.1, cap_s: float = 2.0) -> float:
-    """Seconds to pause before retry `attempt` (from 0): evenly from 0 to `base_s` doubled each time, up to `cap_s`."""
+    """Return the seconds to pause before retry `attempt` (from 0): uniform up to `base_s` doubled each time, capped."""
     return rng.uniform(0.0, min(cap_s, base_s * 2.0 ** min(attempt, _EXPONENT_MAX)))

@@ -1,7 +1,7 @@
-"""The gate of many nodes: window, leases and the key's generation in one script on the server's clock.
+"""The gate of many nodes: one script checks window, leases and the key's generation on the server's clock.
 
-No clock of a node decides anything; a node's heartbeat only says which of its leases go on. The leases of a dead node
-end by themselves. After the server was emptied, windows start afresh and leases come back with the next heartbeat.
+Nodes' clocks do not matter. A node's heartbeat renews its leases, and the leases of a dead node expire. If the server
+loses its data, windows start empty, and leases are restored by the next heartbeat.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 from storage.supervision import Keep, unsupervised
 
-# A generation is kept for longer than any node believes what it read before: without one, nothing has changed since.
+# Kept for longer than any node trusts what it read earlier. Without a generation, nothing has changed since.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
 UNSENT_MAX = 10_000
@@ -33,7 +33,7 @@ _Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its lease
 
 @dataclass(frozen=True, slots=True)
 class GateSpans:
-    """The seconds of a window, of a lease, and between two renewals of the leases that a node holds."""
+    """The seconds of a window, of a lease, and between two renewals of a node's leases."""
 
     window_s: float = 60.0
     lease_s: float = 30.0
@@ -55,7 +55,7 @@ class GateScripts:
 
 
 def read_gate_scripts() -> GateScripts:
-    """As they are shipped."""
+    """Return the packaged scripts."""
     return GateScripts(**{name: read_script("limits", name) for name in GateScripts.__slots__})
 
 
@@ -70,14 +70,14 @@ class SharedLease:
         self._id = lease_id
 
     def release(self) -> None:
-        """Give the place back; where that cannot be said, it ends by itself."""
+        """Return the lease. If the server cannot be reached, the lease expires."""
         gate, self._gate = self._gate, None
         if gate is not None:
             gate._release(self._leases, self._id)
 
 
 class SharedGate:
-    """As `limits.gate.Gate`. Opened by `open_shared_gate`."""
+    """Implements `limits.gate.Gate`. Open it with `open_shared_gate`."""
 
     def __init__(self, state: State, scripts: GateScripts, *, requests: int, concurrent: int, spans: GateSpans) -> None:
         self._state = state
@@ -96,15 +96,15 @@ class SharedGate:
         state.on_connect(self._connected)
 
     def __len__(self) -> int:
-        """Return the number of leases that this node holds."""
+        """Return the number of leases of this node."""
         return sum(len(ids) for ids in self._held.values())
 
-    def admit_nowait(self, account_id: str, key_id: str) -> None:  # noqa: ARG002 - whatever it is
-        """As `Gate.admit_nowait`: the server has to be asked."""
+    def admit_nowait(self, account_id: str, key_id: str) -> None:  # noqa: ARG002 - neither is needed
+        """Like `Gate.admit_nowait`: returns None, because the server is needed."""
         return
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
-        """As `Gate.admit`."""
+        """Like `Gate.admit`."""
         account, key = account_id.encode(), key_id.encode()
         place = b"sluice:{%b}:window:%b" % (account, key), b"sluice:{%b}:leases:%b" % (account, key)
         keys = (*place, _generation_key(account, key), b"sluice:{%b}:balance" % account)
@@ -139,7 +139,7 @@ class SharedGate:
         raise AssertionError(f"the script admit answered {reply!r}")
 
     async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> SharedLease | None:
-        """As `Gate.hold`."""
+        """Like `Gate.hold`."""
         leases = f"sluice:{{{account_id}}}:{name}:{key_id}".encode()
         lease_id = b"%b%x" % (self._node, next(self._ids))
         try:
@@ -150,7 +150,7 @@ class SharedGate:
         return self._keep(leases, lease_id) if taken else None
 
     async def change_key(self, account_id: str, key_id: str) -> None:
-        """As `Gate.change_key`."""
+        """Like `Gate.change_key`."""
         key = _generation_key(account_id.encode(), key_id.encode())
         try:
             await self._state.call(b"SET", key, *_new_generation())
@@ -163,7 +163,7 @@ class SharedGate:
         self._state.call_nowait(b"SET", key, *_new_generation(), on_loss=on_loss)
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """As `Gate.publish_balance`."""
+        """Like `Gate.publish_balance`."""
         self._publish(b"sluice:{%b}:balance" % account_id.encode(), update)
 
     def _publish(self, key: bytes, update: BalanceUpdate) -> None:
@@ -172,12 +172,12 @@ class SharedGate:
         self._state.run_nowait(self._scripts.publish_balance, (key,), args, on_loss=on_loss)
 
     def resize(self, *, requests: int, concurrent: int) -> None:
-        """As `Gate.resize`; nodes with other limits hold their own until they reload."""
+        """Like `Gate.resize`. Other nodes keep their own limits until they reload."""
         self._requests, self._concurrent = requests, concurrent
         self._requests_arg, self._concurrent_arg = b"%d" % requests, b"%d" % concurrent
 
     def statistics(self) -> GateStatistics:
-        """As `Gate.statistics`."""
+        """Like `Gate.statistics`."""
         return GateStatistics(len(self), len(self._held), None)
 
     def _keep(self, leases: bytes, lease_id: bytes) -> SharedLease:
@@ -193,7 +193,7 @@ class SharedGate:
         self._send_release(leases, lease_id)
 
     def _send_release(self, leases: bytes, lease_id: bytes) -> None:
-        """Tell the server of a release, again once it is back if it was lost: else the place would stay taken."""
+        """Send a release to the server, and repeat it after a lost connection, or the lease would stay in use."""
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
 
@@ -202,7 +202,7 @@ class SharedGate:
         self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us), on_loss=on_loss)
 
     async def beat(self) -> None:
-        """Renew what is held and send lost messages again, every `renew_s` and after every connect."""
+        """Renew leases and resend lost messages, every `renew_s` and after every connect."""
         while True:
             self._renew_now = trio.Event()
             self._send_again()
@@ -224,23 +224,23 @@ class SharedGate:
         self._renew_now.set()
 
     async def renew(self) -> None:
-        """Let all that this node holds last for a whole lease again; what the server lost is there again."""
+        """Renew all leases of this node for their full length, and restore those that the server has lost."""
         held = [(leases, tuple(ids)) for leases, ids in self._held.items()]
         await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
-        for leases, ids in held:  # what was released while the script waited to be sent again is released once more
+        for leases, ids in held:  # leases released while the script was being resent are released again
             for lease_id in set(ids) - self._held.get(leases, set()):
                 self._send_release(leases, lease_id)
 
 
 def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
-    """Keep a message to send again; beyond the bound the oldest is let go, since all of it ends by itself."""
+    """Keep a message to send again. Beyond the maximum the oldest is dropped, because its effect expires anyway."""
     unsent[of] = what
     if len(unsent) > UNSENT_MAX:
         del unsent[next(iter(unsent))]
 
 
 def _emptied(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
-    """Empty `unsent` and return its entries; one that is lost again returns to its place by `_remember`."""
+    """Clear `unsent` and return its entries. An entry that is lost again is put back by `_remember`."""
     taken = list(unsent.items())
     unsent.clear()
     return taken
@@ -251,12 +251,12 @@ def _generation_key(account: bytes, key: bytes) -> bytes:
 
 
 def _new_generation() -> tuple[bytes, bytes, bytes]:
-    """A token, and for how long it is kept."""
+    """Return a new token, and how long to keep it."""
     return token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000)
 
 
 def _balance_of(text: bytes) -> BalanceUpdate | None:
-    """A balance as the script `publish_balance` keeps it."""
+    """Return a balance from the text that the script `publish_balance` keeps."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")
@@ -273,7 +273,7 @@ async def open_shared_gate(
     spans: GateSpans = DEFAULT_SPANS,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[SharedGate]:
-    """The gate of this node among many; its leases are renewed while the block runs."""
+    """Open the gate of this node among many. Its leases are renewed while the block runs."""
     gate = SharedGate(state, scripts or read_gate_scripts(), requests=requests, concurrent=concurrent, spans=spans)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "gate_beat", gate.beat)

@@ -1,7 +1,7 @@
-"""Circuits that one node opened are a hint to the others: they hold back too, until the same moment.
+"""Open circuits are published as hints to other nodes, which then hold back until the same moment.
 
-A hint is a key that lasts as long as the circuit is open, and a message that names it. How long it still lasts is
-asked of the server, so no clock of a node matters. A hint is never a reason to close a circuit.
+A hint is a key that lasts as long as the circuit is open, and a message with its name. The remaining time is read from
+the server, so nodes' clocks do not matter. A hint never closes a circuit.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ CIRCUITS = b"sluice:circuits"
 
 
 class CircuitHints:
-    """The breakers of this node, by the name that all nodes know them by."""
+    """The breakers of this node, by the name that all nodes use for them."""
 
     def __init__(self, state: State, breakers: Mapping[str, Breaker]) -> None:
         self._state = state
         self._breakers = breakers
 
     def publish(self, name: str, for_s: float) -> None:
-        """Publish that this node's circuit is open for so long, without a wait for the server."""
+        """Publish that this node's circuit is open for `for_s` seconds, without waiting for the server."""
         key = _key(name)
         self._state.call_nowait(b"SET", key, b"open", b"PX", b"%d" % (for_s * 1000))
         self._state.publish(CIRCUITS, name.encode())
@@ -41,11 +41,11 @@ class CircuitHints:
                         await self._look(name)
 
     async def _look(self, name: str) -> None:
-        """Apply the rest of a hint."""
+        """Apply the remaining time of a hint."""
         try:
             left_ms = await self._state.call(b"PTTL", _key(name))
         except StateUnavailable:
-            return  # the next connection brings another look at all
+            return  # the next connection reads all hints again
         if isinstance(left_ms, int) and left_ms > 0:
             self._breakers[name].apply_hint(left_ms / 1000)
 

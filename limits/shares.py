@@ -1,11 +1,11 @@
-"""The share that an account may keep for its idempotency keys, and how the rest goes.
+"""The maximum that an account may store for its idempotency keys, and how the excess is removed.
 
-Beyond the share the oldest replies go first: their claims stay, and are refused as `ReplayUnavailable`, so that nobody
-pays twice. Claims whose outcome cost nothing are bounded too, and the oldest of them go as if they had never been:
-whoever repeats one is charged for the first time. Claims that were paid for stay for their day.
+Above the maximum, the oldest replies are removed first. Their claims remain and are refused as `ReplayUnavailable`, so
+that a client never pays twice. Claims whose outcome cost nothing are limited too: the oldest are removed completely,
+and a repeated request is charged for the first time. Paid claims always stay for their day.
 
-No request counts what its account keeps. A node adds up what it has put for each account, and looks at an account
-again once that is a part of the share.
+Requests do not count what their account stores. A node adds up what it has stored for each account, and checks an
+account again once that reaches a fraction of its share.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from storage.store import Row, Store, Tx
 PAUSE_S: Final = 0.05
 LOOKS_A_SHARE: Final = 16
 ACCOUNTS_MAX: Final = 100_000
-"""Accounts whose puts are added up; of more, one is looked at early for each."""
+"""The maximum of accounts whose stored bytes are added up. Beyond it, the oldest is checked early."""
 
 COUNT_BYTES = "SELECT COALESCE(SUM(bytes), 0) FROM replies WHERE account_id = ?"
 COUNT_FREE = "SELECT COUNT(*) FROM claims WHERE account_id = ? AND free = 1"
 OLDEST_REPLIES = "SELECT id, kept_at, bytes FROM replies WHERE account_id = ? ORDER BY kept_at, id LIMIT ?"
 OLDEST_FREE = "SELECT id, at, 1 FROM claims WHERE account_id = ? AND free = 1 ORDER BY at, id LIMIT ?"
-# One that was used again since it was found is not among the oldest any more.
+# A row that was used again in the meantime is not among the oldest any more.
 DROP_REPLIES = "DELETE FROM replies WHERE kept_at <= ? AND id IN {in}"
 DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredShare:
-    """The most that an account keeps: bytes of replies, with `ROW_BYTES` for each, and keys that cost nothing."""
+    """The maximum that an account stores: bytes of replies, plus `ROW_BYTES` for each, and keys that cost nothing."""
 
     bytes: int = 64 * 1024 * 1024
     free_keys: int = 100_000
@@ -50,7 +50,7 @@ class Trimmed(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """The statements that count one kind of row, find its oldest (id, instant, weight), and drop them."""
+    """The statements that count one kind of row, find its oldest (id, instant, weight), and delete them."""
 
     total: str
     oldest: str
@@ -58,38 +58,38 @@ class _Kind(NamedTuple):
     at_once: int
 
 
-# Replies are large, and freeing their pages is what takes time.
+# Replies are large, and freeing their pages takes time.
 REPLIES: Final = _Kind(COUNT_BYTES, OLDEST_REPLIES, DROP_REPLIES, 50)
 FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 200)
 
 
 class Shares:
-    """The accounts that may have outgrown their share by what this node has put, and the work of trimming them."""
+    """The accounts that this node may have filled beyond their share, and the work of trimming them."""
 
     def __init__(self, share: StoredShare | None = None) -> None:
-        """`share` is each account's; by default the built-in one."""
+        """`share` applies to each account; by default the built-in one."""
         self._share = share or StoredShare()
         self._put: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._is_due = trio.Event()
 
     def put(self, account_id: str, kept: StoredReply) -> None:
-        """Add an outcome that was kept for the account."""
+        """Add an outcome that was stored for the account."""
         put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
         if put * LOOKS_A_SHARE < self._share.bytes:
             self._put[account_id] = put
             if len(self._put) <= ACCOUNTS_MAX:
                 return
-            account_id = next(iter(self._put))  # looked at early, so that its count can be forgotten
+            account_id = next(iter(self._put))  # checked early, so that its count can be dropped
         self._put.pop(account_id, None)
         self._due[account_id] = None
         self._is_due.set()
 
     async def trim_next(self, store: Store) -> tuple[str, Trimmed]:
-        """Wait for an account that may have outgrown its share, and trim it to that.
+        """Wait for an account that may have exceeded its share, and trim it.
 
         Raises:
-            StorageError: the account is tried again.
+            StorageError: the account stays in the queue.
         """
         while not self._due:
             self._is_due = trio.Event()
@@ -101,12 +101,12 @@ class Shares:
 
     @property
     def _key_bytes(self) -> int:
-        """The bytes that a key counts for, so that keys alone reach the bound of both at once."""
+        """The bytes to count for a key, so that keys alone trigger a check in time for their own limit."""
         return self._share.bytes // self._share.free_keys
 
 
 async def trim(store: Store, account_id: str, share: StoredShare, *, pause_s: float = PAUSE_S) -> Trimmed:
-    """Remove the account's oldest replies and free keys beyond its share, a few rows a write.
+    """Remove the account's oldest replies and free keys beyond its share, a few rows per write.
 
     Raises:
         StorageError: some may be left.
@@ -125,7 +125,7 @@ async def _drop(store: Store, account_id: str, kind: _Kind, most: int, *, pause_
 
 
 def _find(tx: Tx, account_id: str, kind: _Kind, most: int) -> list[Row]:
-    """The oldest rows that are too many, some at once."""
+    """Return the oldest excess rows, at most one batch."""
     ((kept,),) = tx.all(kind.total, (account_id,))
     rows: list[Row] = []
     for row in tx.all(kind.oldest, (account_id, kind.at_once)) if kept > most else ():

@@ -1,10 +1,10 @@
-"""Deadlines of many waits, kept by one task: a cancel scope for each costs 7 us, a deadline here a dictionary entry.
+"""Deadlines of many waits, kept by one task: a dictionary entry each, instead of a cancel scope that costs 7 us.
 
-A deadline begins in `_new`, as exact as it was set. Most are cleared before the task wakes, and cost nothing more. The
-task sleeps until the earliest instant that it knows. When it wakes, it ends what is due and files the rest of `_new`
-under ticks, so that it looks at each deadline once, and wakes once for all that end in the same tick.
+A new deadline is stored in `_new` with its exact time. Most deadlines are cleared before the task wakes, and cost
+nothing more. The task sleeps until the earliest known instant. When it wakes, it expires overdue subjects and files the
+rest of `_new` by tick, so that it handles each deadline once, and wakes once for all deadlines in the same tick.
 
-`whole_seconds` gives a wait as `Retry-After` has it.
+`whole_seconds` returns a wait in the form of `Retry-After`.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ import trio
 TICK_S: Final = 0.05
 """How late a subject may expire."""
 _NEVER: Final = 1e12
-"""A deadline later than this on Trio's clock, an infinite one too, has no tick of its own."""
+"""Later deadlines on Trio's clock, including infinite ones, share one tick."""
 
 
 class Expiring(Protocol):
-    """A subject of a deadline; it wakes its own waiter."""
+    """The owner of a deadline; it wakes its own waiter."""
 
     def expire(self) -> None:
-        """Note that the time is up. It is called once at most, and not after the deadline was cleared."""
+        """Handle the end of the time. Called at most once, and not after the deadline was cleared."""
         ...
 
 
 class Deadlines:
-    """Deadlines on Trio's clock: never early, and a tick late at most. Its task (`run`) has to run."""
+    """Deadlines on Trio's clock: never early, and at most one tick late. Its task (`run`) must be running."""
 
     def __init__(self) -> None:
-        """Nothing has a deadline yet."""
+        """Create an instance without deadlines."""
         self._new: dict[Expiring, float] = {}
         self._tick_of: dict[Expiring, int] = {}
         self._filed: dict[int, dict[Expiring, None]] = {}
-        """By tick; a tick stays known until it comes, though nothing is due by then."""
+        """Subjects by tick. A tick is kept until its time, even if it has become empty."""
         self._ticks: list[int] = []
-        """A heap of those that are filed."""
+        """A heap of the ticks in `_filed`."""
         self._wakes_at = inf
         self._sooner = trio.Event()
 
     def set(self, subject: Expiring, at: float) -> None:
-        """Expire `subject`, which has no deadline here, at `at`, unless it is cleared before."""
+        """Expire `subject`, which must not have a deadline yet, at `at`, unless it is cleared earlier."""
         self._new[subject] = at
         if at < self._wakes_at:
             self._wakes_at = at
             self._sooner.set()
 
     def clear(self, subject: Expiring) -> None:
-        """Forget its deadline, if it has one."""
+        """Remove the subject's deadline, if it has one."""
         if self._new.pop(subject, None) is None:
             tick = self._tick_of.pop(subject, None)
             if tick is not None:
                 del self._filed[tick][subject]
 
     async def run(self) -> None:
-        """Until cancelled: expire what is due."""
+        """Expire overdue subjects until cancelled."""
         while True:
             self._sooner = trio.Event()
             with trio.move_on_at(self._wakes_at):
@@ -69,7 +69,7 @@ class Deadlines:
                     subject.expire()
 
     def _take_due(self, now: float) -> list[Expiring]:
-        """The subjects that are due, which have no deadline any more; all others are filed."""
+        """Return the overdue subjects after removing their deadlines, and file all others."""
         due = []
         for subject, at in self._new.items():
             if at <= now:
@@ -94,8 +94,8 @@ class Deadlines:
 
 
 def whole_seconds(now: float, until: float) -> int:
-    """The fewest whole seconds after which a clock that shows `now` has reached `until`; 0 when it already has."""
-    # `until` and the difference are rounded floats: a ceiling is at times one too few or too many.
+    """Return the fewest whole seconds after which a clock that shows `now` has reached `until`; 0 if it already has."""
+    # `until` and the difference are rounded floats, so a ceiling is sometimes one too low or too high.
     seconds = int(until - now) if until > now else 0
     while now + seconds < until:
         seconds += 1

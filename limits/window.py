@@ -1,8 +1,8 @@
 """The exact sliding window: at most `limit` admissions in any `period_s`, and never a refusal below that.
 
-Each busy key keeps the times of its last admissions. A key is open when fewer than `limit` of them still count. An
-admission exactly `period_s` old has left. Nothing here waits or reads a clock: `now` is a monotonic time in seconds,
-read by the caller at the moment of the call, so it never goes back from one call to the next.
+Each active key keeps the times of its recent admissions. It admits a request if fewer than `limit` of them are in the
+window. An admission exactly `period_s` old has left it. This module never waits or reads a clock: `now` is a monotonic
+time in seconds, read by the caller at the moment of the call, so it never decreases from one call to the next.
 """
 
 from array import array
@@ -16,14 +16,14 @@ _SWEEP_FIRST_AT: Final = 256
 _PIECE_MIN: Final = 64
 _PIECE_MAX: Final = 4_096
 _SWEPT_AT_ONCE: Final = 8
-"""Keys that are looked at for each piece that is made while a sweep goes on."""
+"""How many keys to check for each new piece during a sweep."""
 
 
 class _Times:
-    """Admission times of one key that may still count: `count` of them, the oldest at `head[first]`.
+    """Admission times of one key that may still be in the window: `count` of them, the oldest at `head[first]`.
 
-    They stand in pieces: so a key costs memory for what was admitted, not for what might be, and however many there
-    are, to add one copies a piece at most. Each piece has times that count, but for the last where one was taken back.
+    They are stored in pieces, so that a key uses memory only for actual admissions, and appending copies at most one
+    piece. Each piece has times in the window, except that the last may be empty after an admission was taken back.
     """
 
     __slots__ = ("count", "first", "head", "pieces", "room", "tail")
@@ -32,7 +32,7 @@ class _Times:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all times."""
         self.head = self.tail = array("d")
         self.pieces = [self.tail]
         self.first = 0
@@ -40,7 +40,7 @@ class _Times:
         self.room = _PIECE_MIN  # of the last piece
 
     def forget_until(self, now: float, period_s: float) -> None:
-        """Drop what has left the window; each admission is dropped once, so this is O(1) amortized."""
+        """Drop times that have left the window. Each admission is dropped once, so this is O(1) amortized."""
         while self.count:
             head, first = self.head, self.first
             if head[-1] + period_s <= now:
@@ -61,14 +61,14 @@ class _Times:
         self.head, self.first = self.pieces[0], 0
 
     def extend(self) -> "array[float]":
-        """A new last piece; a share of what there is, so that little is kept of what has left."""
+        """Append and return a new piece, sized in proportion to the count so that little outdated data is kept."""
         self.room = min(max(self.count // 4, _PIECE_MIN), _PIECE_MAX)
         self.tail = array("d")
         self.pieces.append(self.tail)
         return self.tail
 
     def nth(self, place: int) -> float:
-        """The admission at `place`, counted from the oldest."""
+        """Return the admission at `place`, counted from the oldest."""
         place += self.first
         for piece in self.pieces:
             if place < len(piece):
@@ -80,8 +80,8 @@ class _Times:
 class Window:
     """One exact window per key, in memory.
 
-    Who admits a request and then has no lease for it takes the admission back, with no `await` in between: so a refused
-    lease does not eat a request of the window.
+    A caller that admits a request and then gets no lease for it takes the admission back without an `await` in between,
+    so that a refused lease does not use up a request of the window.
     """
 
     def __init__(self, limit: int, period_s: float = 60.0) -> None:
@@ -89,17 +89,17 @@ class Window:
         self._period_s = period_s
         self._times: dict[Hashable, _Times] = {}
         self._made = 0
-        """Pieces that were made, but for those that the last sweep found to be gone."""
+        """The number of pieces created, minus those that the last sweep found to be gone."""
         self._sweep_at = _SWEEP_FIRST_AT
         self._unswept: list[Hashable] = []
-        """Keys that the sweep which goes on has not looked at."""
+        """The keys that the current sweep has not checked yet."""
 
     def __len__(self) -> int:
         """Return the number of keys that hold memory (8 bytes an admission, at least a piece)."""
         return len(self._times)
 
     def look(self, key: Hashable, now: float) -> WindowState:
-        """The key's state now; counts nothing."""
+        """Return the key's state now, without counting a request."""
         times = self._times.get(key)
         if times is None:
             return WindowState(self._limit, self._limit, 0)
@@ -107,7 +107,7 @@ class Window:
         return self._state(times, now)
 
     def admit(self, key: Hashable, now: float) -> WindowState:
-        """Count one request and give the state after it.
+        """Count one request and return the state after it.
 
         Raises:
             RateLimited: the window is full; nothing was counted.
@@ -125,9 +125,9 @@ class Window:
             tail = self._add_piece(times, now)
         tail.append(now)
         times.count = count = count + 1
-        # As `_state`, written out: half the cost of the way in to a window.
+        # `_state` inlined, which halves the cost of admitting a request.
         state = self._limit, self._limit - count, whole_seconds(now, times.head[times.first] + self._period_s)
-        return tuple.__new__(WindowState, state)  # as `WindowState(...)`, at half its cost
+        return tuple.__new__(WindowState, state)  # same as `WindowState(...)`, at half the cost
 
     def take_back(self, key: Hashable) -> None:
         """Undo the key's newest admission, which was just made and must not count."""
@@ -136,23 +136,24 @@ class Window:
         times.count -= 1
 
     def resize(self, limit: int) -> None:
-        """Take another limit, and hold it at once: what was admitted before goes on counting."""
+        """Apply another limit immediately. Requests admitted earlier still count."""
         self._limit = limit
 
     def sweep(self, now: float) -> None:
-        """Forget keys whose admissions have all left; it runs by itself whenever memory for them may have doubled.
+        """Drop keys whose admissions have all left. Runs automatically when their memory may have doubled.
 
-        By itself it looks at a few keys for each piece that is made: a hundred thousand at once would hold up all.
+        The automatic sweep checks a few keys per new piece, because a hundred thousand at once would block the event
+        loop.
         """
         self._begin_sweep()
         self._sweep_some(len(self._unswept), now)
 
     def _begin_sweep(self) -> None:
-        self._unswept = [*reversed(self._times)]  # the oldest last, where they are taken
+        self._unswept = [*reversed(self._times)]  # oldest last, because keys are taken from the end
         self._made = 0
 
     def _sweep_some(self, count: int, now: float) -> None:
-        """Look at so many of the keys that are left, and count the pieces of those that stay."""
+        """Check the next `count` keys, and count the pieces of those that stay."""
         for key in self._unswept[-count:]:
             times = self._times[key]
             times.forget_until(now, self._period_s)
@@ -181,11 +182,11 @@ class Window:
         self._made += 1
 
     def _state(self, times: _Times, now: float) -> WindowState:
-        """The state of a key whose times are only those that still count."""
+        """Return the state of a key whose times are all in the window."""
         limit, count = self._limit, times.count
         if not count:
             return WindowState(limit, limit, 0)
         remaining, leaves_at = limit - count, times.head[times.first]
-        if remaining < 0:  # under a lowered limit a slot frees only when those above it have left too
+        if remaining < 0:  # after the limit was lowered, a slot frees only when the excess has left too
             remaining, leaves_at = 0, times.nth(-remaining)
         return tuple.__new__(WindowState, (limit, remaining, whole_seconds(now, leaves_at + self._period_s)))

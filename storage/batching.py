@@ -1,9 +1,10 @@
-"""The Trio side of group commit: what waited while the last commit ran goes into the next transaction.
+"""The Trio side of group commit: calls that arrive during one commit go into the next transaction.
 
-One thread runs the batches. It is told through a queue that something is pending, takes what has gathered, and tells of
-the end by `TrioToken.run_sync_soon`, or a lone caller by a bell. What is pending is shared by both sides: each job is
-popped from it once, by the thread or by who gives it up, which needs no lock. Nobody goes through it, since a thread
-may be interrupted wherever an object is made. All other state belongs to the Trio thread, or says whose it is.
+One thread runs the batches. A queue signals it that jobs are pending; it takes those that have gathered, and reports
+the end of a batch with `TrioToken.run_sync_soon`, or to a lone caller with a bell. Both sides share the pending jobs:
+each job is popped once, either by the thread or by a caller that gives up, which needs no lock. Neither side iterates
+over them, because a thread can be interrupted whenever an object is created. All other state belongs to the Trio
+thread, unless noted.
 """
 
 import logging
@@ -25,43 +26,45 @@ from storage.transactions import TAKEN, Callback, Job
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-# While calls come together, the next batch gathers for five times as long as the shorter of the last two took, since
-# larger commits take less CPU a call. Few wait for 2 ms at most; where there are many, CPU is what they are short of.
+# While calls arrive together, the next batch gathers for five times the shorter duration of the last two, because
+# larger commits take less CPU per call. A few callers wait for 2 ms at most; with many callers, CPU is the bottleneck.
 GATHER_RATIO = 5.0
 GATHER_FEW_S: Final = 0.002
 GATHER_MANY_S: Final = 0.01
 TOGETHER: Final = 0.5
 PACE_BATCHES: Final = 8
-# After a batch of no more callers the thread takes what has gathered at once, which saves waking up the loop. After a
-# larger one it waits for a word of the loop, which is awake, and has more ready by then.
+# After a batch with no more callers than this, the thread immediately takes the jobs that have gathered, without waking
+# the event loop. After a larger batch it waits for a message from the loop, which is awake and has more jobs ready by
+# then.
 FEW = 8
-# What nobody waits for goes along with the next call that somebody does, if one comes soon: a client that asks again at
-# once does not find the writer busy closing its last charge (at one connection: half the commits). The thread waits for
-# that, which has nothing else to do then: a timer on the loop took it 80,000 instructions. It lingers after each commit
-# before it rests, so that where calls come one after another none needs to wake it for that.
+# A job without a waiting caller is committed together with the next job that has one, if that arrives soon. A client
+# that sends its next request at once does not find the writer busy closing its last charge (with one connection: half
+# the commits). The thread waits for that, because it is idle; a timer on the loop would cost 80,000 instructions. It
+# lingers after each commit before it rests, so that consecutive calls need not wake it.
 LINGER_S = 0.01
-TAKE: Final = "take"  # what the thread is told: something is pending
-LINGER: Final = "linger"  # something is pending that nobody waits for, and the thread rests
+TAKE: Final = "take"  # signals that jobs are pending
+LINGER: Final = "linger"  # signals that jobs without a waiting caller are pending while the thread rests
 STOP: Final = "stop"
-FAILED_STATUS: Final = 70  # of a process whose software failed in itself
-CLOSE_S = 10.0  # a disk that does not answer must not keep the process alive for longer
+FAILED_STATUS: Final = 70  # exit status of a process that failed because of a bug
+CLOSE_S = 10.0  # a disk that does not respond must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
 
 
 class CommitPace:
-    """Whether calls come together: over the last eight batches or so, one comes in every second commit's time.
+    """Whether calls arrive together: over about the last eight batches, one per two commit durations.
 
-    That several share a batch does not show it, since who gathers for long enough finds several of any callers.
+    The number of calls per batch does not show this, because gathering for long enough collects several calls from any
+    callers.
     """
 
     def __init__(self) -> None:
         self._called_s = self._passed_s = 0.0
-        """The commits that the calls of the usual batch would take one by one, and the time since the batch before."""
+        """The time to commit a usual batch's calls one by one, and the time since the batch before."""
         self._began_at = 0.0
 
     def add(self, waiters: int, began_at: float, took_s: float) -> bool:
-        """Count a batch for so many callers, whose commit began and took so long in seconds; whether to gather now."""
+        """Record a batch: its callers, and its start and duration in seconds. Return whether to gather now."""
         passed_s = min(max(took_s, began_at - self._began_at), PACE_BATCHES * took_s)
         self._began_at = began_at
         self._called_s += (min(passed_s, waiters * took_s) - self._called_s) / PACE_BATCHES
@@ -73,35 +76,36 @@ class Writer:
     """A queue in front of one thread that commits."""
 
     def __init__(self, run: Callable[[Sequence[Job]], list[Callback] | None], bell: Bell) -> None:
-        """`run` executes one batch on the thread, sets each job's outcome and gives what to call after the commit.
+        """`run` executes a batch on the thread, sets each job's outcome and returns the callbacks for after the commit.
 
-        None instead says that it did not commit. `run` does not raise.
+        It returns None if it did not commit. `run` must not raise.
         """
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
         self._messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._pending: OrderedDict[Job, None] = OrderedDict()
         self._ended: deque[tuple[Sequence[Job], list[Callback] | None]] = deque()
-        """Batches in the order of their commits, of which the Trio side has not heard; filled by the thread."""
+        """Batches in commit order that the Trio side has not processed yet; filled by the thread."""
         self._bell = bell
         self._alone: Job | None = None
-        """The job of the caller who waits for the bell."""
+        """The job of the caller that waits for the bell."""
         self._running = False
-        """The thread is told to take what is pending, or takes it by itself."""
+        """Whether the thread was signalled to take pending jobs, or takes them without a signal."""
         self._closed = False
         self._refusal: str | None = None
         self._pace = CommitPace()
         self._took_s = 0.0
-        """How long the last batch took; the thread's own, as the pace is."""
+        """The duration of the last batch. Owned by the thread, like the pace."""
         self._rests = True
-        """The thread waits for a message: set by it before a last look at what is pending, ended by either side."""
+        """Whether the thread waits for a message. It sets this before a last check for jobs; either side clears it."""
         self._commits = self._calls = self._failed = self._unheard = 0
 
     async def submit(self, job: Job) -> object:
-        """Wait for the job's outcome. Cancelled before it is taken, it never happens; after that, it is awaited.
+        """Wait for the job's outcome. If cancelled before it is taken, it never happens; afterwards, it is awaited.
 
         Raises:
-            StoreBusy, StoreUnavailable: it never happened. Or what the job itself raised.
+            StoreBusy, StoreUnavailable: it never happened.
+            The job's own exceptions.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
@@ -113,7 +117,7 @@ class Writer:
         return job.outcome()
 
     def submit_nowait(self, job: Job) -> None:
-        """Queue the job. Raises StoreBusy or StoreUnavailable when it cannot be queued."""
+        """Queue the job. Raises StoreBusy or StoreUnavailable if it cannot be queued."""
         self._check_open()
         self._pending[job] = None
         if self._rests:
@@ -121,7 +125,7 @@ class Writer:
             self._messages.put(LINGER)
 
     def refuse(self, why: str | None) -> None:
-        """Refuse every call from now on, those that wait too; None takes them again."""
+        """Refuse all calls from now on, including waiting ones. None accepts calls again."""
         self._refusal = why
         if why is not None:
             waiting = self._take(QUEUE_MAX)
@@ -130,7 +134,7 @@ class Writer:
             self._publish(waiting)
 
     def statistics(self) -> StoreStatistics:
-        """Counters for the operator."""
+        """Return counters for the operator."""
         return StoreStatistics(
             waiting=len(self._pending),
             commits=self._commits,
@@ -145,16 +149,16 @@ class Writer:
         if self._refusal is not None:
             raise StoreUnavailable(self._refusal)
         if len(self._pending) >= QUEUE_MAX:
-            raise StoreBusy(f"{QUEUE_MAX} calls wait for the database")
+            raise StoreBusy(f"{QUEUE_MAX} calls are already waiting for the database")
 
     def _wake_thread(self) -> None:
         if not self._running:
             self._running = True
-            # It takes what is pending when the loop lets go of the interpreter, mostly at the end of this tick.
+            # It takes the pending jobs when the loop releases the interpreter, mostly at the end of this tick.
             self._messages.put(TAKE)
 
     async def _wait_alone(self, job: Job) -> None:
-        """As `Job.wait`, for a caller who finds the thread waiting."""
+        """Like `Job.wait`, for a caller that finds the thread waiting."""
         self._alone, job.task = job, trio.lowlevel.current_task()
         self._wake_thread()
         try:
@@ -167,7 +171,7 @@ class Writer:
             self._alone = job.task = None
 
     def _report(self, awake: Job | None = None) -> None:
-        """Tell everybody of the batches that have ended, but the one who is `awake`."""
+        """Report the ended batches to their callers, except to the one that is `awake`."""
         while self._ended:
             batch, callbacks = self._ended.popleft()
             self._calls += len(batch)
@@ -194,12 +198,12 @@ class Writer:
 
     def _publish_failure(self, job: Job) -> None:
         self._unheard += 1
-        _log.error("a write that nobody waits for failed: %s", job.error, exc_info=job.error)
+        _log.error("a background write failed: %s", job.error, exc_info=job.error)
         if job.on_failure is not None:
             job.on_failure()
 
     def _go_on(self) -> None:
-        """The thread waits, or is about to."""
+        """Record that the thread waits or is about to."""
         self._running = False
         if self._pending:
             self._wake_thread()
@@ -209,7 +213,7 @@ class Writer:
         self._go_on()
 
     def _take(self, at_most: int) -> list[Job]:
-        """So many of the longest pending; on either side."""
+        """Remove and return up to `at_most` of the longest pending jobs; called on either side."""
         taken: list[Job] = []
         with suppress(KeyError):  # none is left
             while len(taken) < at_most:
@@ -217,28 +221,30 @@ class Writer:
         return taken
 
     def _work(self) -> None:
-        """The thread. A fault of its own ends the process, as a kill does, since all who wait would wait for ever.
+        """Run the thread. A bug in it ends the process, like a kill, because otherwise all callers would wait forever.
 
-        What was committed is known to whoever starts again.
+        The next start finds everything that was committed.
         """
         try:
             self._commit_all()
-        except BaseException:  # noqa: ASYNC103, BLE001 - nobody is above it
-            _log.critical("the thread that commits has failed; this process ends", exc_info=True)
+        except BaseException:  # noqa: ASYNC103, BLE001 - this is the top of the thread
+            _log.critical("the commit thread has failed; this process exits", exc_info=True)
             logging.shutdown()
             os._exit(FAILED_STATUS)
 
     def _commit_all(self) -> None:
-        """One batch after another, until it is told to stop and there are no more."""
+        """Run batch after batch until a stop is requested and no jobs are left."""
         while (batch := self._wait()) is not None:
             try:
                 self._run_batches(batch)
             except trio.RunFinishedError:
                 if self._ended:
-                    _log.warning("%d calls ended after the program had", sum(len(jobs) for jobs, _ in self._ended))
+                    _log.warning(
+                        "%d calls ended after the event loop had stopped", sum(len(jobs) for jobs, _ in self._ended)
+                    )
 
     def _wait(self) -> Sequence[Job] | None:
-        """The next batch, which may be one that nobody waits for if no other came while it lingered. None to stop."""
+        """Return the next batch; jobs without a waiting caller go alone only after lingering. None means stop."""
         while True:
             try:
                 message = self._messages.get() if self._rests else self._messages.get(timeout=LINGER_S)
@@ -258,7 +264,7 @@ class Writer:
             return batch
 
     def _run_batches(self, batch: Sequence[Job]) -> None:
-        """Run a batch, and while calls come together what has gathered after each."""
+        """Run a batch, and as long as calls arrive together, those that gathered after each batch."""
         while batch:
             before_s, began = self._took_s, time.monotonic()
             callbacks = self._run(batch)
@@ -266,7 +272,7 @@ class Writer:
             waiters = sum(job.task is not None for job in batch)
             self._ended.append((batch, callbacks))
             if not self._pace.add(waiters, began, self._took_s):
-                if callbacks is not None and self._alone in batch:  # of a failure, `run` has told others before
+                if callbacks is not None and self._alone in batch:  # after a failure, others were already notified
                     self._bell.ring()
                     return
                 break
@@ -274,13 +280,13 @@ class Writer:
             are_few = waiters <= FEW
             time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_FEW_S if are_few else GATHER_MANY_S))
             batch = self._take(BATCH_MAX) if are_few else ()
-        # One message instead of two: a lone caller pays for each with a wake-up of the loop.
+        # One message instead of two, because each costs a lone caller a wake-up of the loop.
         self._token.run_sync_soon(self._report_and_go_on)
 
 
 @asynccontextmanager
 async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> AsyncIterator[Writer]:
-    """A running writer; on leaving, what is queued is committed and the thread ends."""
+    """Open a running writer. On exit, queued jobs are committed and the thread ends."""
     bell = Bell()
     writer = Writer(run, bell)
     thread = threading.Thread(target=writer._work, name="storage-writer", daemon=True)
@@ -292,9 +298,9 @@ async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> 
         writer._messages.put(STOP)
         with trio.move_on_after(CLOSE_S, shield=True):
             await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
-            while writer._alone is not None:  # noqa: ASYNC110 - woken, and still on his way from the bell
+            while writer._alone is not None:  # noqa: ASYNC110 - it was woken but has not returned from the bell yet
                 await trio.sleep(0.001)
         if thread.is_alive():
-            _log.error("the database does not answer; %d calls are lost", writer.statistics().waiting)
+            _log.error("the database does not respond; %d calls are lost", writer.statistics().waiting)
         else:
             bell.close()

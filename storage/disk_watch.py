@@ -1,6 +1,7 @@
-"""The room on the disk below a store: watched, so that a node refuses new work before the disk is full, not after.
+"""Watches the free disk space of a store, so that a node refuses new work before the disk is full.
 
-Below the floor nothing new is charged; what runs already has the room to end. Above it again, all goes on by itself.
+Below the floor, new charges are refused, and running work still has space to finish. Above it, work resumes
+automatically.
 """
 
 from __future__ import annotations
@@ -15,39 +16,42 @@ from storage.store import DiskSpace
 
 LOOK_S: Final = 2.0
 FLOOR_SHARE: Final = 4
-"""The floor is a quarter of the disk at most, so that a small one can be used."""
+"""The floor is at most a quarter of the disk, so that small disks can be used."""
 WARN_FLOORS: Final = 4
 RETURN_SHARE: Final = 1.1
-"""A floor and a tenth have to be free again: what closing the log frees must not bring the node back for a moment."""
+"""The share of the floor that must be free before work resumes.
+
+The extra tenth keeps the space freed by closing the log from resuming it for a moment only.
+"""
 WARN_EVERY_S: Final = 3_600.0
 
 Probe = Callable[[], Awaitable[DiskSpace | None]]
 
 
 class DiskWatch:
-    """Knows why nothing new may be written, if so (`refusal`)."""
+    """Keeps the reason why nothing new may be written, if any (`refusal`)."""
 
     def __init__(self, probe: Probe, floor_bytes: int) -> None:
-        """`probe` looks at the disk; 0 bytes are no floor."""
+        """`probe` returns the disk space; 0 bytes disable the floor."""
         self._probe = probe
         self._wanted_bytes = floor_bytes
         self._warned_at = float("-inf")
         self._is_logged_full = False
         self.space: DiskSpace | None = None
-        """As it was last seen; None where nobody can tell, and then there is no floor."""
+        """The last known space. None if it cannot be determined, which disables the floor."""
         self.refusal: str | None = None
         self.on_change: Callable[[str | None], None] = lambda _refusal: None
-        """Called with each new `refusal`; whoever has to refuse sets it."""
+        """Called with each new `refusal`; set by the code that must refuse work."""
 
     @property
     def floor_bytes(self) -> int:
-        """The floor that holds on this disk."""
+        """The effective floor on this disk."""
         return (
             self._wanted_bytes if self.space is None else min(self._wanted_bytes, self.space.total_bytes // FLOOR_SHARE)
         )
 
     async def keep_looking(self, event: Callable[..., None]) -> None:
-        """Look every two seconds; `event` logs what changes."""
+        """Check every two seconds until cancelled; `event` logs changes."""
         while True:
             try:
                 await self.look()
@@ -58,7 +62,7 @@ class DiskWatch:
             await trio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Look once. Raises StorageError: the disk cannot be seen, and all stays as it was."""
+        """Check once. Raises StorageError if the disk cannot be checked; then nothing changes."""
         self.space = await self._probe()
         refusal = None if self.space is None else self._refusal(self.space)
         if (refusal is None) != (self.refusal is None):
@@ -69,7 +73,7 @@ class DiskWatch:
         needed = self.floor_bytes if self.refusal is None else round(self.floor_bytes * RETURN_SHARE)
         if space.free_bytes >= needed:
             return None
-        return f"{space.free_bytes} bytes are free on the disk, {needed} are needed (store.disk_floor_bytes)"
+        return f"{space.free_bytes} bytes are free on the disk, {needed} are required (store.disk_floor_bytes)"
 
     def _report(self, space: DiskSpace, event: Callable[..., None]) -> None:
         figures = {"free_bytes": space.free_bytes, "floor_bytes": self.floor_bytes}
@@ -82,6 +86,6 @@ class DiskWatch:
             event("warning", "disk_low", **figures)
 
     def _is_low(self, space: DiskSpace) -> bool:
-        """Whether it is time to warn, which is once an hour."""
+        """Return whether to warn now, at most once an hour."""
         is_time = trio.current_time() - self._warned_at >= WARN_EVERY_S
         return is_time and space.free_bytes < WARN_FLOORS * self.floor_bytes

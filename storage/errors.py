@@ -1,4 +1,4 @@
-"""The refusals of the store, each with words an operator can act on."""
+"""The refusals of the store, each with a message that an operator can act on."""
 
 
 class StorageError(Exception):
@@ -6,11 +6,11 @@ class StorageError(Exception):
 
 
 class StoreUnavailable(StorageError):
-    """The database cannot be read or written now: disk full, I/O error, closed, or the commit failed."""
+    """The database cannot be read or written now: disk full, I/O error, closed, or a failed commit."""
 
 
 class StoreContended(StoreUnavailable):
-    """Somebody else held what the call needed, or the connection was lost before the commit; nothing happened."""
+    """Another transaction held a lock, or the connection was lost before the commit; nothing happened."""
 
 
 class CommitUnknown(StoreUnavailable):
@@ -18,23 +18,23 @@ class CommitUnknown(StoreUnavailable):
 
 
 class StoreBusy(StoreUnavailable):
-    """More calls wait for the writer than its queue holds; nothing of this one happened."""
+    """The writer's queue is full; nothing of this call happened."""
 
 
 class HandlerFailed(StorageError):
-    """A batch handler raised, so none of the requests it was given happened; the cause is the bug."""
+    """A batch handler raised an exception, so that none of its requests happened; the cause is the bug."""
 
 
 class ConstraintViolated(StorageError):
-    """The rows break a rule of the schema; nothing of the call happened."""
+    """The rows violate a rule of the schema; nothing of the call happened."""
 
 
 class PartitionRefused(StorageError):
-    """Too many rows of the range came before their partition; they stay where they are."""
+    """Too many rows of the range arrived before their partition; they stay where they are."""
 
 
 class StoreUnusable(StorageError):
-    """The address, the folder or the file cannot hold a store; a person has to act."""
+    """The address, folder or file cannot hold a store; the operator must act."""
 
 
 class StoreInUse(StoreUnusable):
@@ -50,7 +50,7 @@ class StoreTooNew(StoreUnusable):
 
 
 class StateUnavailable(StorageError):
-    """Redis cannot be asked now. `happened` is False when the call surely changed nothing, None when nobody knows."""
+    """Redis is unavailable. `happened` is False if the call certainly changed nothing, None if that is unknown."""
 
     def __init__(self, why: str, *, happened: bool | None = False) -> None:
         super().__init__(why)
@@ -58,7 +58,7 @@ class StateUnavailable(StorageError):
 
 
 def reason_of(exc: BaseException) -> str:
-    """The reason of a connection's failure in the system's own words: the innermost one, on one line."""
+    """Return the system's reason for a failed connection: the innermost exception's message, on one line."""
     while inner := exc.exceptions[0] if isinstance(exc, BaseExceptionGroup) else exc.__cause__:
         exc = inner
     words = (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__

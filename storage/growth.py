@@ -1,7 +1,7 @@
-"""The growth of a store: its size, measured now and then, kept for the last days, and what follows from that.
+"""The growth of a store: its size is measured periodically, kept for some days, and used for a forecast.
 
-Of each hour one row is kept: the size at its end, and the calls that all nodes have charged in it. A node adds its own
-since its last look; those of a node that ends are lost as far as it had not looked again.
+One row is kept per hour: the size at its end, and the calls that all nodes charged in it. A node adds the calls since
+its last measurement; a node that ends loses those that it has not added yet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
 KEPT_S: Final = 2 * DAY_S
 KNOWN_AFTER_S: Final = HOUR_S
-"""The shortest time from which growth is told."""
+"""The shortest time span that is reported as growth."""
 CALLS_LEAST: Final = 1_000
 DAYS_WARNED: Final = 7.0
 
@@ -37,7 +37,7 @@ READ = "SELECT at, bytes, calls FROM store_samples ORDER BY hour"
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The growth over some time, and the calls charged in it."""
+    """The growth over a time span, and the calls charged in it."""
 
     over_s: float
     bytes: int
@@ -45,17 +45,17 @@ class Growth:
 
     @property
     def bytes_a_day(self) -> float:
-        """Below 0 where the store shrinks."""
+        """The bytes per day; negative if the store shrinks."""
         return self.bytes * DAY_S / self.over_s
 
     @property
     def bytes_per_thousand_calls(self) -> float | None:
-        """None where there were too few calls to tell."""
+        """The bytes per thousand calls; None after too few calls."""
         return None if self.calls < CALLS_LEAST else self.bytes * 1_000 / self.calls
 
 
 def growth_of(samples: Sequence[Row]) -> Growth | None:
-    """The growth over the newest sample's last day, of (at, bytes, calls) in order; None where too little is known."""
+    """Return the growth over the last day before the newest sample (at, bytes, calls); None if too little is known."""
     if not samples:
         return None
     end, bytes_end, _ = samples[-1]
@@ -67,20 +67,20 @@ def growth_of(samples: Sequence[Row]) -> Growth | None:
 
 
 class StoreGrowth:
-    """Measures a store and keeps what it has found; `now` gives Unix seconds."""
+    """Measures a store and keeps the results. `now` returns Unix seconds."""
 
     def __init__(self, store: Store, disk: DiskWatch, *, now: Callable[[], float]) -> None:
         self._store = store
         self._disk = disk
         self._now = now
         self.size: StoreSize | None = None
-        """As it was last measured, if it ever was."""
+        """The size at the last measurement, if any."""
         self.growth: Growth | None = None
 
     async def keep_measuring(self, event: Callable[..., None], calls_made: Callable[[], int]) -> None:
-        """Measure now, and every ten minutes; `event` logs, `calls_made` counts the calls charged by this node so far.
+        """Measure now and every ten minutes. `event` logs; `calls_made` returns the calls charged by this node so far.
 
-        The first size is not kept: a machine that started with a wrong clock has put it right by the second.
+        The first size is not kept, because a machine that started with a wrong clock has corrected it by the second.
         """
         counted, is_first = 0, True
         while True:
@@ -97,15 +97,15 @@ class StoreGrowth:
             await trio.sleep(EVERY_S)
 
     async def measure(self) -> None:
-        """Look at the store and its samples. Raises StorageError: nothing is known anew."""
+        """Measure the store and read its samples. Raises StorageError; then the old values remain."""
         self.size = await self._store.measure()
         self.growth = growth_of(await self._store.read(lambda tx: tx.all(READ)))
         await self._disk.look()
 
     def days_left(self) -> float | None:
-        """The days until the disk is at its floor, as fast as the store has grown; None where nobody knows, or never.
+        """Return the days until the disk reaches its floor at the current growth; None if unknown or never.
 
-        Room that the database's file has inside itself is used first.
+        Free space inside the database file is used first.
         """
         size, growth, space = self.size, self.growth, self._disk.space
         if size is None or growth is None or space is None or growth.bytes <= 0:
@@ -114,7 +114,7 @@ class StoreGrowth:
         return room / growth.bytes_a_day
 
     async def report(self) -> dict[str, Any]:
-        """Everything, measured now, ready for JSON. Raises StorageError: it cannot be measured."""
+        """Measure and return all figures, ready for JSON. Raises StorageError if measuring fails."""
         await self.measure()
         assert self.size is not None, "it was just measured"
         growth, space, days = self.growth, self._disk.space, self.days_left()
@@ -134,7 +134,7 @@ class StoreGrowth:
     def _warn(self, event: Callable[..., None]) -> None:
         days = self.days_left()
         if days is not None and days < DAYS_WARNED:
-            assert self.growth is not None, "or there were no days"
+            assert self.growth is not None, "days_left() needs the growth"
             event("warning", "disk_fills", days_left=round(days, 1), growth_bytes_a_day=round(self.growth.bytes_a_day))
 
     def _save(self, tx: Tx, calls: int) -> None:
@@ -146,7 +146,7 @@ class StoreGrowth:
 
 
 def m0001_store_samples(schema: Schema) -> None:
-    """One row an hour: the store's size at its end, and the calls that were charged in it."""
+    """One row per hour: the store's size at its end, and the calls charged in it."""
     schema.execute("""
     CREATE TABLE store_samples (
         hour BIGINT PRIMARY KEY,

@@ -1,4 +1,4 @@
-"""The log's lines of a link to a server: one when it is down, and one when it is up again."""
+"""Logs a link to a server: one line when it goes down, and one when it is up again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Final
 
 DOWN_AGAIN_S: Final = 30.0
-"""A link that goes up and down again is told of this often."""
+"""A link that goes up and down repeatedly is logged this often."""
 
 _log = logging.getLogger(__name__)
 
 
 class LinkLog:
-    """Tells of one link, by its `name`. Each failed try is reported to it; not thread-safe, as a link has one owner."""
+    """Logs one link under its `name`. Every failed attempt is reported to it. Not thread-safe: a link has one owner."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
@@ -24,7 +24,7 @@ class LinkLog:
         self._told_at = -math.inf
 
     def down(self, why: str) -> None:
-        """The link is lost, or could not be made."""
+        """Report that the link was lost or could not be established."""
         now = self._clock()
         if self._is_told or now - self._told_at < DOWN_AGAIN_S:
             return
@@ -32,7 +32,7 @@ class LinkLog:
         _log.warning("the link to %s is down: %s", self._name, why)
 
     def up(self) -> None:
-        """The link stands."""
+        """Report that the link is established."""
         if self._is_told:
             self._is_told = False
             _log.warning("the link to %s is up", self._name)

@@ -1,4 +1,4 @@
-"""Named, append-only sets of migrations, in the subset of SQL that both engines share."""
+"""Named, append-only sets of migrations, in the SQL subset that both engines share."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from storage.store import PartitionTx, Tx
 
 
 class Schema(Protocol):
-    """The statements that a migration may run, on either engine."""
+    """The statements that a migration may run on either engine."""
 
     def execute(self, sql: str) -> None:
-        """Run one statement; `{serial}` stands for the type of a primary key that counts by itself.
+        """Run one statement; `{serial}` is replaced by the type of an automatic integer primary key.
 
-        `{clustered}` behind a table's columns keeps its rows in the order of the primary key, where that saves bytes.
+        `{clustered}` after a table's columns keeps its rows in the order of the primary key if that saves bytes.
         """
         ...
 
@@ -23,35 +23,35 @@ class Schema(Protocol):
         ...
 
     def allow_deletes(self, table: str, condition: str) -> None:
-        """Let rows of a table that is append-only go which fulfil a condition on `OLD`; changes stay refused."""
+        """Allow deleting rows of an append-only table that match a condition on `OLD`; changes are still refused."""
         ...
 
     def drop_append_only(self, table: str) -> None:
-        """Drop a table that was append-only."""
+        """Drop an append-only table."""
         ...
 
     def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx | None:
-        """Keep a table that `allow_deletes` in partitions, where the engine does that; gives the way to make them.
+        """Partition a table with `allow_deletes` if the engine supports it, and return the transaction for partitions.
 
-        Rows whose ids are `below` lie together, as do those that have no partition. `late` is a table of ids, see
-        `PartitionTx.note_inserts`. What was done before is committed.
+        Rows with ids `below` stay together, as do rows without a partition. `late` is a table of ids, see
+        `PartitionTx.note_inserts`. Earlier changes are committed.
         """
         ...
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Write `others`, which mean the same, for `words` in the definition of `table`, where the words have a cost.
+        """Replace `words` by the equivalent `others` in the definition of `table`, if the original words are costly.
 
-        No row is read. An engine to which both are one does nothing.
+        No row is read. An engine on which both cost the same does nothing.
         """
         ...
 
     @property
     def tx(self) -> Tx:
-        """The migration's transaction, for rows; nothing may be asked for after its commit."""
+        """The migration's transaction, for rows. Do not use its `on_commit`."""
         ...
 
     def commit(self) -> None:
-        """Make durable what was done so far: should the process end now, the migration is run again from its begin."""
+        """Make all changes so far durable. If the process ends now, the migration is run again from its start."""
         ...
 
 
@@ -60,21 +60,21 @@ Migration: TypeAlias = Callable[[Schema], None]
 
 @dataclass(frozen=True, slots=True)
 class MigrationSet:
-    """One package's migrations, oldest first; each is known by its function's name and never edited once landed."""
+    """The migrations of one package, oldest first, identified by their functions' names. Never edit a released one."""
 
     name: str
     migrations: tuple[Migration, ...]
 
     def names(self) -> tuple[str, ...]:
-        """The migrations' names, oldest first."""
+        """Return the migrations' names, oldest first."""
         return tuple(migration.__name__ for migration in self.migrations)
 
 
 def refuse_newer(applied: Iterable[tuple[str, str]], known: Iterable[MigrationSet]) -> None:
-    """Compare what a database has (set, migration) with what this program knows.
+    """Compare the migrations of a database (set, migration) with those that this program knows.
 
     Raises:
-        StoreTooNew: the database holds a migration that this program does not know.
+        StoreTooNew: the database has a migration that this program does not know.
     """
     expected = {(one.name, name) for one in known for name in one.names()}
     strange = sorted(set(applied) - expected)

@@ -1,8 +1,8 @@
-"""Tracks the live nodes: each node of a shared store beats by the database's own clock, and a silent one is taken over.
+"""Tracks live nodes: each node of a shared store sends heartbeats on the database's clock; silent nodes are taken over.
 
-A node that was declared dead stays so: it must take a new id. It is offered for taking over again and again for an
-hour, so that nothing stays behind of one that died while it took another over, or that was only paused and went on for
-a moment before it noticed.
+A node that was declared dead stays dead and must use a new id. It can be taken over repeatedly for an hour, so that
+nothing is left behind if the node that took it over dies too, or if it was only paused and ran for a moment before it
+noticed.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ FORGET_AFTER_S: Final = 3600.0
 JOIN = "INSERT INTO nodes (id, started_at, seen_at, shares_state) VALUES (?, {now}, {now}, ?)"
 BEAT = "UPDATE nodes SET seen_at = {now} WHERE id = ? AND taken_at IS NULL"
 LEAVE = "DELETE FROM nodes WHERE id = ? AND taken_at IS NULL"
-# One statement, so that of two nodes the second looks at the row again after the first has changed it.
+# One statement, so that the second of two nodes sees the row as the first one has changed it.
 TAKE_OVER = """
 UPDATE nodes SET taken_by = ?, taken_at = {now}
 WHERE seen_at < {now} - ? AND (taken_at IS NULL OR taken_at < {now} - ?) AND id <> ? RETURNING id
@@ -35,54 +35,54 @@ LIVING = "SELECT id FROM nodes WHERE taken_at IS NULL AND seen_at >= {now} - ? O
 
 
 def join(tx: Tx, node_id: str, *, shares_state: bool) -> None:
-    """Begin to live under an id that nobody has had; tell whether limits and keys' changes are shared with others."""
+    """Join under an unused id. `shares_state` says whether limits and changes of keys are shared with other nodes."""
     tx.run(JOIN, (node_id, int(shares_state)))
 
 
 def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DEAD_AFTER_S) -> dict[str, float]:
-    """Return the nodes that must not live beside `node_id`, which may not have joined yet, and when each was last seen.
+    """Return the nodes that must not run next to `node_id`, which may not have joined yet, and when each was last seen.
 
-    Instants are those of the database's clock. A node that keeps its state to itself has to be alone; of two that do
-    not, the one that joined later is wrong.
+    Instants are on the database's clock. A node that does not share its state must be alone; of two such nodes, the one
+    that joined later must stop.
     """
     found = tx.all(RIVALS, (node_id, node_id, dead_after_s, int(shares_state)))
     return dict(found)
 
 
 def beat(tx: Tx, node_id: str) -> bool:
-    """Say that the node lives; False: it was declared dead, and what it had begun is another's now."""
+    """Record a heartbeat. False: the node was declared dead, and another node has taken over its work."""
     return tx.run(BEAT, (node_id,)) == 1
 
 
 def leave(tx: Tx, node_id: str) -> None:
-    """Go, with everything closed. Whoever leaves something open must die instead."""
+    """Leave, with everything closed. A node with open work must not leave, but be declared dead."""
     tx.run(LEAVE, (node_id,))
 
 
 def take_over(tx: Tx, node_id: str, *, dead_after_s: float = DEAD_AFTER_S) -> list[str]:
-    """The dead nodes that `node_id` has now to recover, each given to one node at a time; see `recovered`."""
+    """Return the dead nodes that `node_id` must recover now, each assigned to one node at a time; see `recovered`."""
     tx.run(FORGET, (FORGET_AFTER_S,))
     taken = tx.all(TAKE_OVER, (node_id, dead_after_s, dead_after_s, node_id))
     return sorted(id_ for (id_,) in taken)
 
 
 def unknown(tx: Tx, ids: Sequence[str]) -> list[str]:
-    """Return those of the ids that are nobody's: their nodes left, or died so long ago that they are forgotten."""
+    """Return the ids that belong to no known node: it has left, or died so long ago that it was deleted."""
     return sorted(id_ for (id_,) in tx.all_in(UNKNOWN, ids))
 
 
 def recovered(tx: Tx, node_id: str, dead_id: str) -> None:
-    """Say that `node_id` has closed all that `dead_id` had open."""
+    """Record that `node_id` has closed everything that `dead_id` had open."""
     tx.run(RECOVERED, (dead_id, node_id))
 
 
 def living(tx: Tx, *, dead_after_s: float = DEAD_AFTER_S) -> list[str]:
-    """The nodes that live."""
+    """Return the live nodes."""
     return [id_ for (id_,) in tx.all(LIVING, (dead_after_s,))]
 
 
 def m0001_nodes(schema: Schema) -> None:
-    """One row a node; `taken_at` tells that it was declared dead."""
+    """One row per node. `taken_at` marks a node as declared dead."""
     schema.execute("""
     CREATE TABLE nodes (
         id TEXT PRIMARY KEY,
@@ -97,7 +97,7 @@ def m0001_nodes(schema: Schema) -> None:
 
 
 def m0002_shares_state(schema: Schema) -> None:
-    """Whether the node shares what may be lost with others; of those that joined before, it is believed."""
+    """Whether the node shares its volatile state with others. Nodes that joined earlier are assumed to."""
     schema.execute(
         "ALTER TABLE nodes ADD COLUMN shares_state INTEGER NOT NULL DEFAULT 1 CHECK (shares_state IN (0, 1))"
     )

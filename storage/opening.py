@@ -1,4 +1,4 @@
-"""Opening the store that an address names."""
+"""Opens the store at an address."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -20,34 +20,34 @@ EXPECTED = f"expected {SQLITE}path/to/file.db or {POSTGRES[0]}user:password@host
 
 @asynccontextmanager
 async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store: bool = False) -> AsyncIterator[Store]:
-    """The store at `url`; what was submitted is committed on leaving.
+    """Open the store at `url`. On exit, submitted calls are committed.
 
-    `sqlite:///data/x.db` is relative to the working folder, `sqlite:////srv/x.db` is absolute; the file is owned by
-    this process while the block runs. A `postgresql://` database may be open in many. `migrations` are all sets of the
-    program, since a database with an unknown one is refused. A file that is gone from where there was one is made anew
-    only if `new_store`.
+    `sqlite:///data/x.db` is relative to the working folder, `sqlite:////srv/x.db` is absolute; this process owns the
+    file while the block runs. A `postgresql://` database can be open in many processes. `migrations` are all sets of
+    the program, because a database with an unknown one is refused. If a store existed here and its file is missing, a
+    new one is created only with `new_store`.
 
     Raises:
-        StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with words for the operator.
+        StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with a message for the operator.
     """
     sets = [*migrations, NODES]
     if url.startswith(POSTGRES):
-        from storage.postgres.store import open_postgres  # noqa: PLC0415 - 15 MB that only who asks for it pays
+        from storage.postgres.store import open_postgres  # noqa: PLC0415 - 15 MB, loaded only if needed
 
         async with open_postgres(_checked(url), sets) as shared:
             yield shared
     else:
-        from storage.sqlite.store import open_sqlite  # noqa: PLC0415 - most commands ask a node, and open no store
+        from storage.sqlite.store import open_sqlite  # noqa: PLC0415 - most commands only contact a node
 
         async with open_sqlite(_file(url), sets, new_store=new_store) as store:
             yield store
 
 
 def try_store(url: str) -> None:
-    """Reach the store at `url` and change nothing in it: log in to the database, or look at the file.
+    """Check that the store at `url` can be reached, without changing it: log in to the database, or check the file.
 
     Raises:
-        StoreUnusable: it cannot be reached; the text says why, without a password.
+        StoreUnusable: it cannot be reached; the message says why, without a password.
     """
     if not url.startswith(POSTGRES):
         file = _file(url)
@@ -62,7 +62,7 @@ def try_store(url: str) -> None:
     try:
         link = open_link(_checked(url), name="sluice-check", query_only=True)
     except Error as exc:
-        raise StoreUnusable(f"the database does not answer: {' '.join(str(exc).split())}") from exc
+        raise StoreUnusable(f"the database does not respond:{' '.join(str(exc).split())}") from exc
     try:
         check_version(link)
     finally:
@@ -70,49 +70,49 @@ def try_store(url: str) -> None:
 
 
 def read_owner_note(url: str) -> dict[str, str] | None:
-    """Return the note of the process that owns the store at `url`; None while nobody owns it, or nobody has to."""
+    """Return the note of the process that owns the store at `url`; None if it has no owner or needs none."""
     return None if url.startswith(POSTGRES) else read_note(_file(url))
 
 
 def is_shared(url: str) -> bool:
-    """Whether several nodes can use the store at the same time."""
+    """Return whether several nodes can use the store at the same time."""
     return url.startswith(POSTGRES)
 
 
 def refuse_lost(url: str) -> None:
-    """Raises StoreUnusable where there was a store whose file is gone, and no node has it open any more."""
+    """Raise StoreUnusable if the file of an earlier store is missing and no node has it open any more."""
     if url.startswith(SQLITE) and url != SQLITE and read_note(_file(url)) is None:
         refuse_missing(_file(url), new_store=False)
 
 
 def linked_folder(url: str) -> Path | None:
-    """The folder of the database if `url` names a symbolic link to it."""
+    """Return the folder of the database if `url` is a symbolic link to it."""
     is_link = url.startswith(SQLITE) and os.path.islink(url.removeprefix(SQLITE))
     return _file(url).parent if is_link else None
 
 
 def exposures_of(url: str) -> list[str]:
-    """Warnings of others than their owner who may enter the folder or read the file of the database at `url`."""
+    """Return warnings if users other than the owner can enter the folder or read the file of the database at `url`."""
     return exposures(_file(url)) if url.startswith(SQLITE) and url != SQLITE else []
 
 
 def _file(url: str) -> Path:
-    """The file without links in its path: SQLite makes the log's name of it, and its owner the note's."""
+    """Return the file's path with links resolved: the names of the log and of the owner's note derive from it."""
     if not url.startswith(SQLITE) or url == SQLITE:
         without_password = url.rpartition("@")[2]
-        raise StoreUnusable(f"not the address of a store: {without_password!r}; {EXPECTED}")
+        raise StoreUnusable(f"not a store address: {without_password!r}; {EXPECTED}")
     return Path(os.path.realpath(url.removeprefix(SQLITE)))
 
 
 def _checked(url: str) -> str:
-    """The address, if it can be read; what is wrong with it is not repeated, since it may hold a password."""
+    """Return a valid address. Error messages do not repeat it, because it may contain a password."""
     from psycopg import ProgrammingError  # noqa: PLC0415 - as above
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - as above
 
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as exc:
-        raise StoreUnusable(f"not the address of a database; {EXPECTED}") from exc
+        raise StoreUnusable(f"not a database address; {EXPECTED}") from exc
     if not parts.get("dbname"):
-        raise StoreUnusable(f"the address names no database; {EXPECTED}")
+        raise StoreUnusable(f"the address is missing the database name; {EXPECTED}")
     return url

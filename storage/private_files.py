@@ -1,4 +1,4 @@
-"""Files and folders for their owner's eyes only, whatever the umask; and who else may read those that were there."""
+"""Files and folders that only their owner can access, whatever the umask, and warnings about existing ones."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ OTHERS = 0o077
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder where it is missing. Raises OSError."""
+    """Create the folder if it is missing. Raises OSError."""
     if folder.is_dir():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -20,13 +20,13 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE)
         folder.chmod(FOLDER_MODE)
     if not folder.is_dir():
-        folder.mkdir()  # which says why it cannot be
+        folder.mkdir()  # this raises the reason
 
 
 def open_private(file: Path) -> int:
-    """A descriptor that reads and writes a regular file, which is made where it is missing.
+    """Open a regular file for reading and writing, and return its descriptor. The file is created if missing.
 
-    It never waits: a pipe or a device in the file's place is refused.
+    It never blocks: a pipe or a device in the file's place is refused.
 
     Raises:
         OSError: it cannot be opened, or is not a regular file.
@@ -47,7 +47,7 @@ def open_private(file: Path) -> int:
 
 
 def read_small(file: Path, *, bytes_max: int) -> bytes:
-    """All of a regular file; it never waits, as for a pipe or a device.
+    """Return the content of a regular file. It never blocks, unlike reading a pipe or a device.
 
     Raises:
         OSError: it cannot be read, is longer, or is not a regular file.
@@ -62,18 +62,20 @@ def read_small(file: Path, *, bytes_max: int) -> bytes:
 
 
 def exposures(database: Path) -> list[str]:
-    """A warning for the folder and the file of a database that others than their owner may enter or read."""
+    """Return warnings if users other than the owner can enter the folder or read the file of a database."""
     found = []
     for place, verb in ((database.parent, "enter"), (database, "read")):
         with suppress(OSError):
             mode = stat.S_IMODE(place.stat().st_mode)
             if mode & OTHERS:
-                found.append(f"others may {verb} {place} (mode {mode:04o}); allow its owner only: chmod go= {place}")
+                found.append(
+                    f"other users can {verb} {place} (mode {mode:04o}); restrict it to its owner: chmod go= {place}"
+                )
     return found
 
 
 def refuse_other_kinds(file: Path | int) -> None:
-    """Raises OSError unless it is a regular file."""
+    """Raise OSError unless it is a regular file."""
     kind = os.stat(file).st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

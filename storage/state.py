@@ -1,6 +1,6 @@
-"""The state that all nodes share and may lose: scripts, plain commands and messages, neutral to the server behind them.
+"""The volatile state that all nodes share: scripts, plain commands and messages, independent of the server.
 
-Everything here may be gone after any call: a caller must be able to do without.
+Any of this state may be lost after any call, so callers must be able to do without it.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import Protocol, TypeAlias
 
 import trio
 
-# What a script or a command answers; the function that asked knows which of them.
+# The reply of a script or command. Its caller knows which of these types to expect.
 Reply: TypeAlias = "int | float | bytes | list[Reply] | None"
 
 LOOK_AGAIN = b""
-"""The message that a subscriber receives when some may have been lost."""
+"""The message that a subscriber receives when messages may have been lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script that runs on the server as one step; all its keys share one hash tag, as in `name:{tag}`."""
+    """A script that runs on the server as one step. All its keys share one hash tag, as in `name:{tag}`."""
 
     text: bytes
     sha: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        # The server's own name for it, not a matter of secrecy.
+        # The server's name for the script, not a security feature.
         object.__setattr__(self, "sha", sha1(self.text, usedforsecurity=False).hexdigest().encode())
 
 
 def read_script(package: str, name: str) -> Script:
-    """The script that `package` ships as `redis_scripts/<name>.lua`."""
+    """Return the script that `package` contains as `redis_scripts/<name>.lua`."""
     return Script(files(package).joinpath("redis_scripts", f"{name}.lua").read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
 class StateStatistics:
-    """Counts since the start: `round_trips` carried `calls`; `lost` calls ended with their connection."""
+    """Counts since the start. `round_trips` carried `calls`; `lost` calls ended with their connection."""
 
     waiting: int
     calls: int
@@ -50,60 +50,62 @@ class StateStatistics:
 
 
 class State(Protocol):
-    """Calls that arrive while a round trip is under way go together as the next one.
+    """Shared state. Calls that arrive during a round trip are sent together in the next one.
 
-    Calls on keys of one tag happen in the order in which they were made, unless the server forgets a script or a slot
-    moves in between. Who is cancelled just leaves: what was not sent yet does not happen, the rest does.
+    Calls on keys with the same tag happen in the order in which they were made, unless the server loses a script or a
+    slot moves in between. A cancelled caller just leaves: calls not sent yet do not happen, the others do.
     """
 
     @property
     def fault(self) -> str | None:
-        """Return the reason why calls are refused now; None while they are not."""
+        """Return why calls are refused now; None if they are not."""
         ...
 
     async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
         """Run a script.
 
         Raises:
-            StateUnavailable: at once while the server is known to be away, else within the deadline of a round trip.
+            StateUnavailable: at once if the server is known to be unavailable, otherwise within the deadline of a round
+                trip.
         """
         ...
 
     async def run_all(
         self, script: Script, calls: Sequence[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> list[Reply | Exception]:
-        """Run a script once for each keys and args, as few round trips as that takes; replies and refusals in order."""
+        """Run a script for each pair of keys and args, in few round trips. Return replies and refusals in order."""
         ...
 
     def run_nowait(
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
     ) -> bool:
-        """As `run`, but nobody waits; False when it was not even queued, since the server is away.
+        """Like `run`, without waiting. Return False if the call was not queued, because the server is unavailable.
 
-        `on_loss` is called when it was not done or nobody knows, perhaps at once; it must not raise nor block.
+        `on_loss` is called, perhaps at once, if the call was not executed or that is unknown; it must not raise or
+        block.
         """
         ...
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
-        """Run a plain command on one key; raises as `run`."""
+        """Run a plain command on one key. Raises like `run`."""
         ...
 
     def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
-        """As `call`, but nobody waits; `on_loss` and False as `run_nowait`."""
+        """Like `call`, without waiting. `on_loss` and False have the same meaning as in `run_nowait`."""
         ...
 
     def publish(self, channel: bytes, message: bytes) -> bool:
-        """Tell all who are subscribed now, here and elsewhere, at most once; False as `run_nowait`."""
+        """Send a message to all current subscribers on all nodes, at most once. False like `run_nowait`."""
         ...
 
     def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
-        """The messages that arrive while the block runs, and `LOOK_AGAIN` first and whenever some may be missing."""
+        """Receive messages while the block runs, with `LOOK_AGAIN` first and whenever some may be missing."""
         ...
 
     def on_connect(self, callback: Callable[[], None]) -> None:
-        """Call it after every connect: what the server held before may be gone. It must not raise nor block."""
+        """Call `callback` after every connect, when the server may have lost its data. It must not raise or block."""
         ...
 
     def statistics(self) -> StateStatistics:
-        """The record of this moment."""
+        """Return a snapshot."""
         ...

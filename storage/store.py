@@ -1,4 +1,4 @@
-"""The protocols that every database engine offers to the packages above."""
+"""The protocols that every database engine implements for the packages above."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,110 +10,113 @@ Res = TypeVar("Res")
 
 Item: TypeAlias = int | float | str | None
 Value: TypeAlias = Item | bytes
-# Columns have no static types at this border; the function that runs the SQL makes a typed record of the row.
+# Columns have no static types here. The function that runs the SQL converts the row into a typed record.
 Row: TypeAlias = tuple[Any, ...]
 
 
 class Tx(Protocol):
     """One transaction. Placeholders are `?`; the SQL is the subset that SQLite and PostgreSQL share.
 
-    `{lock}` at the end of a query locks its rows where several nodes write (in the order of the query, so let it have
-    one), and `{now}` is the database's own clock in Unix seconds.
+    `{lock}` at the end of a query locks its rows if several nodes write (in the order of the query, so it should have
+    one), and `{now}` is the database's clock in Unix seconds.
     """
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         ...
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
-        """The first row, if any."""
+        """Return the first row, if any."""
         ...
 
     def run(self, sql: str, params: Sequence[Value] = ()) -> int:
-        """Run a statement that changes rows; how many it changed."""
+        """Run a statement that changes rows. Return how many it changed."""
         ...
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:
-        """Run one set-based statement for all `rows`, which stand as `(?, ?), (?, ?)` where the SQL says `{rows}`.
+        """Run one set-based statement for all `rows`, which replace `{rows}` in the SQL as `(?, ?), (?, ?)`.
 
-        `one` does the same to a single row, by `?1`, `?2`, for a database that pays much for joining a list of one.
+        `one` is the equivalent for a single row, with `?1`, `?2`, for a database on which joining a list of one is
+        costly.
         """
         ...
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
-        """As `run_many`, but waited for: how many rows it changed. `params` all stand behind `{rows}`.
+        """Like `run_many`, but wait for the result. Return how many rows it changed. All `params` come after `{rows}`.
 
-        The statement begins with its verb, since drivers look for that.
+        The statement must begin with its verb, because drivers check that.
         """
         ...
 
     def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """All rows of a query over `values`; none for no values.
+        """Return all rows of a query over `values`; none without values.
 
-        They stand where the SQL says `{in}`, once: after a column as `IN {in}`, or as a table `{in} AS asked` with the
-        column `value`. As `FROM {in} AS asked, ...` with one `asked.value`, a list of one costs no more than a value.
-        Bytes stand after a column only.
+        They replace `{in}`, which occurs once in the SQL: after a column as `IN {in}`, or as a table `{in} AS asked`
+        with the column `value`. With `FROM {in} AS asked, ...` and one `asked.value`, a list of one costs no more than
+        a value. Bytes are allowed only after a column.
         """
         ...
 
     def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
-        """As `all_in` for a statement that changes rows; how many it changed. `params` all stand before `{in}`."""
+        """Like `all_in`, but for a statement that changes rows. Return how many. All `params` come before `{in}`."""
         ...
 
     def lock(self, names: Sequence[str]) -> None:
-        """Hold `names` until the end of the transaction where several nodes write: rows that are not there yet."""
+        """Lock `names` until the end of the transaction if several nodes write; for rows that do not exist yet."""
         ...
 
     def pin(self, table: str) -> None:
-        """Keep the table's partitions as they are until the end of the transaction, which has done nothing before.
+        """Keep the table's partitions unchanged until the end of the transaction. This must be its first statement.
 
-        Without it a partition may go between the first look at the data, which all later ones see, and the first look
-        at the table.
+        Otherwise a partition may be removed after the transaction's snapshot was taken, but before it first uses the
+        table.
         """
         ...
 
     def recall(self, kind: type[T]) -> T | None:
-        """The last that was remembered, if it is a `kind` and nothing at all was written since; else a new one.
+        """Return the value kept last, if it is a `kind` and nothing was written since; otherwise a new one.
 
-        None where other nodes write, or nobody does.
+        None if other nodes write, or in a query-only transaction.
         """
         ...
 
     def remember(self, what: object) -> None:
-        """Leave to `recall` what this transaction knows of the rows, as they are now.
+        """Keep a value derived from the current rows for a later `recall`.
 
-        It is forgotten if this does not happen. One thing is remembered at a time: a write of another would end it.
+        It is dropped if the transaction is rolled back. Only one value is kept at a time, since any other write would
+        end it.
         """
         ...
 
     def on_commit(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the Trio side after the commit, in commit order, before anyone who waits for it resumes.
+        """Call `callback` on the Trio side after the commit, in commit order, before waiting callers resume.
 
-        It must not raise nor block. On a query-only transaction this is a bug.
+        It must not raise or block. Using this in a query-only transaction is a bug.
         """
         ...
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the Trio side should the connection be lost in the commit, and nobody know if it happened.
+        """Call `callback` on the Trio side if the connection is lost during the commit, and its outcome is unknown.
 
-        Whoever waits gets CommitUnknown. No later call of this store runs before the lost commit has happened or not.
+        The waiting caller gets CommitUnknown. No later call of this store runs before the lost commit has either
+        happened or failed.
         """
         ...
 
 
 class Read(Protocol):
-    """Runs a function on one snapshot of the data, as `Store.read` does."""
+    """Runs a function on one snapshot of the data, like `Store.read`."""
 
     async def __call__(self, fn: Callable[[Tx], T], /) -> T:
-        """As `Store.read`."""
+        """Like `Store.read`."""
         ...
 
 
 class Write(Protocol):
-    """Runs a function in a transaction, as `Store.write` does; so that a caller may record there what came of it."""
+    """Runs a function in a transaction, like `Store.write`. A caller can use it to record the result there too."""
 
     async def __call__(self, fn: Callable[[Tx], T], /) -> T:
-        """As `Store.write`."""
+        """Like `Store.write`."""
         ...
 
 
@@ -123,7 +126,7 @@ BatchHandler: TypeAlias = Callable[[Tx, Sequence[Req]], Sequence[Res | Exception
 
 @dataclass(frozen=True, slots=True)
 class StoreStatistics:
-    """Counts of the writer since it was opened."""
+    """Counters of the writer since it was opened."""
 
     waiting: int
     commits: int
@@ -134,7 +137,7 @@ class StoreStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """The size of a table; `bytes` without its indexes. `rows` is None where the engine has not counted them yet."""
+    """The size of a table; `bytes` excludes its indexes. `rows` is None if the engine has not counted them yet."""
 
     name: str
     rows: int | None
@@ -144,10 +147,10 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """The size of a database: all that it uses, and of each table, the largest first.
+    """The size of a database, and of each table, largest first.
 
-    Tables are estimated from samples where they are large. `free_bytes` are the database's own already and will be used
-    again; None where the engine does not tell.
+    Large tables are estimated from samples. `free_bytes` already belong to the database and will be used again; None if
+    the engine does not report them.
     """
 
     bytes: int
@@ -157,7 +160,7 @@ class StoreSize:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """The disk that a database grows on."""
+    """The disk that contains the database."""
 
     total_bytes: int
     free_bytes: int
@@ -165,7 +168,7 @@ class DiskSpace:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A part of a table: its rows whose ids are at least `begin` and below `end`."""
+    """A part of a table: its rows with ids of at least `begin` and below `end`."""
 
     table: str
     name: str
@@ -174,44 +177,44 @@ class Partition:
 
 
 class PartitionTx(Tx, Protocol):
-    """A transaction that changes partitions; ids are column `id`, the table's primary key."""
+    """A transaction that changes partitions. Ids are the column `id`, the table's primary key."""
 
     def add_partition(self, part: Partition) -> None:
-        """Make it, with the rows that came before it and were kept apart.
+        """Create the partition, and move its rows that arrived earlier and were kept apart.
 
         Raises:
-            PartitionRefused: there are too many of these; they stay where they are.
+            PartitionRefused: there are too many of these rows; they stay where they are.
         """
         ...
 
     def note_inserts(self, part: Partition) -> None:
-        """Enter the id of every row that comes from now on into the table that was named for that."""
+        """Record the id of every later row in the table given for that."""
         ...
 
     def close_table(self, table: str) -> None:
-        """Keep everybody from the table until the end of the transaction.
+        """Lock the table exclusively until the end of the transaction.
 
         Raises:
-            StoreContended: somebody is just using it, and nobody waits for that.
+            StoreContended: the table is in use; this never waits for it.
         """
         ...
 
     def detach_partition(self, part: Partition) -> None:
-        """Take it from its table. Its rows are for `drop_partition` only."""
+        """Detach it from its table. Afterwards only `drop_partition` may use its rows."""
         ...
 
     def drop_partition(self, part: Partition) -> None:
-        """Remove one that was detached."""
+        """Drop a detached partition."""
         ...
 
 
 class Partitions(Protocol):
-    """Changes of partitions, on a connection of their own: neither the writer nor a reader waits for the disk."""
+    """Changes partitions on a separate connection, so that neither the writer nor a reader waits for the disk."""
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction, in a worker thread; again, for some seconds, while others use its table.
+        """Run `fn` in a transaction in a worker thread, retrying for some seconds while the table is in use.
 
-        Nobody waits for more than an instant behind it, so it gives way each time.
+        Each attempt gives way after a moment, so that other users never wait for long.
 
         Raises:
             PartitionRefused, StoreContended, StoreUnavailable: nothing happened.
@@ -225,14 +228,14 @@ class Store(Protocol):
 
     @property
     def partitions(self) -> Partitions | None:
-        """Where the engine keeps tables in partitions."""
+        """The partitions, if the engine supports them."""
         ...
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` in a savepoint of the next transaction; for everything rare.
+        """Run `fn` in a savepoint of the next transaction; for rare writes.
 
-        `fn` runs on the writer's thread, more than once where it meets other nodes' locks. What it raises is raised
-        here, and none of its changes happened.
+        `fn` runs on the writer's thread, more than once if it hits other nodes' locks. Its exceptions are raised here,
+        and then none of its changes happened.
 
         Raises:
             CommitUnknown: it may have happened.
@@ -245,21 +248,21 @@ class Store(Protocol):
         ...
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Hand `request` to `handler` together with all that waits for the same handler; for hot writes."""
+        """Pass `request` to `handler` together with all others that wait for the same handler; for hot writes."""
         ...
 
     def submit_nowait(
         self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
     ) -> None:
-        """As `submit`, but nobody waits: an error is logged, counted and told to `on_failure`.
+        """Like `submit`, without waiting for the result. Errors are logged, counted and passed to `on_failure`.
 
         Raises:
-            StoreBusy, StoreUnavailable: at once, when the request was not even queued.
+            StoreBusy, StoreUnavailable: at once, if the request was not queued.
         """
         ...
 
     async def ping(self) -> None:
-        """Prove that the store can be written, by writing. Unlike other calls it may be cancelled at any time."""
+        """Prove that the store can be written, by writing. Unlike other calls, it can be cancelled at any time."""
         ...
 
     def announce(self, note: Mapping[str, str]) -> None:
@@ -267,34 +270,35 @@ class Store(Protocol):
         ...
 
     def statistics(self) -> StoreStatistics:
-        """Counters for the operator."""
+        """Return counters for the operator."""
         ...
 
     async def measure(self) -> StoreSize:
-        """The size of the database and its tables, in a worker thread, by a bounded number of looks."""
+        """Return the size of the database and its tables, in a worker thread, with a bounded number of reads."""
         ...
 
     async def scrub(self, table: str) -> bool:
-        """Leave nothing in the files of what was overwritten or deleted in a small table, nor in the log of commits.
+        """Remove overwritten and deleted data of a small table from the files and from the commit log.
 
-        False: somebody was using it, so it has to be tried again. A server's own log is its operator's.
+        Return False if the table was in use and this must be retried. A server's own log is the operator's
+        responsibility.
 
         Raises:
-            StorageError: nobody knows.
+            StorageError: the result is unknown.
         """
         ...
 
     async def flush_log(self) -> None:
-        """Write what the log of commits holds into the file, beside the writer, which would else do so between commits.
+        """Write the commit log into the file in parallel to the writer, which would otherwise do so between commits.
 
-        For work that writes much and is in no hurry: the fewer pages are left to the writer, the shorter others wait. A
-        server does so by itself.
+        Use this in work that writes much and is not urgent: the fewer pages are left to the writer, the less other
+        calls wait. A server does this automatically.
 
         Raises:
-            StorageError: it could not be done.
+            StorageError: it failed.
         """
         ...
 
     async def disk(self) -> DiskSpace | None:
-        """The disk below the database; None where it is another machine's, which does not tell."""
+        """Return the space of the disk below the database; None if it is on another machine that does not report it."""
         ...

@@ -1,7 +1,7 @@
-"""The supervised loop: background work is restarted after a failure, so that one fault never ends the process.
+"""Supervised loops: background work is restarted after a failure, so that one bug never ends the process.
 
-A loop fails when its work raises. Three failures in a row, each soon after a start, make the loop a `fault`, which
-readiness reports; it has recovered once it has run for a while (`_Loop.steady_s`).
+A loop fails when its work raises an exception. Three failures in a row, each soon after a start, make the loop a
+`fault`, which readiness reports. It has recovered once it has run for a while (`_Loop.steady_s`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from storage.errors import StateUnavailable, StoreUnavailable, StoreUnusable
 PAUSE_S: Final = 0.5
 PAUSE_S_MAX: Final = 30.0
 AWAY_S: Final = 1.0
-"""The pause of work that found the store or the shared state away."""
+"""The pause of work that found the store or the shared state unavailable."""
 STEADY_S: Final = 30.0
 STEADY_S_MAX: Final = 1_800.0
 FAULT_AFTER: Final = 3
@@ -29,7 +29,7 @@ Work = Callable[[], Awaitable[object]]
 
 
 class Keep(Protocol):
-    """Runs work under supervision; `Supervision.keep` documents the contract."""
+    """Runs work under supervision; see `Supervision.keep`."""
 
     async def __call__(self, name: str, work: Work) -> None:
         """Run `work` until it returns, and start it again after each failure."""
@@ -37,7 +37,7 @@ class Keep(Protocol):
 
 
 class FailureLog(Protocol):
-    """The operator's log, as failures are written to it."""
+    """The operator's log, as far as failures need it."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line."""
@@ -49,7 +49,7 @@ class FailureLog(Protocol):
 
 
 async def unsupervised(name: str, work: Work) -> None:  # noqa: ARG001 - as `Keep`
-    """Run `work` until it returns, as `Keep` for a command and for tests: a failure ends the caller."""
+    """Run `work` until it returns; a `Keep` for commands and tests in which a failure ends the caller."""
     await work()
 
 
@@ -63,7 +63,7 @@ class _Loop:
     started_at: float | None = None
     """When its work started, on Trio's clock; None during the pause before a restart."""
     steady_s: float = 0.0
-    """It counts as recovered after running for so long."""
+    """The loop counts as recovered after running for this long."""
 
     def is_steady(self) -> bool:
         return self.started_at is not None and trio.current_time() - self.started_at >= self.steady_s
@@ -119,7 +119,7 @@ class Supervision:
 
     @property
     def fault(self) -> str | None:
-        """The loops that keep failing, in words for the operator; None if there are none."""
+        """The loops that keep failing, described for the operator; None if there are none."""
         down = [
             f"{loop.name} (failed {loop.in_a_row} times in a row, last with {loop.last_error})"
             for loop in self._loops
@@ -128,7 +128,7 @@ class Supervision:
         return ", ".join(sorted(down)) or None
 
     async def _run(self, loop: _Loop, work: Work) -> bool:
-        """Run `work` once, and wait for the time of its restart; False if it returned."""
+        """Run `work` once, and wait until its restart. Return False if it returned."""
         loop.started_at = trio.current_time()
         try:
             await work()
@@ -158,11 +158,11 @@ class Supervision:
 
 
 Supervise = Callable[[FailureLog, Random], Supervision]
-"""Makes the supervision of a node's background loops."""
+"""Creates the supervision of a node's background loops."""
 
 
 def _split(exc: Exception | BaseExceptionGroup[BaseException]) -> tuple[Exception | None, BaseException | None]:
-    """Return the failure in an exception, and the part that has to pass through, such as `Cancelled`."""
+    """Split an exception into the failure, and the part that must be re-raised, such as `Cancelled`."""
     if not isinstance(exc, BaseExceptionGroup):
         return (exc, None) if _is_failure(exc) else (None, exc)
     failures, passing = exc.split(_is_failure)
@@ -171,12 +171,12 @@ def _split(exc: Exception | BaseExceptionGroup[BaseException]) -> tuple[Exceptio
 
 
 def _is_failure(exc: BaseException) -> bool:
-    """Whether an exception, which `split` also calls with groups, is a failure of the work."""
+    """Return whether an exception is a failure of the work. `split` also calls this with groups."""
     return isinstance(exc, Exception) and not isinstance(exc, (StoreUnusable, ExceptionGroup))
 
 
 def _only(exc: Exception) -> Exception:
-    """Return the one exception in a group, or the group if it holds several."""
+    """Return the only exception in a group, or the group if it has several."""
     while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
         exc = exc.exceptions[0]
     return exc

@@ -1,10 +1,10 @@
-"""The instant by which old rows are removed: never one that a clock has jumped to, without a second look.
+"""The instant used to remove old rows, protected against clocks that have jumped.
 
-What is removed does not come back, and a wrong clock makes everything old. So whoever removes by age asks here first.
-The last instant that was trusted is kept in the store, where the next process finds it. A clock that is more than a day
-ahead of it, and of the time that has passed since, is in doubt: nothing is removed until it has gone on evenly for
-`SECOND_LOOK_S`. By then somebody has read the warning, or the node was away for long and all is well. A clock that goes
-back is trusted at once, since by it nothing is older than it was.
+Removed data cannot be restored, and with a wrong clock all data seems old. Code that removes data by age therefore gets
+its instant here. The last trusted instant is kept in the store for the next process. A clock that is more than a day
+ahead of it, plus the time elapsed since, is in doubt: nothing is removed until the clock has run evenly for
+`SECOND_LOOK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
+clock that goes back is trusted at once, because that makes no data older.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ INSERT INTO sweep_clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDAT
 
 
 class ClockReading(NamedTuple):
-    """The clock's instant (Unix seconds) at an instant of the clock that nobody sets."""
+    """The clock's instant (Unix seconds) at an instant of a steady clock that cannot be set."""
 
     at: float
     steady_at: float
 
     def leads_to(self, later: ClockReading) -> float:
-        """Return the clock's gain between the two readings, against the steady one; below 0 it fell behind."""
+        """Return how much the clock gained on the steady one between the two readings; negative if it fell behind."""
         return later.at - self.at - (later.steady_at - self.steady_at)
 
 
 class SweepClock:
-    """The clock of everything in a node that removes by age."""
+    """The clock for all removals by age in a node."""
 
     def __init__(self, store: Store, instant: Callable[[Tx], float], *, event: Callable[..., None]) -> None:
-        """`instant` is the store's clock, or the node's where the store is its own; `event` logs (level, name, ...)."""
+        """`instant` returns the store's clock, or the node's for a local store. `event` logs (level, name, ...)."""
         self._store = store
         self._instant = instant
         self._event = event
@@ -50,10 +50,10 @@ class SweepClock:
         self._doubted: ClockReading | None = None
 
     async def look(self) -> float | None:
-        """The instant to remove by; None while it is in doubt, when nothing may be removed.
+        """Return the instant to remove by; None while it is in doubt and nothing may be removed.
 
         Raises:
-            StorageError: nobody knows.
+            StorageError: the clock cannot be read.
         """
         at, kept = await self._store.read(self._read)
         look = ClockReading(at, trio.current_time())
@@ -65,12 +65,12 @@ class SweepClock:
         return at
 
     def _is_second(self, look: ClockReading, known: list[ClockReading]) -> bool:
-        """Whether the clock has gone on evenly since it was first doubted; else it is doubted from now on."""
+        """Return whether the clock has run evenly since it was first in doubt; otherwise the doubt begins now."""
         first = self._doubted
         if first is not None and abs(first.leads_to(look)) <= AHEAD_S:
             return look.steady_at - first.steady_at >= SECOND_LOOK_S
         self._doubted = look
-        if known:  # a store that was never swept has nothing to compare with
+        if known:  # a store that was never swept has no instant to compare with
             ahead_s = round(min(one.leads_to(look) for one in known))
             self._event("warning", "clock_doubted", at=look.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_LOOK_S)
         return False
@@ -85,7 +85,7 @@ def _save(tx: Tx, at: float) -> None:
 
 
 def m0001_sweep_clock(schema: Schema) -> None:
-    """One row: the last instant by which anything was removed."""
+    """One row: the instant of the last removal."""
     schema.execute("""
     CREATE TABLE sweep_clock (
         id BIGINT PRIMARY KEY CHECK (id = 1),

@@ -1,4 +1,4 @@
-"""The thread's side of group commit: many calls in one transaction, each call on its own feet."""
+"""The thread's side of group commit: many calls in one transaction, each independent of the others."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -10,11 +10,11 @@ from storage.store import BatchHandler, Tx
 
 Callback = Callable[[], None]
 TAKEN: Final = object()
-"""Stands for a call that is not pending any more."""
+"""Marks a call that is not pending any more."""
 
 
 class Job:
-    """One call on its way through the writer. The Trio side fills it, the thread sets `result` or `error`."""
+    """One call on its way through the writer. The Trio side fills it; the thread sets `result` or `error`."""
 
     __slots__ = ("abandonable", "error", "fn", "handler", "has_ended", "on_failure", "request", "result", "task")
 
@@ -37,13 +37,13 @@ class Job:
         self.result: object = None
         self.error: Exception | None = None
         self.has_ended = False
-        """Everybody has been told, on the Trio side."""
+        """Whether its end was reported on the Trio side."""
 
     async def wait(self, pending: dict["Job", None]) -> object:
-        """Wait until the writer wakes `task`; cancelled while it is `pending`, it never happens, later it is awaited.
+        """Wait until the writer wakes `task`. If cancelled while `pending`, it never happens; later, it is awaited.
 
         Raises:
-            What the job itself raised.
+            The job's own exceptions.
         """
         self.task = trio.lowlevel.current_task()
 
@@ -58,10 +58,10 @@ class Job:
         return self.outcome()
 
     def outcome(self) -> object:
-        """Its result, now that the writer has set it.
+        """Return the result that the writer has set.
 
         Raises:
-            What the job itself raised.
+            The job's own exceptions.
         """
         if self.error is not None:
             raise self.error
@@ -69,18 +69,18 @@ class Job:
 
 
 class Engine(Protocol):
-    """One writing connection, as group commit needs it."""
+    """One writing connection, as group commit uses it."""
 
     def begin(self) -> None:
         """Open a transaction."""
         ...
 
     def commit(self) -> None:
-        """Make it durable."""
+        """Make the transaction durable."""
         ...
 
     def rollback(self) -> None:
-        """Undo it; harmless when none is open."""
+        """Undo the transaction; harmless if none is open."""
         ...
 
     def mark(self) -> None:
@@ -88,7 +88,7 @@ class Engine(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait for what the call has asked for; what fails of it is raised here."""
+        """Wait for the call's statements, and raise their errors."""
         ...
 
     def keep(self) -> None:
@@ -96,22 +96,22 @@ class Engine(Protocol):
         ...
 
     def undo(self) -> bool:
-        """Return to the savepoint and release it; False when the engine has already dropped the whole transaction."""
+        """Return to the savepoint and release it; False if the engine has already dropped the whole transaction."""
         ...
 
     def transaction(self, callbacks: list[Callback]) -> Tx:
-        """The calls' view; what they ask for after the commit is added to `callbacks`."""
+        """Return the transaction for the calls. Their `on_commit` callbacks are added to `callbacks`."""
         ...
 
     def translate(self, error: Exception) -> Exception:
-        """The refusal for an error of the driver; any other error as it is."""
+        """Translate an error of the driver into a refusal. Other errors are returned unchanged."""
         ...
 
 
 def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
-    """Run `jobs` in order in one transaction and commit it; what has to be called now that it is durable.
+    """Run `jobs` in order in one transaction and commit it. Return the callbacks to call after the commit.
 
-    Each job ends with its result or its error. A commit that fails is everyone's error, and gives None.
+    Each job ends with its result or its error. If the commit fails, all jobs get its error, and None is returned.
     """
     callbacks: list[Callback] = []
     try:
@@ -120,7 +120,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
         for group in groups:
             _run_group(engine, group, callbacks, alone=len(groups) == 1)
         engine.commit()
-    except Exception as exc:  # noqa: BLE001 - the writer's last resort: every waiter must hear of it
+    except Exception as exc:  # noqa: BLE001 - the writer's last resort: every waiting caller must get the error
         engine.rollback()
         _fail(jobs, engine.translate(exc))
         return None
@@ -128,7 +128,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
 
 
 def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Neighbours with the same handler go together, so that the order of arrival holds; a `write` stands alone."""
+    """Group neighbours with the same handler, which keeps the order of arrival. Each `write` is a group of its own."""
     group: list[Job] = []
     groups, handler = [group], None
     for job in jobs:
@@ -141,7 +141,7 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:
-    """Run one group; `alone` in its transaction it needs no savepoint, which saves two statements of a dozen."""
+    """Run one group. If it is `alone` in its transaction, it needs no savepoint: two statements of a dozen less."""
     wanted: list[Callback] = []
     if not alone:
         engine.mark()
@@ -149,7 +149,7 @@ def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], 
         _call(engine.transaction(wanted), group)
         if not alone:
             engine.settle()
-    except Exception as exc:  # a call's error is its own, whatever it is
+    except Exception as exc:  # a call's error must not affect the others
         refusal = engine.translate(exc)
         if alone:
             engine.rollback()
@@ -178,7 +178,7 @@ def _call(tx: Tx, group: Sequence[Job]) -> None:
 
 
 def _fail(jobs: Sequence[Job], error: Exception) -> None:
-    """A `write` raises its own error; where several share one, each gets a new exception with it as the cause."""
+    """Set the error of all jobs. A `write` gets its own; jobs that share one each get a new exception caused by it."""
     for job in jobs:
         job.result = None
         if len(jobs) == 1 and job.fn is not None:

@@ -1,4 +1,4 @@
-"""Accounts: who owns credits, and the ways credits come in."""
+"""Accounts, which own credits, and the operations that add credits to them."""
 
 import re
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from limits.gate import BalanceUpdate
 from storage.store import Row, Store, Tx, Write
 
 LifeState: TypeAlias = Literal["active", "suspended", "deleting", "deleted"]
-"""The state of an account; one that is `deleting` is gone for everybody, and its data is being removed."""
+"""The state of an account. A `deleting` account is already unusable; its data is still being removed."""
 Mark: TypeAlias = Literal["refund", "dispute"]
-"""The reason why the payment of one of an account's packs was taken back, the graver one of several."""
+"""Why the payment for one of the account's packs was taken back; the most serious reason if there are several."""
 
 WELCOME_CREDITS = 100
 PAGE_MAX = 1_000
@@ -49,7 +49,7 @@ GONE: tuple[LifeState, ...] = ("deleting", "deleted")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account as it stands; `balance` can be spent, `held` is taken by charges that are still open."""
+    """A snapshot of an account: `balance` can be spent, `held` is reserved by open charges."""
 
     id: str
     name: str
@@ -61,24 +61,22 @@ class Account:
     state: LifeState = "active"
     mark: Mark | None = None
     mismatch: str | None = None
-    """The latest payment for a pack that differed from its price, and was not credited; in words for the operator."""
+    """The latest pack payment that did not match the pack's price and was not credited, described for the operator."""
 
 
 def check_name(name: str) -> None:
-    """Return where a name of an account or of a key fits on one line of a list. Raises TermsInvalid."""
+    """Check that the name of an account or key fits on one line of a list. Raises TermsInvalid."""
     if len(name) > NAME_MAX or _CONTROL.search(name):
-        raise TermsInvalid(
-            f"a name has at most {NAME_MAX} characters, none of which is a line end or another control character"
-        )
+        raise TermsInvalid(f"a name has at most {NAME_MAX} characters and no line breaks or other control characters")
 
 
 class Accounts:
-    """Makes, reads and credits accounts."""
+    """Creates, reads and credits accounts."""
 
     def __init__(
         self, store: Store, balances: Balances, *, now: Callable[[], float], make_id: Callable[[str], str]
     ) -> None:
-        """`make_id` makes a new id that begins with the given prefix."""
+        """`make_id` returns a new id that begins with the given prefix."""
         self._store = store
         self._balances = balances
         self._now = now
@@ -93,15 +91,15 @@ class Accounts:
         unlimited: bool = False,
         write: Write | None = None,
     ) -> Account:
-        """A new account with its first credits, entered as a bonus. `write` stands in for the store's own.
+        """Create an account and record its first credits as a bonus. `write` replaces the store's own `write`.
 
         Raises:
-            TermsInvalid: no such plan, no such name, or credits below 0 or beyond what can be.
+            TermsInvalid: unknown plan, invalid name, or credits below 0 or above the maximum.
         """
         if plan not in get_args(Plan):
-            raise TermsInvalid(f"a plan is one of {', '.join(get_args(Plan))}")
+            raise TermsInvalid(f"the plan must be one of{', '.join(get_args(Plan))}")
         if not 0 <= credits <= GRANT_MAX:
-            raise TermsInvalid(f"an account begins with 0 to {GRANT_MAX} credits")
+            raise TermsInvalid(f"the first credits of an account must be from 0 to {GRANT_MAX}")
         if not name.strip():
             raise TermsInvalid("an account needs a name")
         check_name(name)
@@ -109,36 +107,36 @@ class Accounts:
         return await (write or self._store.write)(partial(self._add, account))
 
     async def get(self, account_id: str) -> Account:
-        """The account. Raises AccountUnknown."""
+        """Return the account. Raises AccountUnknown."""
         return await self._store.read(partial(read_account, account_id=account_id))
 
     async def grant(
         self, account_id: str, amount: int, description: str = "Credit pack", *, write: Write | None = None
     ) -> int:
-        """Enter a purchase; the balance after it. `write` stands in for the store's own.
+        """Record a purchase and return the balance after it. `write` replaces the store's own `write`.
 
         Raises:
-            AccountUnknown, AccountDeleted: there is no such account any more.
-            TermsInvalid: the amount is not positive, or beyond what can be.
+            AccountUnknown, AccountDeleted: the account does not exist or was deleted.
+            TermsInvalid: the amount is not positive, or above the maximum.
         """
         if not 0 < amount <= GRANT_MAX:
-            raise TermsInvalid(f"an amount is from 1 to {GRANT_MAX} credits")
+            raise TermsInvalid(f"the amount must be from 1 to {GRANT_MAX} credits")
         return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
 
     def enter_purchase(self, tx: Tx, account_id: str, amount: int, description: str) -> int:
-        """As `grant`, inside the transaction of what is paid."""
+        """Like `grant`, inside the transaction that records the payment."""
         return self._grant(account_id, amount, description, tx)
 
     def enter_return(self, tx: Tx, account_id: str, amount: int, description: str) -> int:
-        """Give credits back that were taken with `Charges.take_back`; the last pack stays what it was."""
+        """Return credits that `Charges.take_back` took. The account's last pack does not change."""
         return self._grant(account_id, amount, description, tx, is_pack=False)
 
     async def change_plan(self, account_id: str, plan: Plan, *, write: Write | None = None) -> Account:
-        """The account with another plan, which counts from its next request. Raises AccountUnknown, AccountDeleted."""
+        """Change the plan, effective from the account's next request. Raises AccountUnknown, AccountDeleted."""
         return await (write or self._store.write)(partial(_change_plan, account_id, plan))
 
     async def list(self, *, after: str | None = None, limit: int = PAGE_MAX) -> list[Account]:
-        """The oldest `limit` accounts, or those behind the account `after`, oldest first. Raises AccountUnknown."""
+        """Return up to `limit` accounts, oldest first, starting after the account `after`. Raises AccountUnknown."""
         return await self._store.read(partial(_list, after, limit))
 
     def _add(self, account: Account, tx: Tx) -> Account:
@@ -180,7 +178,7 @@ class Accounts:
 
 
 class _Issue(NamedTuple):
-    """Credits that come into an account, which stands as its number."""
+    """Credits that an account receives. `account` is the account's number."""
 
     kind: int
     amount: int
@@ -190,7 +188,7 @@ class _Issue(NamedTuple):
 
 
 def read_account(tx: Tx, account_id: str) -> Account:
-    """The account inside a transaction, which keeps other writers away from it. Raises AccountUnknown."""
+    """Return the account and lock it against other writers in this transaction. Raises AccountUnknown."""
     row = tx.one(READ, (account_id,))
     if row is None:
         raise AccountUnknown(account_id)
@@ -198,7 +196,7 @@ def read_account(tx: Tx, account_id: str) -> Account:
 
 
 def read_kept_account(tx: Tx, account_id: str) -> Account:
-    """As `read_account`, for a change of an account that is there. Raises AccountUnknown, AccountDeleted."""
+    """Like `read_account`, for changes to an existing account. Raises AccountUnknown, AccountDeleted."""
     account = read_account(tx, account_id)
     if account.state in GONE:
         raise AccountDeleted(account_id)

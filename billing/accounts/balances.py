@@ -1,7 +1,7 @@
-"""Balances in memory, for answers that only report them: the last committed value of each account in use.
+"""Balances in memory, for responses that only report them: the last committed balance of each account in use.
 
-A change of a balance is published after its commit, to the other nodes too, if there are any; they receive it with
-their next request of the account. Of two values the one with the account's higher version is the newer.
+A changed balance is published after its commit. Other nodes, if there are any, receive it with their next request for
+the account. Of two values, the one with the higher account version is newer.
 """
 
 from collections.abc import Mapping
@@ -17,36 +17,36 @@ READ = "SELECT version, balance FROM accounts WHERE id = ?"
 
 
 class Balances:
-    """The last committed balances."""
+    """The last committed balance of each account in use."""
 
     def __init__(self, store: Store, shared: Gate | None = None) -> None:
-        """Balances that are not known yet are read from `store`; `shared` publishes to other nodes, if any."""
+        """`store` supplies balances that are not in memory yet; `shared` publishes changes to other nodes, if any."""
         self._store = store
         self._shared = shared
         self._latest: dict[str, BalanceUpdate] = {}
 
     def nowait(self, account_id: str) -> int | None:
-        """The balance, if it is in memory."""
+        """Return the balance if it is in memory."""
         latest = self._latest.get(account_id)
         return None if latest is None else latest.balance
 
     async def read(self, account_id: str) -> int:
-        """The balance, from the store when it is not in memory.
+        """Return the balance, read from the store if it is not in memory.
 
         Raises:
-            AccountUnknown: there is no such account.
+            AccountUnknown: the account does not exist.
         """
-        # What was committed while the store was being read is newer than what was read, and may stand already.
+        # A commit during this read is newer than the value read, and may have been observed already.
         self.observe(account_id, await self._store.read(partial(read_balance, account_id=account_id)))
         return self._latest[account_id].balance
 
     def change(self, tx: Tx, balances: Mapping[str, BalanceUpdate]) -> None:
-        """Know these balances as soon as `tx` is committed, and publish them to the other nodes."""
+        """Keep these balances once `tx` is committed, and publish them to the other nodes."""
         if balances:
             tx.on_commit(partial(self._note, balances))
 
     def observe(self, account_id: str, update: BalanceUpdate) -> bool:
-        """Remember a balance that was read or published, unless a newer one is known; return whether it differs."""
+        """Keep a balance that was read or published, unless a newer one is known. Return whether it differs."""
         latest = self._latest.get(account_id)
         if latest is not None and latest.version >= update.version:
             return False
@@ -56,7 +56,7 @@ class Balances:
         return latest is None or latest.balance != update.balance
 
     def forget_all(self) -> None:
-        """Any balance may have been changed elsewhere without a word."""
+        """Drop all balances, because any of them may have changed on another node without being published."""
         self._latest.clear()
 
     def _note(self, balances: Mapping[str, BalanceUpdate]) -> None:
@@ -66,7 +66,7 @@ class Balances:
 
 
 def read_balance(tx: Tx, account_id: str) -> BalanceUpdate:
-    """The balance with its version, inside a transaction. Raises AccountUnknown."""
+    """Return the balance with its version, inside a transaction. Raises AccountUnknown."""
     row = tx.one(READ, (account_id,))
     if row is None:
         raise AccountUnknown(account_id)

@@ -1,9 +1,9 @@
-"""The life of an account: active, suspended and resumed, deleted.
+"""The life cycle of an account: active, suspended, resumed, deleted.
 
-A change counts on the very next request, on all nodes, as a change of a key does (`billing.keys.changing`): the key
-look-up tells of a suspended account, and a deleted one's keys are revoked, so no request has more to read. What
-needs no look-up, such as a Monitor's run, is refused by its charge, which reads the account's row anyway. What was
-begun before goes on, and its charge is closed for what it cost.
+A change takes effect with the very next request on all nodes, like a change to a key (`billing.keys.changing`). The key
+look-up reports a suspended account, and the keys of a deleted account are revoked, so requests need no extra read. Work
+without a key look-up, such as a Monitor's run, is refused by its charge, which reads the account's row anyway. Work
+that began earlier continues, and its charge is settled for what it cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALTER TABLE accounts ADD COLUMN state TEXT NOT NULL DEFAULT 'active'
 SET_STATE: Final = "UPDATE accounts SET state = ? WHERE id = ?"
 ERASE_NAME: Final = "UPDATE accounts SET state = 'deleting', name = '' WHERE id = ?"
 FIND_USABLE: Final = "SELECT id, account_id, hash FROM keys WHERE account_id = ? AND revoked_at IS NULL ORDER BY id"
-# The hash is unique, and no text has this one.
+# The hash column is unique, and no key text hashes to this value.
 ERASE_KEYS: Final = """
 UPDATE keys SET revoked_at = COALESCE(revoked_at, ?), name = '', sealed = '', last4 = '', hash = 'erased ' || id
 WHERE account_id = ?
@@ -36,7 +36,7 @@ END_DELETION: Final = "UPDATE accounts SET state = 'deleted' WHERE id = ? AND st
 
 
 class Lifecycle:
-    """Suspends, resumes and deletes accounts. Twice is as good as once."""
+    """Suspends, resumes and deletes accounts. Each operation is idempotent."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class Lifecycle:
         now: Callable[[], float],
         billing_events: BillingEvents = SILENT,
     ) -> None:
-        """`changes` makes those of keys, so that every node looks them up anew."""
+        """`changes` makes every node look the affected keys up again."""
         self._store = store
         self._changes = changes
         self._now = now
         self._billing_events = billing_events
 
     async def suspend(self, account_id: str, *, write: Write | None = None) -> Account:
-        """Let nothing of the account begin until it is resumed; what it has stays as it is.
+        """Block new work of the account until it is resumed. Its data, keys and credits stay unchanged.
 
         Raises:
-            AccountUnknown, AccountDeleted: there is no such account any more.
+            AccountUnknown, AccountDeleted: the account does not exist or was deleted.
         """
         return await self._change_state(
             account_id, "active", "suspended", self._billing_events.account_suspended, write
@@ -66,14 +66,14 @@ class Lifecycle:
         """Make a suspended account active again.
 
         Raises:
-            AccountUnknown, AccountDeleted: there is no such account any more.
+            AccountUnknown, AccountDeleted: the account does not exist or was deleted.
         """
         return await self._change_state(account_id, "suspended", "active", self._billing_events.account_resumed, write)
 
     async def _change_state(
         self, account_id: str, old: LifeState, new: LifeState, publish: Callable[[Tx, str], None], write: Write | None
     ) -> Account:
-        """Bring an account from one state to another and publish that; one in any other stays as it is."""
+        """Move an account from the state `old` to `new` and publish that. Accounts in other states stay unchanged."""
 
         def change(tx: Tx) -> Account:
             if read_kept_account(tx, account_id).state == old:
@@ -84,12 +84,13 @@ class Lifecycle:
         return await self._changes.run(partial(_find_usable, account_id), change, write)
 
     async def delete(self, account_id: str, *, write: Write | None = None) -> Account:
-        """Revoke its keys and erase its name and theirs, for good; its ledger stays, and its balance in it.
+        """Revoke the account's keys and erase its name and theirs, permanently. Its ledger and its balance remain.
 
-        The rest of its data is removed by whoever calls `list_deleting`, and `end_deletion` after that.
+        The caller removes the rest of its data: it finds the accounts with `list_deleting` and completes each one with
+        `end_deletion`.
 
         Raises:
-            AccountUnknown: there is no such account.
+            AccountUnknown: the account does not exist.
         """
         now = self._now()
 
@@ -97,7 +98,7 @@ class Lifecycle:
             if read_account(tx, account_id).state not in GONE:
                 tx.run(ERASE_NAME, (account_id,))
                 for key in _find_usable(account_id, tx):
-                    self._billing_events.key_revoked(tx, read_key(tx, key.id))  # which ends its polls
+                    self._billing_events.key_revoked(tx, read_key(tx, key.id))  # this ends the key's long polls
                 tx.run(ERASE_KEYS, (now, account_id))
             return read_account(tx, account_id)
 
@@ -105,22 +106,22 @@ class Lifecycle:
 
 
 def _find_usable(account_id: str, tx: Tx) -> list[TouchedKey]:
-    """The account's keys that are not revoked; it is locked, so that none is made beside. Raises AccountUnknown."""
+    """Lock the account, so that no key can be added, and return its unrevoked keys. Raises AccountUnknown."""
     read_account(tx, account_id)
     return [TouchedKey(*row) for row in tx.all(FIND_USABLE, (account_id,))]
 
 
 def list_deleting(tx: Tx) -> list[str]:
-    """The accounts that are deleted, and of which there may be data left."""
+    """Return the deleted accounts that may still have data to remove."""
     return [row[0] for row in tx.all(FIND_DELETING)]
 
 
 def end_deletion(tx: Tx, account_id: str) -> bool:
-    """Say that nothing is left of a deleted account; False: a charge is open still, so something may come yet."""
+    """Mark the deletion as complete. Return False while an open charge could still produce data."""
     return tx.run(END_DELETION, (account_id,)) == 1
 
 
 def m0009_account_states(schema: Schema) -> None:
-    """Whether an account may be used; a deleted one is `deleting` until all but its ledger is removed."""
+    """Add the account's state. A deleted account is `deleting` until everything except its ledger is removed."""
     schema.execute(ADD_STATE)
     schema.execute("CREATE INDEX accounts_deleting ON accounts (id) WHERE state = 'deleting'")

@@ -3,4 +3,4 @@
 from typing import Literal, TypeAlias
 
 Plan: TypeAlias = Literal["free", "starter", "growth", "pro", "enterprise"]
-"""From the smallest to the largest."""
+"""The plans, from the smallest to the largest."""

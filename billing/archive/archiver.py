@@ -1,15 +1,15 @@
-"""Moves whole days of the journal into files, in steps that any process may die between.
+"""Moves whole days of the journal into files, in steps between which the process may die.
 
-1. A day's rows are copied into a file, which is made durable, and before it its index. A process that dies here leaves
-   files that nobody knows.
-2. One transaction enters the file into `archives`: from here on the database lets the day's rows go.
-3. The manifest in the folder is brought up to `archives`.
-4. Member by member of the file, one transaction each, the rows' sums come into `openings`, and `archives` says how far
-   that went. The rows leave the journal with the same transaction; but those of a month that has a partition of its
-   own stay, and their sums do not count, until the whole month goes (`billing.archive.months`).
-   So the ledger is proved by what is left at every commit.
+1. Copy a day's rows into a file. The index becomes durable first, then the file. A process that dies here leaves files
+   that no record refers to.
+2. Enter the file into `archives` in one transaction. From then on the database allows deleting the day's rows.
+3. Update the manifest in the folder to match `archives`.
+4. For each member of the file, in a transaction of its own, add the sums of its rows to `openings` and record the
+   progress in `archives`. The same transaction deletes the rows from the journal. Rows of a month with its own
+   partition stay instead, and their sums are ignored until the whole month is dropped (`billing.archive.months`).
+   This keeps the ledger provable at every commit.
 
-Rows of an old day that come late, as from a node whose clock stood wrong, go into a further file of the day.
+Rows that arrive late for an old day, for example from a node with a wrong clock, go into another file of that day.
 """
 
 import fcntl
@@ -44,14 +44,17 @@ from storage.private_files import make_folder
 from storage.store import Store, Tx
 
 ROWS_A_MEMBER: Final = 70
-"""Rows that are copied at once, or leave the journal with one commit. Each is on pages of its own, hundreds in all, and
-whoever is charged meanwhile waits until these are on the disk: some milliseconds."""
+"""Rows copied per step, or deleted from the journal per commit.
+
+Each row touches its own pages, hundreds in all, and charges have to wait for some milliseconds until those pages are on
+disk.
+"""
 MEMBERS_INDEXED: Final = 4
 LATE_MEMBERS_MAX: Final = 20
-"""Members of a file of late rows, whose ids are forgotten with one commit."""
+"""The maximum of members in a file of late rows. Their ids are deleted in one commit."""
 PAUSE_S: Final = 0.005
 REST_RATIO: Final = 5.0
-"""After each step it rests as many times as long as that took: the more there is to do beside it, the longer."""
+"""The pause after each step, as a multiple of the step's duration: under load, steps and pauses get longer."""
 LOCK: Final = ".lock"
 
 OLDEST: Final = f"SELECT id FROM journal WHERE id >= ? AND id < ? AND {NOT_LATE} ORDER BY id LIMIT 1"  # noqa: S608 - constants
@@ -64,7 +67,7 @@ ReadRows: TypeAlias = Callable[[Tx, bytes], list[ArchivedRow]]
 
 
 class Archived(NamedTuple):
-    """The files that were begun and the rows that were dealt with; `is_done`: no day is left that is old enough."""
+    """The numbers of files started and of rows processed. `is_done` means that no remaining day is old enough."""
 
     files: int
     rows: int
@@ -72,18 +75,18 @@ class Archived(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A day that is to be copied, and its month, if that has a partition."""
+    """The next day to copy, and its month if that has a partition."""
 
     day: int
     month: Month | None
 
 
 class ArchiveTaken(Exception):
-    """Another process archives into the folder."""
+    """Another process is archiving into the folder."""
 
 
 class Archiver:
-    """Archives what is older than `detail_days` whole days into `folder`. One process at a time."""
+    """Archives everything older than `detail_days` whole days into `folder`. Only one process may run it at a time."""
 
     def __init__(self, store: Store, folder: Path, *, detail_days: int) -> None:
         self._store = store
@@ -91,13 +94,13 @@ class Archiver:
         self._detail_days = detail_days
 
     async def run(self, now: float, *, until: float = math.inf) -> Archived:
-        """Archive the days that are old enough at the instant `now`, to the end or to `until` on Trio's clock.
+        """Archive all days that are old enough at `now`, stopping at `until` on Trio's clock.
 
         Raises:
-            ArchiveTaken: another process does it.
-            ArchiveBroken: the folder is not that of this store, or a file of it is damaged.
+            ArchiveTaken: another process is archiving.
+            ArchiveBroken: the folder belongs to another store, or one of its files is damaged.
             OSError: a file cannot be written.
-            StorageError: the store is away, or the journal is being read without an end; the next run goes on there.
+            StorageError: the store is unavailable, or a long read blocks the journal. The next run continues there.
         """
         today = int(now // DAY_S)
         end = today - self._detail_days
@@ -120,14 +123,14 @@ class Archiver:
             return Archived(files, rows, is_done=False)
 
     def _bring_up(self, archives: Sequence[Archive], _tx: Tx) -> None:
-        """Bring the folder's manifest up to what the store has."""
+        """Update the folder's manifest to match the store."""
         known = [archive.file for archive in archives]
         there = read_manifest(self.folder)
         if there == known:
             return
         missing = [file.name for file in known if not (self.folder / file.name).exists()]
         if there != known[: len(there)] or missing:
-            raise ArchiveBroken(f"{self.folder} does not hold the archive of this store: put its files there")
+            raise ArchiveBroken(f"{self.folder} does not contain this store's archive: put the archive's files there")
         write_manifest(self.folder, known)
 
     async def _copy_day(self, due: Due, archives: Sequence[Archive]) -> None:
@@ -138,7 +141,7 @@ class Archiver:
         await self._store.write(partial(_enter_day, file, due.month))
 
     async def _let_go(self, month: Month, archives: Sequence[Archive]) -> int:
-        """Let a month go that is in files, or copy what came late for a day of it; gives the files that were begun."""
+        """Drop a month whose rows are all in files, or copy its late rows first. Return the number of files started."""
         assert self._store.partitions is not None, "only an engine with partitions has months"
         if month.copied_to is None:
             await self._store.partitions.change(partial(begin_to_copy, month))
@@ -155,7 +158,7 @@ class Archiver:
     async def _copy(
         self, day: int, archives: Sequence[Archive], sql: str, *, ids: list[bytes] | None = None
     ) -> ArchiveFile:
-        """Copy rows of the day into the next file: all of them, or some members' where `ids` takes their ids."""
+        """Copy the day's rows into the next file. With `ids`, copy only some members and append their row ids to it."""
         number = len(archives) + 1
         writer = FileWriter(self.folder, number=number, day=day)
         index = IndexWriter(self.folder, writer.name)
@@ -177,7 +180,7 @@ class Archiver:
         return chained(before, ArchiveFile(number, day, writer.name, writer.rows, digest))
 
     async def _make_indexes(self, until: float) -> None:
-        """Make the indexes that are not there; a file that cannot be read has none, and stops nothing."""
+        """Create missing indexes. Unreadable files are skipped, so that they do not stop the run."""
         for name in await self._store.read(self._without_index):
             if trio.current_time() >= until:
                 return
@@ -196,15 +199,15 @@ class Archiver:
         return make_index(self.folder, name, writer, begin, MEMBERS_INDEXED)
 
     def _without_index(self, tx: Tx) -> list[str]:
-        """The files that have no index: an earlier version wrote them, or somebody removed it."""
+        """Return the files without an index: written by an earlier version, or the index was deleted."""
         names = [archive.file.name for archive in read_archives(tx)]
         return [name for name in names if not (self.folder / index_name(name)).exists()]
 
     async def _sum_up(self, archive: Archive, until: float) -> int:
-        """Sum up rows that are in the file, and let those go that have no month; gives their number."""
+        """Sum up the file's rows and delete those outside a partitioned month. Return the number of rows."""
         file, begin, summed = archive.file, archive.summed_to, 0
         if await self._store.read(lambda _tx: digest_of(self.folder, file.name)) != file.digest:
-            raise ArchiveBroken(f"{self.folder / file.name} has changed; its rows stay in the journal")
+            raise ArchiveBroken(f"{self.folder / file.name} was modified; its rows stay in the journal")
         while trio.current_time() < until:
             async with _resting():
                 member = await self._store.read(partial(self._read_member, file.name, begin))
@@ -217,12 +220,12 @@ class Archiver:
         return summed
 
     def _read_member(self, name: str, begin: int, _tx: Tx) -> Member | None:
-        """On a thread of the store's readers, as all that waits for the disk here."""
+        """Read a member on one of the store's reader threads, like all disk access here."""
         return read_member(self.folder, name, begin)
 
 
 def _next_due(tx: Tx, end: int, today: int) -> Due | None:
-    """The oldest day before `end` that is not in files, if its month is over."""
+    """Return the oldest day before `end` that is not in files and whose month is over."""
     tx.pin("journal")
     for stretch in stretches(read_months(tx), end=end, today=today):
         oldest = tx.one(OLDEST, (first_id(stretch.begin), first_id(max(stretch.begin, stretch.end))))
@@ -232,14 +235,14 @@ def _next_due(tx: Tx, end: int, today: int) -> Due | None:
 
 
 def _next_month(tx: Tx, end: int) -> Month | None:
-    """The oldest month that ends before `end`, once no day before that is due."""
+    """Return the oldest month that ends before `end`, once no earlier day needs to be copied."""
     return next((month for month in read_months(tx) if month.until <= end), None)
 
 
 def _copy_some(
     writer: FileWriter, index: IndexWriter, ids: list[bytes] | None, tx: Tx, *, sql: str, after: bytes, end: bytes
 ) -> bytes | None:
-    """Copy a member of rows between two ids; the last one's id, None if there were none."""
+    """Copy one member of rows between two ids. Return the last row's id, or None if no rows were left."""
     rows = read_rows(tx, after, end, ROWS_A_MEMBER, sql=sql)
     if not rows:
         return None
@@ -265,18 +268,18 @@ def _enter_late(file: ArchiveFile, ids: Sequence[bytes], tx: Tx) -> None:
 def _sum_up_member(archive: Archive, member: Member, tx: Tx) -> None:
     file = archive.file
     if tx.one(READ_SUMMED, (file.number,)) != (member.begin,):
-        raise ArchiveTaken("another process sums the rows of the same file up")
+        raise ArchiveTaken("another process is summing up the rows of this file")
     if not archive.is_standing:
         ids = [bytes.fromhex(row.id) for row in member.rows]
         if tx.run_in(REMOVE, ids) != len(ids):
-            raise ArchiveBroken(f"the journal does not have the rows of {file.name} behind byte {member.begin}")
+            raise ArchiveBroken(f"the journal does not contain the rows of {file.name} after byte {member.begin}")
     add_openings(tx, file.day, member.rows)
     tx.run(SAVE_SUMMED, (len(member.rows), member.end, file.number))
 
 
 @asynccontextmanager
 async def _resting() -> AsyncIterator[None]:
-    """Rest after the step in the block, if it did not end the work."""
+    """Pause after the step in the block, unless the block raises."""
     began = trio.current_time()
     yield
     await trio.sleep(max(PAUSE_S, REST_RATIO * (trio.current_time() - began)))
@@ -284,14 +287,14 @@ async def _resting() -> AsyncIterator[None]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock. Raises ArchiveTaken: another process has it; OSError: the folder cannot be used."""
+    """Hold the folder's lock. Raises ArchiveTaken: another process holds it; OSError: the folder cannot be used."""
     make_folder(folder)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise ArchiveTaken(f"another process archives into {folder}") from exc
+            raise ArchiveTaken(f"another process is archiving into {folder}") from exc
         yield
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The files of the archive as the store knows them, and the journal's rows as a file holds them."""
+"""The files of the archive as recorded in the store, and the journal's rows as stored in a file."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ LEFT JOIN endpoints ON endpoints.id = journal.endpoint LEFT JOIN notes ON notes.
 _BETWEEN: Final = "WHERE journal.id > ? AND journal.id < ? ORDER BY journal.id LIMIT ?"
 READ_ROWS: Final = f"{_ROW} {_BETWEEN}"
 READ_LATE: Final = f"{_ROW} JOIN journal_late ON journal_late.id = journal.id {_BETWEEN}"
-# Rows that came late for their month wait until all of it leaves.
+# Rows that came late for their month wait until the whole month is dropped.
 NOT_LATE: Final = "NOT EXISTS (SELECT 1 FROM journal_late WHERE journal_late.id = journal.id)"
 READ_DUE: Final = f"{_ROW} {_BETWEEN.replace('ORDER', f'AND {NOT_LATE} ORDER')}"
 READ_ARCHIVES: Final = """
@@ -32,38 +32,38 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)
 
 
 class Archive(NamedTuple):
-    """A file of the archive as the store knows it, and how much of it stands in `openings`."""
+    """A file of the archive as recorded in the store, and how much of it is summed up in `openings`."""
 
     file: ArchiveFile
     summed: int
-    """Rows whose sums do."""
+    """The number of rows that are summed up."""
     summed_to: int
-    """The offset in the file behind the last member whose rows do."""
+    """The offset in the file after the last member that is summed up."""
     is_standing: bool
-    """All its rows are in the journal still: they leave it with their month."""
+    """Whether all its rows are still in the journal, which they leave together with their month."""
 
     @property
     def left(self) -> int:
-        """The rows that have left the journal."""
+        """The number of rows that have left the journal."""
         return 0 if self.is_standing else self.summed
 
     @property
     def left_to(self) -> int:
-        """The offset behind the last member whose rows have left the journal."""
+        """The offset after the last member whose rows have left the journal."""
         return 0 if self.is_standing else self.summed_to
 
 
 def read_archives(tx: Tx) -> list[Archive]:
-    """Every file of the archive, in order."""
+    """Return every file of the archive, in order."""
     return [Archive(ArchiveFile(*row[:6]), row[6], row[7], bool(row[8])) for row in tx.all(READ_ARCHIVES)]
 
 
 def add_archive(tx: Tx, file: ArchiveFile) -> None:
-    """Enter a file that is durable: from here on the database lets rows of its day go."""
+    """Record a durable file. From then on the database allows deleting rows of its day."""
     values: Sequence[Value] = (file.number, file.day, file.name, file.rows, file.digest, file.chain)
     tx.run(ADD_ARCHIVE, (*values, first_id(file.day + 1)))
 
 
 def read_rows(tx: Tx, after: bytes, end: bytes, limit: int, *, sql: str = READ_ROWS) -> list[ArchivedRow]:
-    """Rows of the journal whose ids lie between the two, in their order."""
+    """Return rows of the journal with ids between `after` and `end` (both exclusive), in id order."""
     return [ArchivedRow(row[0].hex(), *row[1:]) for row in tx.all(sql, (after, end, limit))]

@@ -1,4 +1,4 @@
-"""Days and months of the journal, and the ids of its rows that belong to them."""
+"""Days and months of the journal, and the row ids that belong to them."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -9,25 +9,25 @@ _BEGIN: Final = date(1970, 1, 1)
 
 
 def first_id(day: int) -> bytes:
-    """The id that is not above any of the day."""
+    """Return the smallest possible id of the day."""
     return (day * DAY_MS).to_bytes(6, "big")
 
 
 def day_of(id_: bytes) -> int:
-    """The day of a row, in days since 1970; far away for an id that is its own text."""
+    """Return the day of a row, in days since 1970. An id made from text gives a day in the far future."""
     return int.from_bytes(id_[:6], "big") // DAY_MS
 
 
 def date_of(day: int) -> date:
-    """The day's date."""
+    """Return the day's date."""
     return _BEGIN + timedelta(days=day)
 
 
 def month_of(at: float) -> int:
-    """The first day of the month of an instant, in Unix seconds."""
+    """Return the first day of the month that contains an instant in Unix seconds."""
     return (datetime.fromtimestamp(at, UTC).date().replace(day=1) - _BEGIN).days
 
 
 def following_month(first: int) -> int:
-    """The first day of the month behind the one that begins with `first`."""
+    """Return the first day of the month after the one that begins with `first`."""
     return (((date_of(first) + timedelta(days=31)).replace(day=1)) - _BEGIN).days

@@ -1,4 +1,4 @@
-"""Reads the rows of some days back, a page at a time: first those of the archive, then those of the journal."""
+"""Reads the rows of a range of days in pages: first from the archive, then from the journal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +11,18 @@ from storage.store import Tx
 
 
 class ExportPage(NamedTuple):
-    """Some rows, and where the next page begins; None after the last."""
+    """A page of rows, and where the next page begins; None for the last page."""
 
     rows: list[ArchivedRow]
     following: str | None
 
 
 class ExportMoved(Exception):
-    """Rows went from the journal to the archive since the first page."""
+    """Rows moved from the journal to the archive after the first page was read."""
 
 
 class _Place(NamedTuple):
-    """Where a page begins. `left`: the rows that had left the journal at the first page."""
+    """Where a page begins. `left` is the number of rows that had left the journal at the first page."""
 
     left: int
     file: int = 0
@@ -34,19 +34,19 @@ class _Place(NamedTuple):
 
 
 def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: int) -> ExportPage:
-    """Rows of the days, `limit` or somewhat more, behind the page that gave `after`; empty for the first.
+    """Return `limit` rows or slightly more, starting after the page that returned `after` (empty for the first page).
 
     Raises:
-        ExportMoved: the pages before this one do not fit any more: begin again.
-        ArchiveBroken: a file cannot be read, or `folder` is None where there are some.
-        ValueError: `after` is not of a page.
+        ExportMoved: rows were archived since the earlier pages; start from the first page.
+        ArchiveBroken: a file cannot be read, or `folder` is None although the store has an archive.
+        ValueError: `after` did not come from a page.
     """
     tx.pin("journal")
     archives = [one for one in read_archives(tx) if one.file.day in days and one.left]
     left = sum(one.left for one in archives)
     place = _read_place(after) if after else _Place(left)
     if place.left != left:
-        raise ExportMoved("days were archived meanwhile: begin again")
+        raise ExportMoved("more days were archived during the export: start again")
     rows: list[ArchivedRow] = []
     for at, members in _archived(archives, folder, place):
         if len(rows) >= limit:
@@ -63,12 +63,12 @@ def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: 
 def _archived(
     archives: list[Archive], folder: Path | None, place: _Place
 ) -> Iterator[tuple[_Place, list[ArchivedRow]]]:
-    """Each member from the place on that has left the journal, with its own place."""
+    """Yield each member that has left the journal, from `place` on, with its own place."""
     for number, archive in enumerate(archives):
         if number < place.file:
             continue
         if folder is None:
-            raise ArchiveBroken("the store has an archive: name its folder as ledger.archive")
+            raise ArchiveBroken("the store has an archive: set ledger.archive to its folder")
         begin = place.offset if number == place.file else 0
         for member in members_of(folder, archive.file.name, begin):
             if member.begin >= archive.left_to:

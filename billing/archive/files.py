@@ -1,9 +1,9 @@
-"""The files of the archive: a day's rows of the journal as JSON lines, and the manifest that chains their digests.
+"""The files of the archive: a day's journal rows as JSON lines, and the manifest that chains their digests.
 
-A file is a row of gzip members of a few hundred lines each, so any tool unpacks it, and a reader begins at any member.
-A file is made under another name and renamed once it is durable; nobody changes it afterwards. `manifest.jsonl` has a
-line a file. Each holds a digest over the one before it and its own words, so no file can be changed, exchanged or
-left out without all later lines.
+A file is a sequence of gzip members with up to 70 lines each, so that any tool can unpack it and a reader can start at
+any member. A file is written under a temporary name, renamed once it is durable, and never changed afterwards.
+`manifest.jsonl` has one line per file. Each line holds a digest over the previous line's digest and its own fields, so
+changing, swapping or removing a file invalidates all later lines.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _GZIP: Final = 31
 
 
 class ArchivedRow(msgspec.Struct, frozen=True):
-    """A row of the journal with the words that its numbers stand for; amounts in credits, instants in microseconds."""
+    """A row of the journal with names in place of numbers. Amounts are in credits, instants in microseconds."""
 
     id: str
     """In hexadecimal digits."""
@@ -49,17 +49,17 @@ class ArchivedRow(msgspec.Struct, frozen=True):
 
 
 class ArchiveFile(msgspec.Struct, frozen=True):
-    """A file of the archive, as its line of the manifest tells it."""
+    """A file of the archive, as its manifest line describes it."""
 
     number: int
     day: int
-    """Days since 1970, of the ids of its rows."""
+    """The day of its rows' ids, in days since 1970."""
     name: str
     rows: int
     digest: str
-    """SHA-256 of the file."""
+    """The file's SHA-256."""
     chain: str = ""
-    """SHA-256 over the chain of the file before it and all of the above."""
+    """SHA-256 over the previous file's chain and all fields above."""
 
 
 class Member(NamedTuple):
@@ -71,17 +71,17 @@ class Member(NamedTuple):
 
 
 class ArchiveBroken(Exception):
-    """The archive does not hold what it held; the text says where."""
+    """The archive no longer holds its original content. The message says where."""
 
 
 def chained(before: str, file: ArchiveFile) -> ArchiveFile:
-    """The file with its chain, behind that file whose chain is `before`; empty for the first."""
+    """Return the file with its chain, given the chain of the previous file (empty for the first)."""
     words = f"{before}\n{file.number}\n{file.day}\n{file.name}\n{file.rows}\n{file.digest}\n"
     return msgspec.structs.replace(file, chain=hashlib.sha256(words.encode()).hexdigest())
 
 
 class FileWriter:
-    """Writes a file of the archive, a member a time; not its own thread, but whichever reads the rows."""
+    """Writes a file of the archive one member at a time, on the thread that reads the rows."""
 
     def __init__(self, folder: Path, *, number: int, day: int) -> None:
         self.name = f"journal-{date_of(day)}-{number:06d}.jsonl.gz"
@@ -93,7 +93,7 @@ class FileWriter:
         self._file: IO[bytes] | None = None
 
     def add(self, rows: Sequence[ArchivedRow]) -> None:
-        """Append one member; the file is made for the first. Raises OSError."""
+        """Append one member; the first one creates the file. Raises OSError."""
         if self._file is None:
             make_folder(self._folder)
             self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb")
@@ -105,12 +105,12 @@ class FileWriter:
         self.end += len(packed)
 
     def close(self) -> None:
-        """Let the file go; one that is not finished is nobody's."""
+        """Close the file. An unfinished file is never referenced."""
         if self._file is not None:
             self._file.close()
 
     def finish(self) -> str:
-        """Make the file durable under its own name; gives its digest. Raises OSError."""
+        """Make the file durable under its final name and return its digest. Raises OSError."""
         assert self._file is not None, "a day of the archive has rows"
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -121,7 +121,7 @@ class FileWriter:
 
 
 def write_manifest(folder: Path, files: Iterable[ArchiveFile]) -> None:
-    """Put a manifest of these files in the place of the one that is there, durably. Raises OSError."""
+    """Replace the manifest with one for these files, durably. Raises OSError."""
     part = folder / f".{MANIFEST}.part"
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as opened:
         opened.write(msgspec.json.Encoder().encode_lines(list(files)))
@@ -132,10 +132,10 @@ def write_manifest(folder: Path, files: Iterable[ArchiveFile]) -> None:
 
 
 def read_manifest(folder: Path) -> list[ArchiveFile]:
-    """Return the manifest's lines; none where there is no manifest.
+    """Return the manifest's lines, or an empty list without a manifest.
 
     Raises:
-        ArchiveBroken: it cannot be read.
+        ArchiveBroken: the manifest cannot be read.
     """
     try:
         return msgspec.json.Decoder(ArchiveFile).decode_lines((folder / MANIFEST).read_bytes())
@@ -146,7 +146,7 @@ def read_manifest(folder: Path) -> list[ArchiveFile]:
 
 
 def digest_of(folder: Path, name: str) -> str:
-    """Return a file's SHA-256. Raises ArchiveBroken: it cannot be read."""
+    """Return a file's SHA-256. Raises ArchiveBroken if the file cannot be read."""
     try:
         with (folder / name).open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
@@ -155,10 +155,10 @@ def digest_of(folder: Path, name: str) -> str:
 
 
 def read_member(folder: Path, name: str, begin: int) -> Member | None:
-    """Return the member that begins there; None at the end of the file.
+    """Return the member that begins at `begin`, or None at the end of the file.
 
     Raises:
-        ArchiveBroken: the file cannot be read there.
+        ArchiveBroken: the file cannot be read at that offset.
     """
     unpacker, lines, end = zlib.decompressobj(_GZIP), bytearray(), begin
     try:
@@ -169,24 +169,24 @@ def read_member(folder: Path, name: str, begin: int) -> Member | None:
                 if not packed:
                     if end == begin:
                         return None
-                    raise ArchiveBroken(f"{folder / name} ends within its rows")
+                    raise ArchiveBroken(f"{folder / name} is truncated inside a member")
                 lines += unpacker.decompress(packed)
                 end += len(packed)
         rows = msgspec.json.Decoder(ArchivedRow).decode_lines(bytes(lines))
     except (OSError, zlib.error, msgspec.DecodeError) as exc:
-        raise ArchiveBroken(f"{folder / name} cannot be read from byte {begin} on: {exc}") from exc
+        raise ArchiveBroken(f"{folder / name} cannot be read after byte {begin}: {exc}") from exc
     return Member(rows, begin, end - len(unpacker.unused_data))
 
 
 def members_of(folder: Path, name: str, begin: int = 0) -> Iterator[Member]:
-    """Yield the file's members from that one on. Raises ArchiveBroken, as `read_member`."""
+    """Yield the file's members from the offset `begin` on. Raises ArchiveBroken, like `read_member`."""
     while (member := read_member(folder, name, begin)) is not None:
         yield member
         begin = member.end
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of files in the folder durable. Raises OSError."""
+    """Make the names of the folder's files durable. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,10 +1,10 @@
-"""The index beside a file of the archive: which of its members hold an account's postings.
+"""The index of an archive file: the list of its members that hold an account's postings.
 
-It is a row of blocks, one for each so many members, so that neither making nor reading it needs more memory than a
-block or an account takes. A block is its counts of members and entries; by member, where it begins in the file and how
-its first row's id begins; and entries in the order of their accounts: account, member, lowest and highest place. All
-that it says can be made again from the file, and no row is taken from it: one that is damaged hides lines and never
-changes any.
+The index is a sequence of blocks, each for a fixed number of members, so that writing or reading it needs no more
+memory than one block or one account takes. A block holds the counts of its members and entries; for each member, its
+offset in the file and the beginning of its first row's id; and the entries sorted by account: account, member, lowest
+and highest place. The index can be rebuilt from the file, and no row is read from it, so a damaged index can hide lines
+but never change them.
 """
 
 import os
@@ -28,7 +28,7 @@ _MAGIC: Final = b"idx1"
 
 
 class Span(NamedTuple):
-    """The member that begins at `offset` holds postings of the account, from place `low` to `high`."""
+    """The member at `offset` holds postings of the account, from place `low` to `high`."""
 
     offset: int
     low: int
@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 
 class IndexWriter:
-    """Makes the index of a file while its members are written or read, in their order."""
+    """Builds the index of a file from its members, which are added in order as they are written or read."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._path = folder / index_name(name)
@@ -46,7 +46,7 @@ class IndexWriter:
         self._file: IO[bytes] | None = None
 
     def add(self, begin: int, rows: Sequence[ArchivedRow]) -> None:
-        """Enter the member that begins there. Raises OSError."""
+        """Add the member that begins at `begin`. Raises OSError."""
         if self._file is None:
             self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb")
         _enter(self._members, self._entries, begin, rows)
@@ -54,7 +54,7 @@ class IndexWriter:
             self._write_block()
 
     def finish(self) -> None:
-        """Make the index durable under its own name; the folder is the caller's to sync. Raises OSError."""
+        """Make the index durable under its final name; the caller must sync the folder. Raises OSError."""
         assert self._file is not None, "a file of the archive has members"
         self._write_block()
         self._file.flush()
@@ -63,7 +63,7 @@ class IndexWriter:
         self._part.rename(self._path)
 
     def close(self) -> None:
-        """Let the file go; one that is not finished is nobody's."""
+        """Close the file. An unfinished index is never referenced."""
         if self._file is not None:
             self._file.close()
 
@@ -77,12 +77,12 @@ class IndexWriter:
 
 
 def index_name(name: str) -> str:
-    """The name of the index of a file of the archive."""
+    """Return the name of the index of an archive file."""
     return name.removesuffix(".jsonl.gz") + ".index"
 
 
 def make_index(folder: Path, name: str, writer: IndexWriter, begin: int, members_max: int) -> int | None:
-    """Enter some members of a file that is there; gives where the next begins, None once the index is finished.
+    """Index some members of an existing file. Return the next member's offset, or None once the index is finished.
 
     Raises:
         ArchiveBroken: the file cannot be read.
@@ -98,10 +98,10 @@ def make_index(folder: Path, name: str, writer: IndexWriter, begin: int, members
 
 
 class IndexCheck:
-    """Holds a file's index against its members, given in their order."""
+    """Compares a file's index with the file's members, which are added in order."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Raises FileNotFoundError: there is no index; OSError: it cannot be read."""
+        """Raises FileNotFoundError if the index is missing, OSError if it cannot be read."""
         self._file = (folder / index_name(name)).open("rb")
         self._members: list[bytes] = []
         self._entries: list[bytes] = []
@@ -114,13 +114,13 @@ class IndexCheck:
         self._file.close()
 
     def add(self, member: Member) -> None:
-        """Look at the next member."""
+        """Compare the index with the next member."""
         _enter(self._members, self._entries, member.begin, member.rows)
         if len(self._members) == MEMBERS_A_BLOCK:
             self._compare()
 
     def is_sound(self) -> bool:
-        """Whether the index is that of all the members, and ends with them."""
+        """Return whether the index matches all members and has no further entries."""
         if self._members:
             self._compare()
         return self._is_alike and not self._file.read(1)
@@ -133,10 +133,10 @@ class IndexCheck:
 
 
 def spans_of(folder: Path, name: str, account: int) -> list[Span]:
-    """The members that hold postings of the account, in their order.
+    """Return the members that hold postings of the account, in file order.
 
     Raises:
-        ArchiveBroken: the index is not there, or cannot be read.
+        ArchiveBroken: the index is missing or cannot be read.
     """
     found = []
     for block in _blocks(folder, name):
@@ -146,16 +146,16 @@ def spans_of(folder: Path, name: str, account: int) -> list[Span]:
             if owner != account:
                 break
             if member >= block.members:
-                raise ArchiveBroken(f"{folder / index_name(name)} names a member that is not there")
+                raise ArchiveBroken(f"{folder / index_name(name)} refers to a missing member")
             found.append(Span(block.member(member)[0], low, high))
     return found
 
 
 def members_with(folder: Path, name: str, id_: bytes) -> list[int]:
-    """Where those members begin that may hold the row of the id.
+    """Return the offsets of the members that may hold the row with this id.
 
     Raises:
-        ArchiveBroken: the index is not there, or cannot be read.
+        ArchiveBroken: the index is missing or cannot be read.
     """
     begin, found = id_[:ID_BYTES].ljust(ID_BYTES, b"\0"), list[int]()
     for block in _blocks(folder, name):
@@ -170,7 +170,7 @@ def members_with(folder: Path, name: str, id_: bytes) -> list[int]:
 
 
 class _Block(NamedTuple):
-    """A block of an index that is open for reading; begins at `at`."""
+    """A block of an open index, at the offset `at`."""
 
     descriptor: int
     at: int
@@ -217,7 +217,7 @@ def _blocks(folder: Path, name: str) -> Iterator[_Block]:
 
 
 def _enter(members: list[bytes], entries: list[bytes], begin: int, rows: Sequence[ArchivedRow]) -> None:
-    """Append the member's bytes, and those of its accounts."""
+    """Append the bytes of a member and of its accounts' entries."""
     places: dict[int, list[int]] = {}
     for row in rows:
         places.setdefault(row.account_number, []).extend(places_of(row))
@@ -227,6 +227,6 @@ def _enter(members: list[bytes], entries: list[bytes], begin: int, rows: Sequenc
 
 
 def _block(members: list[bytes], entries: list[bytes]) -> bytes:
-    """The bytes of a block; entries are sorted by account and member, as their bytes are."""
+    """Return the bytes of a block. Sorting the entries as bytes sorts them by account and member."""
     counts = _COUNTS.pack(_MAGIC, len(members), len(entries))
     return b"".join((counts, *members, *sorted(entries)))

@@ -1,11 +1,11 @@
-"""The months of the journal, where the database keeps each in a partition that goes as a whole.
+"""The months of the journal, on databases that keep each month in a partition and drop it as a whole.
 
-A month is made ahead of its time, and takes rows in. Once its first day is to be archived, ids of rows that come later
-are noted in `journal_late`, so that what the files of its days are to hold is fixed. When all that it holds is in files
-whose sums stand in `openings`, it is detached; these sums count from the same commit on. Then it is dropped.
+A month is created in advance and takes inserts. When its first day is about to be archived, the ids of later inserts
+are recorded in `journal_late`, so that the content of the day files is fixed. Once all rows are in files and summed up
+in `openings`, the partition is detached, and the sums take effect with the same commit. Then it is dropped.
 
-Rows that have no month leave one by one: those from before the first month, those that came for a month that is gone,
-and those whose clock stood far ahead.
+Rows outside any month are deleted one by one: rows older than the first month, rows that arrived after their month was
+dropped, and rows from a clock that was far ahead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from storage.errors import PartitionRefused
 from storage.store import Partition, Partitions, PartitionTx, Store, Tx
 
 AHEAD: Final = 2
-"""Months that are made before they begin."""
+"""The number of months to create before they begin."""
 
 READ_MONTHS: Final = "SELECT first, until, copied_to, detached FROM journal_months ORDER BY first"
 ADD_MONTH: Final = "INSERT INTO journal_months (first, until) VALUES (?, ?) ON CONFLICT (first) DO NOTHING"
@@ -31,23 +31,23 @@ FIND_LATE: Final = "SELECT id FROM journal_late WHERE id >= ? AND id < ? ORDER B
 
 
 class Month(NamedTuple):
-    """A month with a partition; days since 1970."""
+    """A month with a partition, in days since 1970."""
 
     first: int
     until: int
     copied_to: int | None
-    """The first day of which nothing was copied into files; None as long as no day of it is to be archived."""
+    """The first day that is not copied into files yet; None until archiving of the month begins."""
     is_detached: bool
 
     @property
     def part(self) -> Partition:
-        """Its partition."""
+        """The month's partition."""
         name = f"journal_{date_of(self.first):%Y_%m}"
         return Partition("journal", name, first_id(self.first), first_id(self.until))
 
 
 class Stretch(NamedTuple):
-    """Days from one on and before another: of a month, or of rows that have none."""
+    """Days from `begin` on and before `end`, in one month or outside all months."""
 
     begin: int
     end: int
@@ -55,14 +55,14 @@ class Stretch(NamedTuple):
 
 
 def read_months(tx: Tx) -> list[Month]:
-    """The months, in order; those that are detached too."""
+    """Return the months in order, including detached ones."""
     return [Month(first, until, copied_to, bool(detached)) for first, until, copied_to, detached in tx.all(READ_MONTHS)]
 
 
 def stretches(months: Sequence[Month], *, end: int, today: int) -> Iterator[Stretch]:
-    """The days before `end`, in order, but for those that are in files and stand in their month still.
+    """Yield the days before `end` in order, without those that are in files while their month still holds them.
 
-    Those of a month wait for its end too, since rows of one that is under way would all be late.
+    The days of a month also wait for the end of that month; before that, all its new rows would be late rows.
     """
     begin = 0
     for month in months:
@@ -76,10 +76,10 @@ def stretches(months: Sequence[Month], *, end: int, today: int) -> Iterator[Stre
 
 
 async def make_months(store: Store, now: float) -> list[str]:
-    """Make those that are missing, up to some ahead of the instant `now`; gives the names of those that cannot be made.
+    """Create missing months, up to some ahead of `now`. Return the names of those that the database refused.
 
     Raises:
-        StorageError: the store is away, or the journal is used without an end; the next call goes on there.
+        StorageError: the store is unavailable, or the journal is in use for too long. The next call continues there.
     """
     if store.partitions is None:
         await trio.lowlevel.checkpoint()
@@ -94,16 +94,16 @@ async def make_months(store: Store, now: float) -> list[str]:
 
 
 def begin_to_copy(month: Month, tx: PartitionTx) -> None:
-    """Note the ids of its rows from now on: all that came before can be read now."""
+    """Record the ids of the month's rows from now on. All earlier rows can be read now."""
     if tx.run(BEGIN_TO_COPY, (month.first,)):
         tx.note_inserts(month.part)
 
 
 async def leave(partitions: Partitions, month: Month) -> bool:
-    """Let a month go whose rows are in files, and summed up; whether it did, and no further row had come.
+    """Drop a month whose rows are in files and summed up. Return False if a late row arrived before that.
 
     Raises:
-        StoreContended: the journal is being read without an end.
+        StoreContended: a long read blocks the journal.
     """
     if not month.is_detached and not await partitions.change(partial(_detach, month)):
         return False
@@ -112,13 +112,13 @@ async def leave(partitions: Partitions, month: Month) -> bool:
 
 
 def find_late(tx: Tx, month: Month) -> bytes | None:
-    """The first id of those that came into the month once its days were being archived."""
+    """Return the first id that was inserted into the month after its archiving began."""
     row = tx.one(FIND_LATE, (month.part.begin, month.part.end))
     return None if row is None else row[0]
 
 
 def months_from(first: int, now: float) -> Iterator[Month]:
-    """Those that are to be, from that one on."""
+    """Yield the months that should exist, from `first` on."""
     last = month_of(now)
     for _ in range(AHEAD):
         last = following_month(last)
@@ -129,14 +129,14 @@ def months_from(first: int, now: float) -> Iterator[Month]:
 
 
 def _missing(tx: Tx, now: float) -> list[Month]:
-    """Months that are to be, without any before the first that was ever made: all before it lie together."""
+    """Return the missing months after the first known one. Earlier rows share one partition."""
     known = read_months(tx)
     first = max(month_of(now), known[0].first)
     return [month for month in months_from(first, now) if month.first not in {one.first for one in known}]
 
 
 def make(month: Month, tx: PartitionTx) -> None:
-    """Make its partition, unless somebody else has. Raises PartitionRefused."""
+    """Create the month's partition unless another node has done so. Raises PartitionRefused."""
     if tx.run(ADD_MONTH, (month.first, month.until)):
         tx.add_partition(month.part)
 

@@ -1,4 +1,4 @@
-"""The sums that stay behind for rows that are in the archive, by account and day."""
+"""The sums that the store keeps for archived rows, by account and day."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.iss
 HAS_LEFT: Final = """NOT EXISTS (
     SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
 )"""
-"""The condition that an opening counts: its rows stand in the journal no more."""
+"""The condition under which an opening takes effect: its rows are no longer in the journal."""
 
 
 class Opening(NamedTuple):
-    """The sums of an account's rows that are in the archive."""
+    """The sums of an account's archived rows."""
 
     issued: int
     spent: int
@@ -33,7 +33,7 @@ class Opening(NamedTuple):
 
 
 def openings_of(rows: Iterable[ArchivedRow]) -> dict[int, Opening]:
-    """The sums of rows by the number of their account."""
+    """Return the sums of the rows by account number."""
     sums: dict[int, Opening] = {}
     for row in rows:
         one = sums.get(row.account_number) or Opening(0, 0, 0, 0)
@@ -47,12 +47,12 @@ def openings_of(rows: Iterable[ArchivedRow]) -> dict[int, Opening]:
 
 
 def places_of(row: ArchivedRow) -> list[int]:
-    """The places of the row's postings."""
+    """Return the places of the row's postings."""
     return [place for place in (row.place, row.refund_place, row.issued_place) if place is not None]
 
 
 def _links_of(row: ArchivedRow) -> int:
-    """The sum of the row's postings in the chain of its account."""
+    """Return what the row's postings add to the chain of its account."""
     return links(
         (row.place, row.refund_place, row.issued_place),
         taken=row.taken,
@@ -64,7 +64,7 @@ def _links_of(row: ArchivedRow) -> int:
 
 
 def add_openings(tx: Tx, day: int, rows: Sequence[ArchivedRow]) -> None:
-    """Add the sums of rows to what stays behind for their day."""
+    """Add the sums of the rows to the openings of their day."""
     places = defaultdict[int, list[int]](list)
     for row in rows:
         places[row.account_number] += places_of(row)

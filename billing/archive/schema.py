@@ -1,4 +1,4 @@
-"""The tables of the archive: its files, what stays behind for them, and the months of the journal."""
+"""The tables of the archive: its files, the sums kept for them, and the months of the journal."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from billing.archive.days import first_id, following_month, month_of
 from billing.archive.months import make, months_from
 from storage.migrations import Schema
 
-# What rows that are not in the journal any more, or never were, add to the sums by which an account is verified.
+# The share of an account's sums that comes from rows outside the journal, used when the account is verified.
 OPENINGS = """
 CREATE TABLE openings (
     account INTEGER NOT NULL,
@@ -32,8 +32,8 @@ CREATE TABLE archives (
     removed_to BIGINT NOT NULL
 )
 """
-# The months of the journal that have a partition each, where the database has partitions; days since 1970. Of one whose
-# days are being archived, days below `copied_to` are in files. One that is detached is nobody's any more.
+# The months of the journal with a partition of their own, on databases with partitions, in days since 1970. While a
+# month is archived, days below `copied_to` are in files. A detached month is no longer part of the journal.
 MONTHS = """
 CREATE TABLE journal_months (
     first INTEGER NOT NULL PRIMARY KEY,
@@ -42,9 +42,9 @@ CREATE TABLE journal_months (
     detached INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1))
 )
 """
-# Rows that came into a month once its days were being archived; the files of its days are without them.
+# Rows that were inserted into a month after its archiving began. The files of its days do not contain them.
 LATE = "CREATE TABLE journal_late (id BYTEA NOT NULL PRIMARY KEY) {clustered}"
-# The places of an account's postings of a day, by which lines of its statement are found in the archive.
+# The range of places of an account's postings of a day, used to find statement lines in the archive.
 PLACES = (
     "ALTER TABLE openings ADD COLUMN low BIGINT NOT NULL DEFAULT 0",
     "ALTER TABLE openings ADD COLUMN high BIGINT NOT NULL DEFAULT 9223372036854775807",
@@ -53,15 +53,15 @@ NOW_AND_NEW: Final = "SELECT {now}, NOT EXISTS (SELECT 1 FROM journal)"
 
 
 def m0008_archives(schema: Schema) -> None:
-    """The files of the archive; rows of the journal may go once a file holds their day."""
+    """Add the files of the archive. Journal rows may be deleted once a file holds their day."""
     schema.execute(ARCHIVES)
-    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # whether a row of the journal may go
-    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # they are compared with the day's files
+    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # whether a row of the journal may be deleted
+    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # for the comparison with the day's files
     schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
 
 
 def m0010_months(schema: Schema) -> None:
-    """The months of the journal; a file's rows are summed up while they may still stand in the month's partition."""
+    """Add the months of the journal. A file can be summed up while its rows are still in the month's partition."""
     schema.execute(MONTHS)
     schema.execute(LATE)
     schema.execute("ALTER TABLE archives RENAME COLUMN removed TO summed")
@@ -71,9 +71,9 @@ def m0010_months(schema: Schema) -> None:
 
 
 def m0011_partitions(schema: Schema) -> None:
-    """The journal's months in partitions, where the database has them: rows that there are stay where they are.
+    """Partition the journal by month, on databases that support it. Existing rows stay in place.
 
-    From this month on where the journal is empty, else from the next one on.
+    Partitions start with the current month if the journal is empty, otherwise with the next month.
     """
     ((now, is_new),) = schema.tx.all(NOW_AND_NEW)
     begin = month_of(now) if is_new else following_month(month_of(now))

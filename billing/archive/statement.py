@@ -1,7 +1,7 @@
-"""The lines of an account's statement that have left the journal: from the archive's files, or as sums by day.
+"""Statement lines of days that have left the journal: from the archive's files, or as sums by day.
 
-A day's opening says between which places the account's postings of the day lie, and the index of each of the day's
-files which of its members hold them. So a page reads few members, one at a time, from the newest on.
+A day's opening gives the range of places of the account's postings on that day, and the index of each file lists the
+members that hold them. A page therefore reads few members, one at a time, newest first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ LAST_DAY: Final = 10_000_000
 
 
 class LeftDay(NamedTuple):
-    """A day of an account that has left the journal, its files, and the places between which its postings lie."""
+    """A day of an account that has left the journal: its files, and the range of places of its postings."""
 
     account: int
     files: Sequence[Archive]
@@ -46,7 +46,7 @@ class LeftDay(NamedTuple):
 
 
 def left_days(tx: Tx, account_id: str, low: int, newest: int) -> list[LeftDay]:
-    """The days with postings above one place and below another, the newest first."""
+    """Return the days with postings above the place `low` and below `newest`, newest first."""
     days = tx.all(LEFT_DAYS, (account_id, low, newest))
     if not days:
         return []
@@ -56,7 +56,7 @@ def left_days(tx: Tx, account_id: str, low: int, newest: int) -> list[LeftDay]:
 
 
 def left_day_of(tx: Tx, account_id: str, id_: bytes) -> LeftDay | None:
-    """The day of a row of that id, if postings of the account have left the journal with it."""
+    """Return the day of the row with this id, if postings of the account have left the journal with it."""
     day = day_of(id_)
     files = [one for one in read_archives(tx) if one.file.day == day and one.left]
     ((number,),) = tx.all(READ_NUMBER, (account_id,))
@@ -66,10 +66,10 @@ def left_day_of(tx: Tx, account_id: str, id_: bytes) -> LeftDay | None:
 def add_left_lines(
     folder: Path, days: Sequence[LeftDay], found: list[Transaction], *, newest: int, limit: int
 ) -> list[Transaction]:
-    """The newest lines below the place `newest`, of those that were found in the journal and those of the days.
+    """Return the newest lines below the place `newest`, from both the journal (`found`) and the archived days.
 
     Raises:
-        ArchiveBroken: a file of the days is not there, or is damaged.
+        ArchiveBroken: a file of the days is missing or damaged.
     """
     for day in days:
         if _is_above(found, day.high, limit):
@@ -82,10 +82,10 @@ def add_left_lines(
 
 
 def left_request_lines(folder: Path, day: LeftDay, id_: bytes, *, newest: int, limit: int) -> list[Transaction]:
-    """The lines of the account's row of that id.
+    """Return the statement lines of the account's row with this id.
 
     Raises:
-        ArchiveBroken: as `add_left_lines`.
+        ArchiveBroken: like `add_left_lines`.
     """
     text, found = id_.hex(), list[ArchivedRow]()
     for archive in day.files:
@@ -96,10 +96,10 @@ def left_request_lines(folder: Path, day: LeftDay, id_: bytes, *, newest: int, l
 
 
 def read_sums(tx: Tx, account_id: str, *, before: str | None, newest: int, limit: int) -> list[Transaction]:
-    """Sums of the days that have left the journal, the newest first, behind that of the id `before`.
+    """Return sums of the days that have left the journal, newest first, starting after the sum with the id `before`.
 
-    What stays behind for a day is exact. Usage tells it by endpoint, where it says the same: a charge that was closed
-    on another day than it began counts there on that day.
+    The sum kept for a day is exact. It is split by endpoint if the usage counters give the same total; they differ when
+    a charge was settled on another day than it began, because usage counts it on the day of settlement.
     """
     tx.pin("journal")
     last, number = (LAST_DAY, -1) if before is None else _read_id(before)
@@ -117,7 +117,7 @@ def read_sums(tx: Tx, account_id: str, *, before: str | None, newest: int, limit
 
 
 def is_sum(text: str) -> bool:
-    """Whether it is the id of a sum."""
+    """Return whether the text is the id of a sum."""
     try:
         _read_id(text)
     except ValueError:
@@ -144,12 +144,12 @@ def _read_id(text: str) -> tuple[int, int]:
 
 
 def _is_above(found: Sequence[Transaction], high: int, limit: int) -> bool:
-    """Whether a page is full of lines that are all above a place."""
+    """Return whether a page is full of lines that are all above the place `high`."""
     return len(found) >= limit and place_of(found[-1]) > high
 
 
 def _spans(folder: Path, day: LeftDay, newest: int) -> list[tuple[str, Span]]:
-    """The members of the day's files that hold postings of the account below a place, the newest first."""
+    """Return the members of the day's files that hold postings of the account below `newest`, newest first."""
     spans = [
         (archive.file.name, span)
         for archive in day.files

@@ -1,4 +1,4 @@
-"""The proof of the archive: its files are those of the store's chain, and add up to the sums that stayed behind."""
+"""Verifies the archive: its files match the store's chain and add up to the sums in the store."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -14,43 +14,43 @@ from billing.ledger.rules import Violation
 from billing.ledger.verification import unheard
 from storage.store import Tx
 
-CHAIN: Final = "each file of the archive is chained to the one before it"
-DIGESTS: Final = "files of the archive are as they were written"
-INDEXED: Final = "indexes of the archive's files are those of their rows"
-SUMS: Final = "the archive's rows add up to what stayed behind for them"
+CHAIN: Final = "each file of the archive is chained to the previous file"
+DIGESTS: Final = "files of the archive are unmodified"
+INDEXED: Final = "indexes of the archive's files match their rows"
+SUMS: Final = "the archive's rows add up to the sums in the store"
 
 OPENINGS: Final = "SELECT account, issued, spent, postings, chain FROM openings WHERE day = ?"
 NEXT_DAY: Final = "SELECT MIN(day) FROM archives WHERE day > ?"
 
 
 def verify_chain(tx: Tx, folder: Path) -> list[Violation]:
-    """Every place where the store's chain, or the manifest in the folder, is not what was written."""
+    """Return every violation of the store's chain, or of the manifest in the folder."""
     archives, before, found = read_archives(tx), "", []
     for archive in archives:
         file = archive.file
         if chained(before, file) != file:
-            found.append(Violation(CHAIN, file.name, "its line in the store does not follow from the one before it"))
+            found.append(Violation(CHAIN, file.name, "its chain in the store does not follow from the previous file"))
         before = file.chain
     try:
         there = read_manifest(folder)
     except ArchiveBroken as exc:
         return [*found, Violation(CHAIN, str(folder), str(exc))]
     if there != [archive.file for archive in archives]:
-        found.append(Violation(CHAIN, str(folder), "the manifest is not that of the store's files"))
+        found.append(Violation(CHAIN, str(folder), "the manifest does not match the store's files"))
     return found
 
 
 def next_day(tx: Tx, after: int) -> int | None:
-    """The next day that has files in the archive."""
+    """Return the next day that has files in the archive."""
     ((day,),) = tx.all(NEXT_DAY, (after,))
     return None if day is None else int(day)
 
 
 def verify_day(tx: Tx, folder: Path, day: int, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
-    """Every place where a day's files are not what was written, not what its openings say, or not as indexed.
+    """Return every mismatch between a day's files and their digests, indexes and openings.
 
-    `progress` is told, on the same thread, how many rows of the day have been read. An index that is not there is no
-    fault: the next run of the archive makes it.
+    `progress` is called on the same thread with the number of rows read so far. A missing index is not a violation,
+    because the next archive run creates it.
     """
     archives = [archive for archive in read_archives(tx) if archive.file.day == day]
     openings = {row[0]: Opening(*row[1:]) for row in tx.all(OPENINGS, (day,))}
@@ -72,11 +72,11 @@ def verify_day(tx: Tx, folder: Path, day: int, *, progress: Callable[[int], None
 def _changed(archives: Sequence[Archive], folder: Path) -> Iterator[Violation]:
     for archive in archives:
         if digest_of(folder, archive.file.name) != archive.file.digest:
-            yield Violation(DIGESTS, archive.file.name, "the file has another digest than when it was written")
+            yield Violation(DIGESTS, archive.file.name, "the file's digest differs from the recorded one")
 
 
 def _checked(archive: Archive, folder: Path, found: list[Violation]) -> Iterator[Member]:
-    """The members of a file; what is wrong with its index is added to `found`."""
+    """Yield the members of a file, and append violations of its index to `found`."""
     name = archive.file.name
     try:
         check = IndexCheck(folder, name)
@@ -88,7 +88,7 @@ def _checked(archive: Archive, folder: Path, found: list[Violation]) -> Iterator
             check.add(member)
             yield member
         if not check.is_sound():
-            text = "it is not the index of the file: remove it, and `sluice ledger archive` makes it again"
+            text = "the index does not match the file: delete it, and `sluice ledger archive` rebuilds it"
             found.append(Violation(INDEXED, index_name(name), text))
 
 
@@ -105,5 +105,5 @@ def _added(one: Opening, other: Opening) -> Opening:
 def _compare(day: int, sums: dict[int, Opening], openings: dict[int, Opening]) -> Iterator[Violation]:
     for account in sorted(sums.keys() | openings.keys()):
         if sums.get(account) != openings.get(account):
-            text = f"its files give {sums.get(account)}, and {openings.get(account)} stayed behind"
+            text = f"its files add up to {sums.get(account)}, but the store has {openings.get(account)}"
             yield Violation(SUMS, f"day {day}, account {account}", text)

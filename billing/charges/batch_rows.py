@@ -1,7 +1,7 @@
-"""The requests of a batch of charges, the rows that it touches, and the decision about them.
+"""The requests of a batch of charges, the rows that the batch touches, and the decision about them.
 
-Requests and charges are never changed. Each call makes both, so they are structs, which take a quarter of what a
-dataclass takes; and they hold no more than texts, numbers and tuples of these, so the collector need not see them.
+Requests and charges are never modified. They are structs because every call creates both, at a quarter of the cost of a
+dataclass. They contain only texts, numbers and tuples of these, so the garbage collector can ignore them.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from billing.journal import REQUEST, JournalRow
 from limits.gate import BalanceUpdate
 from storage.store import Row
 
-# The row of an open charge: its id, the numbers of account, key and endpoint, the credits, the balance after them, its
-# place in the account's order, its instant in microseconds, the number of the node.
+# The row of an open charge: its id; the numbers of account, key and endpoint; the credits; the balance after them; its
+# place in the account's order; its instant in microseconds; the number of the node.
 OpenRow: TypeAlias = tuple[bytes, int, int | None, int, int, int, int, int, int]
-# Further columns: the kind of the id, the credits that an unlimited account was given for it, and the place of that.
+# Further columns: the kind of the id, the credits issued to an unlimited account for it, and the place of that issue.
 Extra: TypeAlias = tuple[int, int, int | None]
 AS_USUAL: Final[Extra] = (REQUEST, 0, None)
 ENDLESS: Final = b"\x10"
-"""Above all ids that begin with the time."""
+"""Greater than all ids that begin with a time."""
 
 
 @final
 class ChargeRequest(msgspec.Struct, gc=False):
-    """Credits to take before a call. Work that no key has started, as from the dashboard, has none and no budget."""
+    """Credits to take before a call. Work without a key, such as from the dashboard, has no key budget."""
 
     request_id: str
     account_id: str
@@ -36,20 +36,21 @@ class ChargeRequest(msgspec.Struct, gc=False):
     platform: str
     endpoint: str
     credits_least: int | None = None
-    """Credits without which the call cannot be made; what is above them is optional.
+    """The credits without which the call cannot be made; any credits above them are optional.
 
-    Where the account or the key's budget is small, only a part of the optional credits is taken (`spare_credits`).
+    If the account's balance or the key's budget is small, only some of the optional credits are taken
+    (`spare_credits`).
     """
     in_background: bool = False
-    """True: it is for work that the key started earlier, such as a Monitor.
+    """Whether the work was started by the key earlier, such as a Monitor's run.
 
-    It counts toward the key's counter and limit (decisions 24), and goes on after the key is revoked or expired.
+    It counts toward the key's counter and limit (decisions 24), and continues after the key is revoked or has expired.
     """
 
 
 @final
 class Charge(msgspec.Struct, gc=False):
-    """Credits taken and held until the charge is closed. As a request it says that all of them were used."""
+    """Credits taken and held until the charge is closed. Passed as a request, it settles all of them."""
 
     request_id: str
     account_id: str
@@ -58,11 +59,11 @@ class Charge(msgspec.Struct, gc=False):
     balance_after: int
     row: OpenRow
     extra: Extra = AS_USUAL
-    """That very object, where it says nothing else."""
+    """This same object (`is`) when further columns are not needed."""
 
 
 class CloseRequest(NamedTuple):
-    """How much of a charge was used; the rest is refunded with `description`."""
+    """How much of a charge was used. The rest is refunded with `description`."""
 
     request_id: str
     account_id: str
@@ -70,11 +71,11 @@ class CloseRequest(NamedTuple):
     used: int
     description: str = "Refund"
     charge: Charge | None = None
-    """The charge as its closer remembers it, which saves reading it while it is open."""
+    """The charge, if the caller still has it: this saves reading it while it is open."""
 
 
 class Closed(NamedTuple):
-    """How a charge ended: what it cost, and the balance just after."""
+    """The outcome of a charge: its cost, and the balance right after it."""
 
     credits_used: int
     balance_after: int
@@ -82,28 +83,28 @@ class Closed(NamedTuple):
 
 @dataclass(slots=True)
 class AccountState:
-    """An account's row; changed by `decide` only."""
+    """An account's row; only `decide` changes it."""
 
     balance: int
     held: int
     unlimited: bool
     version: int = 0
-    """As read; writing the row adds 1."""
+    """As read. Writing the row adds 1."""
     pack: int = 0
-    """The credits of the last purchase, or of the welcome bonus until there is one."""
+    """The credits of the last purchase, or of the welcome bonus before the first purchase."""
     whole: int = 0
-    """Balance and held together, as read: the balance if all that is open were refunded."""
+    """The sum of balance and held credits as read: the balance if every open charge were refunded."""
     number: int = 0
-    """The number that stands for the account in the journal."""
+    """The number of the account in the journal."""
     place: int = 0
-    """The place of its last posting."""
+    """The place of the account's last posting."""
     state: str = "active"
-    """Nothing is taken from another one; what is open is closed all the same."""
+    """Nothing is taken from an inactive account, but its open charges are still closed."""
 
 
 @dataclass(slots=True)
 class KeyState:
-    """A key's row; changed by `decide` only."""
+    """A key's row; only `decide` changes it."""
 
     account_id: str
     credit_limit: int | None
@@ -111,14 +112,14 @@ class KeyState:
     expires_at: float | None
     revoked_at: float | None
     number: int = 0
-    """The number that stands for the key in the journal."""
+    """The number of the key in the journal."""
     plain: AccountState | None = None
-    """Its account, where that is active and the key has no end, no limit, and was not revoked: only credits count."""
+    """The account, if it is active and the key has no expiry, no limit and is not revoked: only credits matter then."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """The charges of a batch that are counted together."""
+    """Totals of the charges in a batch that share an account, key and endpoint."""
 
     calls: int = 0
     credits: int = 0
@@ -128,24 +129,24 @@ class Counts:
 
 @dataclass(slots=True)
 class BatchRows:
-    """The rows a batch touches, as they stand before it; `decide` moves them on."""
+    """The rows that a batch touches, as read before it. `decide` updates them."""
 
     accounts: dict[str, AccountState]
     keys: dict[str, KeyState]
     open: dict[str, Charge]
     closed: dict[str, Closed]
     charged: set[str]
-    """Those of the batch's new request ids that the ledger knows already."""
+    """The batch's new request ids that are already in the ledger."""
     endpoints: Mapping[tuple[str, str], int]
     """The numbers of the endpoints of the batch's new charges, by platform and path."""
     notes: Mapping[str, int]
-    """The numbers of the descriptions of the batch's closings."""
+    """The numbers of the refund descriptions of the batch."""
     node: int = 0
     """The number of the node that takes the batch's new charges."""
     uncounted: set[str] = field(default_factory=set)
-    """Those of `open` that their keys' counters do not hold: they were reset since."""
+    """Charges in `open` that their keys' counters do not include, because the counters were reset since."""
     settled: dict[str, Charge] = field(default_factory=dict)
-    """Charges that are settled in full for those who wait for no outcome; their rows are in the journal already."""
+    """Charges settled in full without a waiting caller. Their rows are already in the journal."""
 
 
 Request: TypeAlias = ChargeRequest | CloseRequest | Charge
@@ -160,7 +161,7 @@ class Decision:
     journal: list[JournalRow] = field(default_factory=list)
     opened: dict[str, Charge] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    """Charges that were open before the batch, and were not settled in full by those who remember them."""
+    """Charges that were open before the batch and were closed by a `CloseRequest`."""
     usage: dict[tuple[int, int | None, int], Counts] = field(default_factory=dict)
     """By the numbers of account, key and endpoint."""
     at: int = 0
@@ -168,14 +169,14 @@ class Decision:
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
     over_budget: list[tuple[KeyState, KeyBudgetReached]] = field(default_factory=list)
-    """Refusals that the key's open charges may be the only reason for."""
+    """Refusals that may be caused only by the key's open charges."""
     taken: int = 0
     """In credits."""
     issued: int = 0
     """In credits."""
 
     def closings(self) -> Counts:
-        """All that the batch closes."""
+        """Return the totals of everything that the batch closes."""
         total = Counts()
         for one in self.usage.values():
             total.calls += one.calls
@@ -185,12 +186,12 @@ class Decision:
         return total
 
     def balance_updates(self) -> dict[str, BalanceUpdate]:
-        """The balances by account, once they are written."""
+        """Return the balances by account, as they are after the write."""
         return {id_: BalanceUpdate(one.version + 1, one.balance) for id_, one in self.accounts.items()}
 
 
 class KnownRows:
-    """The rows that charges left to the next ones, which need not read them; a new one knows nothing."""
+    """Rows that earlier charges left behind, so that later ones need not read them. Initially empty."""
 
     __slots__ = ("accounts", "keys", "latest")
 
@@ -198,10 +199,10 @@ class KnownRows:
         self.accounts: dict[str, Row] = {}
         self.keys: dict[str, Row] = {}
         self.latest = ENDLESS
-        """No id between this and `ENDLESS` was charged."""
+        """No id between this one and `ENDLESS` was charged."""
 
     def learn(self, decision: Decision) -> None:
-        """The rows are as a decision that was written leaves them."""
+        """Update the rows to their state after a written decision."""
         for id_, one in decision.accounts.items():
             amounts = (one.balance, one.held, one.unlimited, one.version + 1, one.pack)
             self.accounts[id_] = (id_, *amounts, one.number, one.place, one.state)

@@ -1,7 +1,7 @@
-"""Between the pure decision and the database: read the rows a batch touches, write what it comes to.
+"""Between the pure decision and the database: reads the rows that a batch touches and writes the result.
 
-Rows are locked in a fixed order, the accounts' before all others: two nodes cannot wait for each other, and what is
-read after an account's row stays as it is.
+Rows are locked in a fixed order, accounts before all others. Two nodes therefore cannot deadlock, and rows read after
+an account's row do not change until the commit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,12 @@ from billing.names import Names
 from storage.store import Row, Tx
 
 RESERVED = "reserved"
-"""Stands for the node of a charge that outlives every process: whoever it is held for closes it, and recovery never."""
+"""The node name of reservations, which outlive every process.
 
-# From the list to the table: a look-up `IN` a list first sorts it into a table of its own, at twice the cost.
+The work that a reservation belongs to closes it; recovery never does.
+"""
+
+# Join from the list to the table: `IN` would sort the list into a temporary table first, at twice the cost.
 READ_ACCOUNTS = """
 SELECT accounts.id, balance, held, unlimited, version, pack, number, place, state FROM {in} AS asked, accounts
 WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
@@ -49,14 +52,14 @@ SELECT key, CAST(SUM(credits) AS BIGINT) FROM charges WHERE key IN {in} AND coun
 """
 COUNT_OPEN = "SELECT COUNT(*) FROM charges WHERE id IN {in} AND counted = 1"
 DROP_CHARGES = "DELETE FROM charges WHERE id IN {in}"
-# Ids begin with the time: between the first and the last of a batch there are hardly others, nor after it.
+# Ids begin with the time, so hardly any other ids are between the first and last of a batch, or after it.
 FIND_CHARGED = """
 SELECT kind, id FROM (SELECT kind, id FROM charges UNION ALL SELECT kind, id FROM journal) AS charged
 WHERE id BETWEEN ? AND ? LIMIT ?
 """
 CHARGED_MAX: Final = 32
 KNOWN_MAX: Final = 4096
-"""Accounts, and keys, that charges leave to the next ones; where there would be more, they are read anew."""
+"""The maximum of accounts, and of keys, to keep for later charges. Beyond it, all rows are read again."""
 READ_TAKEN = "SELECT kind, id FROM charges WHERE id IN {in}"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
@@ -74,7 +77,7 @@ SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 ADD_CHARGES = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node) VALUES {rows}
 """
-# Charges of runs, and of accounts that are given what they lack.
+# Charges of runs, and of unlimited accounts that are issued missing credits.
 ADD_OTHERS = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node, kind, issued,
                      issued_place)
@@ -89,7 +92,7 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + e
 
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str, names: Names) -> Decision:
-    """Decide `requests` in order on the rows as they are, and write the decision; the whole of a batch's work."""
+    """Decide `requests` in order on the current rows and write the decision. This is all the work of a batch."""
     at, known = micros(now), tx.recall(KnownRows)
     decision = decide(read_rows(tx, requests, names, known, node=node, at=at), requests, now, at)
     write_decision(tx, decision)
@@ -102,7 +105,7 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str,
 
 
 def _find_held(tx: Tx, decision: Decision) -> None:
-    """Note which refusals are due to credits that the key's open charges hold: what it has spent would leave enough."""
+    """Mark the refusals that only the credits held by the key's open charges have caused."""
     numbers = sorted({key.number for key, _refusal in decision.over_budget})
     held: dict[int, int] = dict(tx.all_in(HELD_BY_KEYS, numbers))
     for key, refusal in decision.over_budget:
@@ -113,7 +116,7 @@ def _find_held(tx: Tx, decision: Decision) -> None:
 def read_rows(
     tx: Tx, requests: Sequence[Request], names: Names, known: KnownRows | None, *, node: str, at: int
 ) -> BatchRows:
-    """All rows that `requests` can touch; those of charges that they close are gone from here on."""
+    """Return all rows that `requests` can touch, and delete the rows of the charges that they close."""
     taking: list[ChargeRequest] = []
     settling: list[Charge] = []
     closing: list[CloseRequest] = []
@@ -124,7 +127,8 @@ def read_rows(
             settling.append(request)
         else:
             closing.append(request)
-    # Names before accounts: a node waits for another that is just adding the same one, with no account in its hands.
+    # Names come before accounts: a node that waits for another node to add the same name must not hold an account's
+    # lock.
     endpoints = names.endpoints(tx, {(request.platform, request.endpoint) for request in taking})
     notes = names.notes(tx, {request.description for request in closing}) if closing else {}
     account_ids = sorted({request.account_id for request in requests})
@@ -147,7 +151,7 @@ def read_rows(
 
 
 def _rows(tx: Tx, sql: str, ids: Sequence[str], known: dict[str, Row] | None) -> Sequence[Row]:
-    """The rows of `ids`, in their order: those that are `known`, and what `sql` reads, whose first column is the id."""
+    """Return the rows of `ids` in order: the `known` ones, and those read by `sql`, whose first column is the id."""
     if known is None:
         return tx.all_in(sql, ids)
     missing = [id_ for id_ in ids if id_ not in known]
@@ -167,14 +171,14 @@ def _key(row: Row, accounts: Mapping[str, AccountState]) -> KeyState:
 
 
 def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | None) -> set[str]:
-    """At least those of the requests that were charged before, whether or not their charges are still open."""
+    """Return at least the requests that were charged before, whether or not their charges are still open."""
     if not requests:
         return set()
     request_ids = [request.request_id for request in requests]
     kind, first = kind_of_last, last = identify(min(request_ids))
     if len(request_ids) > 1:
         kind_of_last, last = identify(max(request_ids))
-    # The ids of requests are in the order of their texts; those of runs are not, with their attempts.
+    # The ids of requests sort like their texts. The ids of runs do not, because of their attempts.
     if kind == kind_of_last == REQUEST:
         if known is not None and first > known.latest:
             known.latest = last
@@ -192,15 +196,15 @@ def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | 
 
 
 def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> None:
-    """Settle charges in full, each of them that is still open.
+    """Settle the charges that are still open in full.
 
-    Usually each is, and is named once. Then how many there are is enough: each row that is read makes the thread wait
-    for the interpreter's lock once more.
+    Usually all of them are open and named once. Then counting them is enough: every row read makes the thread wait for
+    the interpreter lock once more.
     """
     accounts, settled = rows.accounts, {charge.request_id: charge for charge in settling}
     try:
         asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in settled.values()]
-    except KeyError:  # the store has lost an account since it charged it, and its charges with it
+    except KeyError:  # the store lost an account after charging it, together with its charges
         there = [charge for charge in settled.values() if charge.account_id in accounts]
         asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in there]
     ids = [id_ for id_, _balance in asked]
@@ -213,9 +217,9 @@ def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> Non
 
 
 def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest]) -> None:
-    """The charges that are to be closed, whose rows go at once: no request leaves an open charge that it names open.
+    """Read the charges to close and delete their rows at once, so that no named charge stays open.
 
-    Usually each is named once, open, counted by its key, and remembered by its closer; then they are only counted.
+    Usually each is named once, open, counted by its key, and passed by the caller; then they only need to be counted.
     """
     remembered = {request.request_id: request.charge for request in requests if request.charge is not None}
     ids = [identify(request.request_id)[1] for request in requests]
@@ -231,23 +235,23 @@ def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest]) -> 
 
 
 def _open_charge(row: Row) -> Charge:
-    """The charge of a row that `READ_OPEN` gives."""
+    """Return the charge for a row of `READ_OPEN`."""
     _counted, account_id, key_id, *rest = row
     id_, account, key, endpoint, price, after, place, at, node, kind, issued, issued_place = rest
     request_id = request_text(kind, id_)
-    assert request_id is not None, "nothing is taken but for requests"
+    assert request_id is not None, "only requests take credits"
     as_row = (id_, account, key, endpoint, price, after, place, at, node)
     return Charge(request_id, account_id, key_id, price, after, as_row, (kind, issued, issued_place))
 
 
 def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
-    """How those of the requests ended whose charges are closed."""
+    """Return the outcomes of those requests whose charges are closed."""
     ids = [identify(request_id)[1] for request_id in request_ids]
     return {request_text(row[0], row[1]) or "": Closed(row[2], row[3]) for row in tx.all_in(READ_CLOSED, ids)}
 
 
 def write_decision(tx: Tx, decision: Decision) -> None:
-    """Write what was decided, each kind of row with one statement."""
+    """Write the decision, with one statement for each kind of row."""
     opened = decision.opened.values()
     plain = [one.row for one in opened if one.extra is AS_USUAL]
     tx.run_many(ADD_CHARGES, plain)

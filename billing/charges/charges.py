@@ -20,7 +20,7 @@ from billing.names import Names
 from storage.errors import StorageError, StoreUnavailable
 from storage.store import Store, Tx
 
-# Past it, what could not be closed waits for the end of the node, after which recovery refunds it.
+# Beyond this number, charges that could not be closed stay open until the node ends; recovery then refunds them.
 UNFINISHED_MAX = 10_000
 
 _log = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ class Charges:
         node: str,
         billing_events: BillingEvents = SILENT,
     ) -> None:
-        """`now` gives Unix seconds and is also called on the store's thread; `node` names this process.
+        """`now` returns Unix seconds and is also called on the store's thread. `node` names this process.
 
-        A node that was declared dead sets another `node`, for all that is charged from then on.
+        A node that was declared dead sets another `node` for all later charges.
         """
         self._store = store
         self._balances = balances
@@ -52,13 +52,13 @@ class Charges:
         self._names = Names()
         self._unfinished: dict[str, Closing] = {}
         self._settling: dict[str, Charge] = {}
-        """Charges that are used in full and whose settlement is not committed yet, by their requests."""
+        """Charges that are used in full but whose settlement is not committed yet, by request."""
         self._moved = Counter[str]()
         self.lost_total = 0
-        """Open charges that were found to be gone from the store."""
+        """The number of open charges that were missing from the store."""
 
     def take(self, request: ChargeRequest) -> Awaitable[Charge]:
-        """Take the credits and hold them, durably. The caller must close what it gets, whatever happens.
+        """Take the credits and hold them, durably. The caller must close the charge in every case.
 
         Raises:
             KeyUnusable, AccountUnknown, AccountDeleted, ChargeExists: nothing was deducted.
@@ -69,7 +69,7 @@ class Charges:
         return cast("Awaitable[Charge]", self._store.submit(self.judge, request))
 
     def settle_nowait(self, charge: Charge) -> None:
-        """The charge was used in full. Nobody waits: should the store fail, `finish` tries again."""
+        """Settle a charge in full without waiting. If the store fails, `finish` retries it."""
         self._settling[charge.request_id] = charge
         try:
             self._store.submit_nowait(self.judge, charge, lambda: self._remember_settle(charge))
@@ -77,26 +77,26 @@ class Charges:
             self._remember_settle(charge)
 
     def settling(self, account_id: str) -> dict[str, int]:
-        """Return the credits of an account's charges that are used but still held in the store, by their requests."""
+        """Return the credits of an account's charges that are used but still held in the store, by request."""
         return {id_: one.credits for id_, one in self._settling.items() if one.account_id == account_id}
 
     async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
-        """Settle `used` credits and refund the rest; a charge that is closed already keeps its first outcome.
+        """Settle `used` credits and refund the rest. A charge that is already closed keeps its first outcome.
 
         Raises:
-            StoreUnavailable: the charge is still open; `finish` tries again.
-            ChargeUnknown: its row is gone from the store.
+            StoreUnavailable: the charge is still open; `finish` retries it.
+            ChargeUnknown: its row is missing from the store.
         """
         assert 0 <= used <= charge.credits
         request = close_request(charge, used=used, description=description)
         return await self.close_by(request.request_id, partial(self._submit, request))
 
     async def close_by(self, request_id: str, closing: Closing) -> Closed:
-        """Close a charge by a call that closes more than it; `finish` repeats the call when it fails.
+        """Close a charge with a call that does more than close it. `finish` repeats the call if it fails.
 
         Raises:
             StoreUnavailable: the charge is still open.
-            ChargeUnknown: its row is gone from the store.
+            ChargeUnknown: its row is missing from the store.
         """
         try:
             return await closing()
@@ -105,15 +105,15 @@ class Charges:
             raise
 
     def finish_later(self, request_id: str, closing: Closing) -> None:
-        """Have `finish` close a charge by this call; of several the first counts."""
+        """Let `finish` close the charge with this call. Only the first call for a charge is kept."""
         if len(self._unfinished) < UNFINISHED_MAX:
             self._unfinished.setdefault(request_id, closing)
 
     async def finish(self) -> int:
-        """Close the charges that could not be closed in time, and return how many were. Call it now and then.
+        """Close the charges that could not be closed in time, and return their number. Call it periodically.
 
-        One that cannot be closed does not keep the others open. One whose row is gone from the store is dropped: the
-        credits were never taken as far as the store knows, so there is nothing to settle or to refund.
+        A failure for one charge does not prevent closing the others. A charge whose row is missing from the store is
+        dropped: according to the store its credits were never taken, so there is nothing to settle or refund.
 
         Raises:
             StorageError: some are still open.
@@ -128,7 +128,7 @@ class Charges:
                 self._unfinished.pop(request_id, None)
                 self._settling.pop(request_id, None)
             except StoreUnavailable:
-                raise  # the others would wait for it too
+                raise  # the others would fail too
             except StorageError as exc:
                 failure = exc
             else:
@@ -139,16 +139,16 @@ class Charges:
         return finished
 
     def note_lost(self, exc: ChargeUnknown) -> None:
-        """Log and count a charge that was taken, and whose row is gone from the store."""
+        """Log and count a charge that was taken but whose row is missing from the store."""
         self.lost_total += 1
-        _log.error("the open charge of %s is gone from the store; nothing was settled or refunded", exc.request_id)
+        _log.error("the open charge of %s is missing from the store; nothing was settled or refunded", exc.request_id)
 
     def unfinished(self) -> int:
-        """How many charges wait for `finish`."""
+        """Return the number of charges that wait for `finish`."""
         return len(self._unfinished)
 
     def credits_moved(self) -> dict[str, int]:
-        """Credits that committed charges have moved since the start: deduction, settlement, refund, bonus."""
+        """Return the credits moved by committed charges since the start: deduction, settlement, refund, bonus."""
         return dict(self._moved)
 
     async def _submit(self, request: CloseRequest) -> Closed:
@@ -158,25 +158,25 @@ class Charges:
         self.finish_later(charge.request_id, partial(self._submit, close_request(charge, used=charge.credits)))
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
-        """The batch handler, on the store's thread; a handler that decides more than a charge calls it from its own."""
+        """Handle a batch on the store's thread. Handlers that decide more than charges call it from their own code."""
         return self._judge(tx, requests, self.node)
 
     def reserve(self, tx: Tx, request: ChargeRequest) -> Charge:
-        """Take credits in the transaction of the work that they are held for, which outlives every process.
+        """Take credits in the transaction of the work that they are held for; the reservation outlives every process.
 
-        That work closes the charge (`release`); recovery leaves it alone.
+        The work closes the charge with `release`. Recovery does not touch it.
 
         Raises:
-            As `take`; then the caller's transaction must not happen either.
+            The errors of `take`; the caller's transaction must be rolled back then.
         """
         (outcome,) = self._judge(tx, [request], RESERVED)
         if isinstance(outcome, BillingError):
             raise outcome
-        assert isinstance(outcome, Charge), "it was asked to be taken"
+        assert isinstance(outcome, Charge), "a charge was requested"
         return outcome
 
     def release(self, tx: Tx, request: CloseRequest) -> Closed:
-        """Close a reservation in the transaction that ends its work; one that is closed keeps its first outcome.
+        """Close a reservation in the transaction that ends its work. A closed one keeps its first outcome.
 
         Raises:
             ChargeUnknown: it was never taken.
@@ -184,13 +184,13 @@ class Charges:
         (outcome,) = self._judge(tx, [request], self.node)
         if isinstance(outcome, BillingError):
             raise outcome
-        assert isinstance(outcome, Closed), "it was asked to be closed"
+        assert isinstance(outcome, Closed), "a closing was requested"
         return outcome
 
     def take_back(self, tx: Tx, account_id: str, most: int, request_id: str) -> int:
-        """Take credits that are paid for no more, as many of `most` as the account has; how many they were.
+        """Take back credits whose payment was reversed, `most` or as many as the account has. Return the number taken.
 
-        `request_id` is one that was never used; the account is there, whatever its state.
+        `request_id` must be unused. The account must exist, in any state.
         """
         decision = take_back(tx, account_id, most, request_id=request_id, now=self._now())
         self._publish(tx, decision)
@@ -210,14 +210,14 @@ class Charges:
             self._settling.pop(one.request_id, None)
 
     def _publish(self, tx: Tx, decision: Decision) -> None:
-        """Tell of the balances that a decision leaves."""
+        """Publish the balances after a decision."""
         if low_balances := judge_low_balances(decision.accounts):
             self._billing_events.credits_fell(tx, low_balances)
         self._balances.change(tx, decision.balance_updates())
         tx.on_commit(partial(self._count, decision))
 
     def _give_back_later(self, doubtful: Sequence[Charge]) -> None:
-        """Their callers were told that nothing was taken: whatever was is refunded."""
+        """Refund whatever was taken, because the callers received an error."""
         for one in doubtful:
             self.finish_later(one.request_id, partial(self._give_back, one))
 
@@ -236,5 +236,5 @@ class Charges:
 
 
 def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:
-    """The request that closes a charge which its closer remembers."""
+    """Return the request that closes a charge which the caller still has."""
     return CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description, charge)

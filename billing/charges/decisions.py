@@ -33,7 +33,7 @@ from billing.errors import (
 from billing.journal import REQUEST, identify
 
 KEPT_CREDITS: Final = 50
-"""One for each of the requests that a key may have under way at a time (spec 8)."""
+"""Credits that an optional reservation leaves, one for each concurrent request of a key (spec 8)."""
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) -> Decision:
@@ -46,7 +46,7 @@ def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) ->
     _count_settled(rows, decision)
     outcome: Outcome
     for request in requests:
-        if type(request) is ChargeRequest:  # of a struct, `isinstance` takes ten times as long where it is another
+        if type(request) is ChargeRequest:  # `isinstance` takes ten times as long for a struct of another type
             outcome = _charge(rows, decision, request, now)
         elif type(request) is Charge:
             id_ = request.request_id
@@ -60,7 +60,7 @@ def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) ->
 
 
 def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
-    """Take the credits, or tell why not. Hot: an ordinary request, with enough in its account, needs few looks."""
+    """Take the credits, or return the refusal. Hot path: an ordinary request with enough credits needs few checks."""
     id_, price = request.request_id, request.credits
     account = rows.accounts.get(request.account_id)
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
@@ -89,9 +89,9 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
 
 
 def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
-    """As `_charge`, by every rule."""
+    """Like `_charge`, with every rule."""
     if request.in_background and request.key_id not in rows.keys:
-        request = replace(request, key_id=None)  # the key is gone with its counter
+        request = replace(request, key_id=None)  # the key and its counter no longer exist
     if request.credits_least is not None:
         request = _within_means(rows, request, request.credits_least)
     refusal = _refusal(rows, decision, request, now)
@@ -116,7 +116,7 @@ def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> Charge
 
 
 def spare_credits(left: int) -> int:
-    """Return how many of the `left` credits a reservation may take that it could do without.
+    """Return how many of the `left` credits an optional reservation may take.
 
     At least half of them stay for other calls, up to `KEPT_CREDITS`: an optional reservation never exhausts a balance
     or a budget.
@@ -125,7 +125,7 @@ def spare_credits(left: int) -> int:
 
 
 def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> BillingError | None:
-    """Why the request may not be charged, in this order: account, key, balance, the key's budget (spec 5.2)."""
+    """Return why the request may not be charged. Order of checks: account, key, balance, key's budget (spec 5.2)."""
     account = rows.accounts.get(request.account_id)
     if account is None or account.state != "active":
         return _closed(request.account_id, account)
@@ -139,17 +139,17 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
             return KeyUnusable(reason)
     if request.credits > account.balance and not account.unlimited:
         return InsufficientCredits(required=request.credits, balance=account.balance, held=account.held)
-    # A free call does not count, so it passes even where a lowered limit lies below what is used.
+    # A free call is not counted, so it passes even if the limit was lowered below the used credits.
     if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
         refusal = KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
-        if request.credits <= key.credit_limit - key.used + account.held:  # its key's charges are some of the account's
+        if request.credits <= key.credit_limit - key.used + account.held:  # includes the key's own
             decision.over_budget.append((key, refusal))
         return refusal
     return None
 
 
 def _closed(account_id: str, account: AccountState | None) -> BillingError:
-    """Why nothing is taken from an account that is not active."""
+    """Return why nothing can be taken from an inactive account."""
     if account is None:
         return AccountUnknown(account_id)
     return AccountSuspended() if account.state == "suspended" else AccountDeleted(account_id)
@@ -168,7 +168,8 @@ def _take(
 ) -> Charge:
     id_, price, shortfall, issued_place = request.request_id, request.credits, 0, None
     if account.balance < price:
-        # An unlimited account is given exactly what is missing, so that every rule of the ledger holds for it too.
+        # An unlimited account is issued exactly the missing credits, so that every rule of the ledger also applies to
+        # it.
         shortfall = price - account.balance
         account.balance = price
         issued_place = account.place = account.place + 1
@@ -189,7 +190,7 @@ def _take(
 
 
 def _note_taken(rows: BatchRows, decision: Decision, charges: Iterable[Charge]) -> None:
-    """Note the accounts and keys that new charges change, and the credits that were taken."""
+    """Record the accounts and keys that new charges change, and the credits taken."""
     taken, accounts, keys = 0, decision.accounts, decision.keys
     for charge in charges:
         taken += charge.credits
@@ -201,7 +202,7 @@ def _note_taken(rows: BatchRows, decision: Decision, charges: Iterable[Charge]) 
 
 
 def _count_settled(rows: BatchRows, decision: Decision) -> None:
-    """Count the charges of which all was used, and whose rows are written already; no balance is moved by that."""
+    """Count the charges that were settled in full. Their rows are already written, and no balance changes."""
     usage, accounts = decision.usage, rows.accounts
     for charge in rows.settled.values():
         counts = usage.get(charge.row[1:4]) or _counts(rows, decision, charge)
@@ -211,7 +212,7 @@ def _count_settled(rows: BatchRows, decision: Decision) -> None:
 
 
 def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcome:
-    """Settle what was used and refund the rest, once; a second closing gets the first one's outcome."""
+    """Settle the used credits and refund the rest, once. Closing a charge again returns its first outcome."""
     charge = decision.opened.pop(request.request_id, None)
     if charge is not None:
         _note_taken(rows, decision, [charge])
@@ -219,7 +220,7 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
         decision.closed.append(request.request_id)
     else:
         return rows.closed.get(request.request_id) or ChargeUnknown(request.request_id)
-    assert 0 <= request.used <= charge.credits, "a charge is closed for no more than was taken"
+    assert 0 <= request.used <= charge.credits, "a charge cannot use more credits than it took"
     account, rest = rows.accounts[charge.account_id], charge.credits - request.used
     counts = _counts(rows, decision, charge)
     account.held -= charge.credits
@@ -236,7 +237,7 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
 
 
 def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
-    """Return credits to the account, and to the key's counter if it still holds them."""
+    """Return credits to the account, and to the key's counter if it still includes them."""
     account = rows.accounts[charge.account_id]
     account.balance += amount
     account.place += 1
@@ -246,7 +247,7 @@ def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int)
 
 
 def _enter(decision: Decision, charge: Charge, account: AccountState, refunded: int, note: int | None) -> None:
-    """The row of a charge that is closed now; the account stands as the closing leaves it."""
+    """Add the journal row of a charge that is being closed; `account` already has its final balance."""
     (id_, number, key, endpoint, taken, after, place, at, _node), (kind, issued, issued_place) = (
         charge.row,
         charge.extra,
@@ -257,7 +258,7 @@ def _enter(decision: Decision, charge: Charge, account: AccountState, refunded: 
 
 
 def _counts(rows: BatchRows, decision: Decision, charge: Charge) -> Counts:
-    """The counts of the charges that are counted together with this one; their account changes."""
+    """Return the counter that includes this charge, and mark its account as changed."""
     decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     _id, account, key, endpoint, *_rest = charge.row
     return decision.usage.setdefault((account, key, endpoint), Counts())

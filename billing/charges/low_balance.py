@@ -1,9 +1,9 @@
-"""When an account's credits run low or out, judged on what a batch of charges leaves of them.
+"""Detects when a batch of charges makes an account's credits low or exhausted.
 
-What counts is the whole: the balance and what open charges hold, which is what there would be if all of them were
-refunded. It falls when a charge is settled and at no other time, so that taking, refunding and recovering tell nothing;
-it rises only by what is bought, and by any purchase beyond the threshold. So the step over the threshold, and that to
-0, is told once for each fall, without a mark that says so; and however settlements fall into batches, the same is told.
+The whole decides: the balance plus the credits held by open charges, which is the balance if all of them were refunded.
+It falls only when a charge is settled, so taking, refunding and recovering publish nothing. It rises only by purchases,
+and any purchase lifts it above the threshold. Each step below the threshold, and each step to 0, is therefore published
+once per fall without a stored marker, however the settlements are grouped into batches.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 from billing.charges.batch_rows import AccountState
 
 LOW_PART = 5
-"""Credits are low when a fifth of the last pack is left, rounded down. A pack of less than that has no low."""
+"""Credits are low at a fifth of the last pack, rounded down. Packs below five credits have no low threshold."""
 
 
 class LowBalance(NamedTuple):
-    """An account's credits have just become low or exhausted; its numbers as the batch leaves them."""
+    """An account whose credits just became low or exhausted, with its numbers after the batch."""
 
     account_id: str
     to: Literal["low", "exhausted"]
@@ -27,9 +27,9 @@ class LowBalance(NamedTuple):
 
 
 def judge_low_balances(accounts: Mapping[str, AccountState]) -> list[LowBalance]:
-    """The accounts that a batch has brought low or to nothing; one that falls past both is first low.
+    """Return the accounts that a batch made low or exhausted; an account that passes both is low first.
 
-    An unlimited account never runs low. Every batch of charges pays for this, hence the early way out.
+    An unlimited account never runs low. The early exit matters because every batch of charges runs this.
     """
     found: list[LowBalance] = []
     for account_id, account in accounts.items():

@@ -1,4 +1,4 @@
-"""After a crash: charges that a dead process left open are refunded (decisions 6)."""
+"""Crash recovery: refunds charges that a dead process left open (decisions 6)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ OPEN_OF_NODE = f"{_OPEN} WHERE charging_nodes.name = ? ORDER BY charges.id LIMIT
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How many charges were refunded, and how many credits went back."""
+    """How many charges were refunded, and how many credits were returned."""
 
     charges: int
     credits: int
 
 
 def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
-    """Do nothing in the transaction of a refund, by default."""
+    """Do nothing in the transaction of a refund (the default)."""
 
 
 def nodes_of_open_charges(tx: Tx) -> list[str]:
-    """The nodes that have taken what is open."""
+    """Return the nodes that took the charges that are still open."""
     return [node for (node,) in tx.all(NODES, (RESERVED,))]
 
 
@@ -49,12 +49,12 @@ async def recover(
     also: Callable[[Tx, Sequence[str]], object] = _nothing,
     balances: Balances | None = None,
 ) -> Recovered:
-    """Refund in full every open charge of `node`, or every one on a store that one process owns, before it serves.
+    """Refund every open charge of `node` in full, or all of them if one process owns the store, before it serves.
 
-    What is reserved for work that goes on after a crash stays open (`Charges.reserve`).
+    Reservations for work that continues after a crash stay open (`Charges.reserve`).
 
-    `also` gets the request ids of what is refunded, in the same transaction. A charge that somebody else closes at the
-    same time is closed once. `balances` of a node that serves hear of what went back.
+    `also` receives the refunded request ids in the same transaction. A charge that another node closes at the same time
+    is closed once. `balances` of a serving node is updated with the refunds.
     """
 
     def publish(tx: Tx, decision: Decision) -> None:
@@ -71,7 +71,7 @@ async def recover(
 
 
 def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, Decision], None]) -> Recovered | None:
-    """Refund some; None when there were none."""
+    """Refund one chunk. Return None if there were none."""
     rows = tx.all(OPEN, (RESERVED, CHUNK)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
     if not rows:
         return None
@@ -80,7 +80,7 @@ def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, De
         CloseRequest(request_id, account_id, key_id, NOTHING_USED, description="Refund after a crash")
         for request_id, (_kind, _id, account_id, key_id, _credits) in zip(prices, rows, strict=True)
     ]
-    # The node's name is written with new charges only, and here are none.
+    # The node's name is written only with new charges, and there are none here.
     decision = judge_charges(tx, requests, now=now, node="", names=Names())
     publish(tx, decision)
     return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

@@ -1,6 +1,6 @@
-"""Takes credits out of an account that were never paid for, or are paid for no more: whatever the account's state.
+"""Takes credits out of an account whose payment was missing or reversed, in any state of the account.
 
-It is a deduction like that of a call, entered and counted in the hour, under an endpoint of no platform.
+This is a deduction like that for a call: it is recorded and counted per hour, under an endpoint without a platform.
 """
 
 from typing import Final
@@ -12,12 +12,12 @@ from billing.names import Names
 from storage.store import Tx
 
 PLATFORM: Final = "billing"
-"""Stands for the platform of what was taken back: no forecast counts it."""
+"""The platform name of credits that were taken back. No forecast includes it."""
 PATH: Final = "pack_reversed"
 
 
 def take_back(tx: Tx, account_id: str, most: int, *, request_id: str, now: float) -> Decision:
-    """Take `most` credits, or as many as the account has, under an id that is used once; the decision, written."""
+    """Take `most` credits, or as many as the account has, under an unused id. Return the written decision."""
     endpoint = Names().endpoints(tx, {(PLATFORM, PATH)})[PLATFORM, PATH]
     ((_id, balance, held, unlimited, version, pack, number, place, state),) = tx.all_in(READ_ACCOUNTS, [account_id])
     amount = min(most, balance)

@@ -1,4 +1,4 @@
-"""Keys that were looked up, so that a request with a known key waits for nothing."""
+"""Keys that were looked up before, so that requests with a known key do not wait."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
@@ -15,32 +15,33 @@ _V = TypeVar("_V")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that is not revoked; it may have expired since it was looked up."""
+    """A key that is not revoked. It may have expired since it was looked up."""
 
     id: str
     account_id: str
     name: str
     expires_at: float | None
     generation: bytes = NO_GENERATION
-    """The generation of the key's changes that was known before the key was looked up."""
+    """The generation of the key's changes that was known before the look-up."""
     known_until: float | None = None
-    """On Trio's clock, where other nodes change keys too; None: until it is forgotten."""
+    """On Trio's clock, if other nodes can change keys. None: valid until it is forgotten."""
 
 
 class KeyLookup(NamedTuple):
-    """The moment before a look into the store."""
+    """The moment before a read of the store."""
 
     changes: int
     known_until: float | None
 
 
 class KeyCache:
-    """The newest findings by digest, good ones and bad ones apart so that guessing cannot push out real keys.
+    """The newest look-up results by digest.
 
-    Whoever changes a key forgets its digest after the commit. A look-up takes `look` before it reads the store: what it
-    read is kept only if no key changed in between. Good ones are believed for `known_s`, or without it until they are
-    forgotten; bad ones stay bad. Only a suspended account's may become good again: where other nodes change keys too,
-    such a finding is not kept.
+    Valid and refused keys are kept apart, so that guessing cannot evict real keys. Code that changes a key must call
+    `forget` with its digest after the commit. A look-up calls `look` before it reads the store; the result is kept only
+    if no key changed in between. Valid keys are trusted for `known_s`, or until forgotten without it; refused keys stay
+    refused. Only a suspended account's keys may become valid again, so if other nodes can change keys, that result is
+    not kept.
     """
 
     def __init__(self, known_s: float | None = None) -> None:
@@ -50,7 +51,7 @@ class KeyCache:
         self._refused: dict[str, Refused] = {}
 
     def active(self, digest: str) -> Key | None:
-        """The key, if it is known to be active."""
+        """Return the key if it is known to be active."""
         key = self._active.get(digest)
         if key is None or key.known_until is None or trio.current_time() < key.known_until:
             return key
@@ -58,15 +59,15 @@ class KeyCache:
         return None
 
     def refused(self, digest: str) -> Refused | None:
-        """Return the reason why the key is known to be of no use; None where none is known."""
+        """Return the reason why the key is known to be unusable; None if no reason is known."""
         return self._refused.get(digest)
 
     def look(self) -> KeyLookup:
-        """Taken before the store is read."""
+        """Return a marker to take before reading the store."""
         return KeyLookup(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
 
     def keep(self, digest: str, found: Key | Refused, look: KeyLookup) -> None:
-        """Remember what was read after `look` was taken."""
+        """Keep the result of a read that began after `look` was taken."""
         if look.changes != self._changes:
             return
         if isinstance(found, Key):
@@ -77,13 +78,13 @@ class KeyCache:
                 _put(self._refused, digest, found)
 
     def forget(self, digest: str) -> None:
-        """The key of this digest was changed."""
+        """Drop the key with this digest, because it changed."""
         self._changes += 1
         self._active.pop(digest, None)
         self._refused.pop(digest, None)
 
     def forget_all(self) -> None:
-        """Any key may have been changed."""
+        """Drop all keys, because any of them may have changed."""
         self._changes += 1
         self._active.clear()
         self._refused.clear()

@@ -1,9 +1,9 @@
-"""Changes that make nodes look keys up anew: of a key's own terms, or of its account's state.
+"""Changes that make all nodes look keys up again: changes to a key's terms, or to its account's state.
 
-Where other nodes remember keys too, a change begins a new generation of each key that it touches, before its commit and
-after it: a node that looks the key up in between does so again. While the shared state is away, the change is made all
-the same and published once it is back. Until then another node may answer from its memory for `KNOWN_S` after its
-look-up, at worst: but charge nothing, since every charge reads the rows of the key and its account.
+If other nodes cache keys too, a change begins a new generation of each affected key before and after its commit: a node
+that looks the key up in between does so again. If the shared state is unavailable, the change is made anyway and
+published once it is back. Until then another node may answer from its cache for at most `KNOWN_S` after its look-up,
+but cannot charge anything, because every charge reads the rows of the key and its account.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PUBLISH_S = 1.0
 
 
 class TouchedKey(NamedTuple):
-    """A key that a change touches, and the digest by which it is looked up."""
+    """A key that a change affects, and the digest used to look it up."""
 
     id: str
     account_id: str
@@ -32,11 +32,11 @@ class TouchedKey(NamedTuple):
 
 
 FindTouched = Callable[[Tx], Sequence[TouchedKey]]
-"""Finds the keys that a change touches, behind whatever locks they must stay the same."""
+"""Finds the affected keys, taking the locks that keep them from changing."""
 
 
 class KeyChanges:
-    """Makes such changes in `store`; `shared` is the gate that other nodes ask too, if there are any."""
+    """Runs such changes in `store`; `shared` is the gate shared with other nodes, if any."""
 
     def __init__(self, store: Store, cache: KeyCache, shared: Gate | None) -> None:
         self._store = store
@@ -44,9 +44,9 @@ class KeyChanges:
         self._shared = shared
 
     async def run(self, find: FindTouched, change: Callable[[Tx], T], write: Write | None = None) -> T:
-        """Make the change, which counts on the very next request, and return its result.
+        """Make the change, effective from the very next request, and return its result.
 
-        `write` stands in for the store's own. Raises what `find` and `change` raise; then nothing was changed.
+        `write` replaces the store's own `write`. Raises whatever `find` and `change` raise; then nothing was changed.
         """
         if self._shared is None:
             return await self._commit(find, change, write, set())
@@ -54,14 +54,14 @@ class KeyChanges:
         await _begin_generations(self._shared, touched)
         try:
             return await self._commit(find, change, write, touched)
-        finally:  # cancelled or failed, it may have happened
+        finally:  # even if cancelled or failed, the change may have been committed
             with trio.move_on_after(PUBLISH_S, shield=True):
                 await _begin_generations(self._shared, touched)
 
     async def _commit(
         self, find: FindTouched, change: Callable[[Tx], T], write: Write | None, touched: set[tuple[str, str]]
     ) -> T:
-        """Commit it; keys that have come since they were found first are added to `touched`."""
+        """Commit the change, and add keys created since the first search to `touched`."""
 
         def run(tx: Tx) -> T:
             for key in find(tx):
@@ -73,7 +73,7 @@ class KeyChanges:
 
 
 async def _begin_generations(shared: Gate, touched: Iterable[tuple[str, str]]) -> None:
-    """Begin a new generation of each. The gate begins it later when it cannot now: no change waits for that."""
+    """Begin a new generation of each key. If the gate cannot do so now, it does so later; changes do not wait."""
     for account_id, key_id in sorted(touched):
         with suppress(StateUnavailable):
             await shared.change_key(account_id, key_id)

@@ -1,4 +1,4 @@
-"""API keys: made, found, limited and revoked (spec 2.5, 5.1, 5.2). How changes reach other nodes: `changing.py`."""
+"""API keys: created, found, limited and revoked (spec 2.5, 5.1, 5.2). `changing.py` brings changes to other nodes."""
 
 import enum
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id =
 """
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
-# In this order: whoever takes or closes a charge of the key holds the key's row.
+# In this order, because code that takes or closes a charge of the key holds the key's row.
 RESET = (
     "UPDATE keys SET used = 0 WHERE id = ?",
     "UPDATE charges SET counted = 0 WHERE key = (SELECT number FROM keys WHERE id = ?)",
@@ -48,7 +48,7 @@ RESET = (
 
 
 class Unchanged(enum.Enum):
-    """Says that a term stays as it is, where None has a meaning of its own."""
+    """Marks a term that does not change, where None has its own meaning."""
 
     UNCHANGED = enum.auto()
 
@@ -58,7 +58,7 @@ UNCHANGED = Unchanged.UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key just made; `key` is shown this once."""
+    """A new key. `key` is shown only once."""
 
     id: str
     key: str
@@ -66,7 +66,7 @@ class NewKey:
 
 
 class Keys:
-    """Makes, finds and changes keys. Whatever changes counts on the very next request."""
+    """Creates, finds and changes keys. Every change takes effect with the very next request."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class Keys:
         shared: Gate | None = None,
         billing_events: BillingEvents = SILENT,
     ) -> None:
-        """`make_id` makes a new id that begins with the given prefix; `prefix` is that of the keys themselves.
+        """`make_id` returns a new id with the given prefix; `prefix` begins the keys themselves.
 
-        `shared` is the gate that other nodes ask too, if there are any.
+        `shared` is the gate shared with other nodes, if any.
         """
         self._store = store
         self._cipher = cipher
@@ -93,7 +93,7 @@ class Keys:
         self.changes = KeyChanges(store, self._cache, shared)
 
     def find_nowait(self, presented: str) -> Key | None:
-        """The key, or None when the store has to be asked (`find`).
+        """Return the key, or None if the store must be read (`find`).
 
         Raises:
             KeyUnusable: malformed, unknown, revoked or expired, or its account is suspended.
@@ -102,13 +102,13 @@ class Keys:
         key = self._cache.active(digested)
         if key is not None:
             return key if key.expires_at is None else self._unexpired(key)
-        self._text.check(presented)  # not before, since a key that is known has passed it
+        self._text.check(presented)  # not earlier, because a known key has already passed it
         if reason := self._cache.refused(digested):
             raise _unusable(reason)
         return None
 
     async def find(self, presented: str, generation: bytes | None = None) -> Key:
-        """The key, from memory or from the store; with a `generation` as it stands after the change that began it.
+        """Return the key from memory or the store; with `generation`, as it is after the change that began it.
 
         Raises:
             KeyUnusable: malformed, unknown, revoked or expired, or its account is suspended.
@@ -133,12 +133,12 @@ class Keys:
         expires_at: float | None = None,
         write: Write | None = None,
     ) -> NewKey:
-        """A new key of the account. `write` stands in for the store's own, here and where else it is taken.
+        """Create a key for the account. `write` replaces the store's own `write`, here and in the other methods.
 
         Raises:
-            AccountUnknown, AccountDeleted: there is no such account any more.
-            TooManyKeys: the account has five active ones.
-            TermsInvalid: a limit below 0, or no such name.
+            AccountUnknown, AccountDeleted: the account does not exist or was deleted.
+            TooManyKeys: the account already has five active keys.
+            TermsInvalid: a limit below 0, or an invalid name.
         """
         _check_limit(credit_limit)
         check_name(name)
@@ -149,21 +149,21 @@ class Keys:
         )
 
     async def get(self, key_id: str) -> KeyRecord:
-        """The key's record. Raises KeyUnknown."""
+        """Return the key's record. Raises KeyUnknown."""
         return await self._store.read(partial(read_key, key_id=key_id))
 
     async def list(
         self, account_id: str | None = None, *, after: str | None = None, limit: int = PAGE_MAX
     ) -> list[KeyRecord]:
-        """The oldest `limit` keys, or those behind the key `after`, of one account or of all, revoked ones too.
+        """Return the oldest `limit` keys of one account or of all, after the key `after`, including revoked ones.
 
         Raises:
-            KeyUnknown: there is no key `after`.
+            KeyUnknown: the key `after` does not exist.
         """
         return await self._store.read(partial(list_keys, account_id, after, limit))
 
     async def revoke(self, key_id: str, *, write: Write | None = None) -> KeyRecord:
-        """End the key for good; once is as good as twice. Raises KeyUnknown."""
+        """Revoke the key permanently; idempotent. Raises KeyUnknown."""
         now = self._now()
 
         def change(tx: Tx) -> None:
@@ -180,10 +180,10 @@ class Keys:
         reset_usage: bool = False,
         write: Write | None = None,
     ) -> KeyRecord:
-        """Set or remove (None) the key's limit, or start its counter afresh, without what is open.
+        """Set the key's limit or remove it (None), or reset its counter, which then excludes open charges.
 
         Raises:
-            KeyUnknown: there is no such key.
+            KeyUnknown: the key does not exist.
             TermsInvalid: a limit below 0.
         """
         if credit_limit is not UNCHANGED:
@@ -199,10 +199,10 @@ class Keys:
         return await self._change(key_id, change, write)
 
     async def reveal(self, key_id: str) -> str:
-        """The whole key, for its owner.
+        """Return the full key, for its owner.
 
         Raises:
-            KeyUnknown: there is no such key.
+            KeyUnknown: the key does not exist.
             SealBroken: it was sealed with another secret.
         """
         row = await self._store.read(lambda tx: tx.one(READ_SEALED, (key_id,)))
@@ -211,7 +211,7 @@ class Keys:
         return self._cipher.unseal(row[0], bound_to=key_id)
 
     def forget_all(self) -> None:
-        """Look every key up anew: messages of other nodes may be lost."""
+        """Look every key up again, because messages of other nodes may have been lost."""
         self._cache.forget_all()
 
     async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
@@ -270,7 +270,7 @@ def _unusable(reason: Refused) -> KeyUnusable:
 
 
 def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
-    """Return those of the keys that were revoked or have expired: nobody can use them any more."""
+    """Return the keys that were revoked or have expired, and cannot be used any more."""
     return {
         id_
         for id_, expires_at, revoked_at in tx.all_in(READ_ENDS, key_ids)
@@ -280,4 +280,4 @@ def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
 
 def _check_limit(credit_limit: int | None) -> None:
     if credit_limit is not None and not 0 <= credit_limit <= GRANT_MAX:
-        raise TermsInvalid(f"a credit limit is from 0 to {GRANT_MAX}")
+        raise TermsInvalid(f"a credit limit must be from 0 to {GRANT_MAX}")

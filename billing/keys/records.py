@@ -1,4 +1,4 @@
-"""The record of a key, which leaves out the key's text."""
+"""The record of a key, without the key's text."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from storage.store import Tx
 
 COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
 KEPT = "sealed <> ''"
-"""A deleted account's keys are none: only their ids and counters are left, for the ledger."""
+"""Excludes the keys of deleted accounts: only their ids and counters remain, for the ledger."""
 READ = f"SELECT {COLUMNS} FROM keys WHERE id = ? AND {KEPT}"  # noqa: S608 - constants
 OF_ACCOUNT = "account_id = ?"
 AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"
@@ -30,7 +30,7 @@ class KeyRecord:
 
 
 def read_key(tx: Tx, key_id: str) -> KeyRecord:
-    """The key's record inside a transaction. Raises KeyUnknown."""
+    """Return the key's record, inside a transaction. Raises KeyUnknown."""
     row = tx.one(READ, (key_id,))
     if row is None:
         raise KeyUnknown(key_id)
@@ -38,7 +38,7 @@ def read_key(tx: Tx, key_id: str) -> KeyRecord:
 
 
 def list_keys(account_id: str | None, after: str | None, limit: int, tx: Tx) -> list[KeyRecord]:
-    """The oldest `limit` keys of an account or of all, or of those behind the key `after`. Raises KeyUnknown."""
+    """Return the oldest `limit` keys of an account or of all, after the key `after`. Raises KeyUnknown."""
     if after is not None:
         read_key(tx, after)
     bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}

@@ -19,12 +19,12 @@ class Cipher:
         self._aead = AESGCM(key)
 
     def seal(self, text: str, *, bound_to: str) -> str:
-        """Encrypt `text` so that it opens only together with `bound_to`."""
+        """Encrypt `text` so that it can be decrypted only together with `bound_to`."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return base64.b64encode(nonce + self._aead.encrypt(nonce, text.encode(), bound_to.encode())).decode()
 
     def unseal(self, sealed: str, *, bound_to: str) -> str:
-        """Decrypt what `seal` gave.
+        """Decrypt a text that `seal` returned.
 
         Raises:
             SealBroken: another secret sealed it, it was altered, or it is bound to something else.
@@ -33,4 +33,4 @@ class Cipher:
             blob = base64.b64decode(sealed, validate=True)
             return self._aead.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], bound_to.encode()).decode()
         except (InvalidTag, ValueError) as exc:
-            raise SealBroken("the sealed key does not open with this secret") from exc
+            raise SealBroken("the sealed key cannot be opened with this secret") from exc

@@ -20,19 +20,19 @@ class KeyText:
         self._shape = re.compile(re.escape(prefix) + r"[A-Za-z0-9_-]{43}").fullmatch
 
     def make(self) -> str:
-        """A new key."""
+        """Return a new key."""
         return self._prefix + secrets.token_urlsafe(32)
 
     def check(self, presented: str) -> None:
-        """Raises KeyUnusable: it does not look like a key."""
+        """Raise KeyUnusable if the text does not look like a key."""
         if len(presented) != KEY_CHARS or self._shape(presented) is None:
             raise KeyUnusable("malformed")
 
 
 def digest(key: str) -> str:
-    """Return the digest that a key is looked up by; any text has one.
+    """Return the digest used to look a key up; any text has one.
 
-    Digests of the newest texts as long as a key are remembered, in memory only.
+    Digests of the newest texts with the length of a key are kept, in memory only.
     """
     return _remembered(key) if len(key) == KEY_CHARS else _digest(key)
 

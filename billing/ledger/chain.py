@@ -1,32 +1,32 @@
-"""The chain of an account's balances, as sums that need no order.
+"""The chain of an account's balances, as sums that do not depend on order.
 
-Each posting moves the account from one link, its place and its balance, to the next: from (place - 1, balance before)
-to (place, balance after). The sum over all postings of a link's weight after less that before is the weight of the last
-link, if each posting begins where another ended; a posting that is missing, stands twice, or says another balance
-breaks it. So the chain of any number of rows is proved in one pass, in whatever order they come. Weights are numbers of
-39 bits: sums of 2 ** 24 of them fit where a database adds them up.
+Each posting moves the account from one link, which is a place and a balance, to the next: from (place - 1, balance
+before) to (place, balance after). Sum, over all postings, the weight of the link after minus the weight of the link
+before. If each posting begins where another one ended, the sum equals the weight of the last link. A missing posting, a
+duplicate or a wrong balance breaks it. The chain of any number of rows is therefore verified in one pass, in any order.
+Weights are numbers of 39 bits: the database can add up 2 ** 24 of them.
 """
 
 from typing import Final
 
 _PRIME: Final = 134_217_689
 MODULUS: Final = 2**61 - 1
-"""Sums are kept by it."""
+"""The modulus of the sums."""
 
 
 def weight(place: int, balance: int) -> int:
-    """The weight of a link: the balance by an odd factor, of which 2,048 places in a row have each another.
+    """Return the weight of a link: the balance times an odd factor that differs among 2,048 consecutive places.
 
-    Each step from one place to the next changes the factor, so a single wrong balance shows at every place; and few
-    steps change it alike, so that the same fault at two places hardly ever cancels. The link of place 0 weighs 0, since
-    nothing has come in.
+    The factor changes with each place, so a single wrong balance shows at every place. It rarely changes by the same
+    amount, so the same fault at two places hardly ever cancels out. The link of place 0 weighs 0, because nothing has
+    come in yet.
     """
     near = place & 2047
     return (near * (near + 1) & 4095 | 1) * (balance % _PRIME)
 
 
 def weight_sql(place: str, balance: str) -> str:
-    """As `weight`, of two terms of SQL."""
+    """Return SQL for `weight` of two SQL terms."""
     return f"((({place} & 2047) * (({place} & 2047) + 1) & 4095) | 1) * (({balance}) % {_PRIME})"
 
 
@@ -47,13 +47,13 @@ JOURNAL: Final = f"""{
 + CASE WHEN issued_place IS NULL THEN 0 ELSE {
     _posted("issued_place", "balance_after + taken - issued", "balance_after + taken")
 } END"""
-"""The sum of a journal row's postings."""
+"""SQL for the sum of a journal row's postings."""
 
 
 def links(
     places: tuple[int, int | None, int | None], *, taken: int, refunded: int, issued: int, after: int, closed: int
 ) -> int:
-    """As `JOURNAL`, of a row's places (of its taking, its refund and what it was given), amounts and balances."""
+    """Return the value of `JOURNAL` for a row's places (taking, refund, issue), amounts and balances."""
     place, refund_place, issued_place = places
     came_in = issued if issued_place is None else 0
     total = weight(place, after) - weight(place - 1, after + taken - came_in)
@@ -68,4 +68,4 @@ OPEN: Final = f"""{_posted("charges.place", "balance_after + credits", "balance_
 + CASE WHEN issued_place IS NULL THEN 0 ELSE {
     _posted("issued_place", "balance_after + credits - issued", "balance_after + credits")
 } END"""
-"""The sum of an open charge's postings."""
+"""SQL for the sum of an open charge's postings."""

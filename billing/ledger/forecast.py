@@ -1,4 +1,4 @@
-"""A forecast of an account's credits, from its usage by the hour."""
+"""A forecast of an account's credits, from its hourly usage."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from billing.charges.taking_back import PLATFORM
 from storage.store import Tx
 
 HOURS: Final = 24
-"""It looks back so far: what was spent before says little of tonight."""
+"""How far the forecast looks back. Older spending says little about the next hours."""
 _HOUR_S: Final = 3_600.0
 READ: Final = """
 SELECT MIN(usage.hour), SUM(usage.credits) FROM usage
@@ -16,16 +16,16 @@ WHERE accounts.id = ? AND usage.hour > ? AND usage.credits > 0 AND endpoints.pla
 
 
 class Forecast(NamedTuple):
-    """The credits that an account spends in a day, and when nothing will be left at that rate."""
+    """The credits that an account spends per day, and when none are left at that rate."""
 
     credits_per_day: float
     exhausted_at: float
 
 
 def forecast(tx: Tx, account_id: str, balance: int, now: float) -> Forecast | None:
-    """The forecast of a balance; None where nothing was spent in the last day.
+    """Return the forecast for a balance, or None if nothing was spent in the last day.
 
-    An account that began to spend within the day is judged from its first hour on, and from an hour at least.
+    If the account began to spend during that day, the rate counts from its first hour, and from at least one hour.
     """
     row = tx.one(READ, (account_id, int(now // _HOUR_S) - HOURS, PLATFORM))
     if row is None or not row[1]:

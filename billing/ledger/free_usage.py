@@ -1,7 +1,7 @@
 """Counts the calls that charge nothing, and adds them to usage every few seconds.
 
-These are hits of the cache, and refusals for want of credits or by a limit of the key. A process that dies loses those
-of its last seconds, which moves no credit.
+These are cache hits, and refusals because of missing credits or a limit of the key. A process that dies loses the
+counts of its last seconds, but no credits.
 """
 
 import logging
@@ -15,7 +15,7 @@ from billing.journal import HOUR_MICROS, micros
 from billing.names import Names
 from storage.store import Store, Tx
 
-# Usage is locked by account, as batches of charges do it: whoever adds to a row holds the row's account.
+# Usage is locked by account, like in batches of charges: code that adds to a row must hold the row's account.
 READ_ACCOUNTS = """
 SELECT accounts.id, number FROM {in} AS asked, accounts WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
@@ -26,9 +26,9 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE
 SET hits = usage.hits + excluded.hits, refusals = usage.refusals + excluded.refusals
 """
 SEEN_MAX: Final = 100_000
-"""Calls between two flushes; of more the oldest are not counted."""
+"""The maximum of calls between two flushes. Beyond it, the oldest are not counted."""
 PLACES_MAX: Final = 100_000
-"""Keys, endpoints and hours that are counted apart while the store is away; calls of further ones are not counted."""
+"""The maximum of distinct keys, endpoints and hours while the store is unavailable. Further ones are not counted."""
 FLUSHED_AT_ONCE: Final = 200
 
 _log = logging.getLogger(__name__)
@@ -43,34 +43,34 @@ class _Place(NamedTuple):
 
 
 class FreeUsage:
-    """The calls of this node that charged nothing, until they are in the store."""
+    """This node's calls that charged nothing, until they are in the store."""
 
     def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
-        """`now` gives Unix seconds."""
+        """`now` returns Unix seconds."""
         self._store = store
         self._now = now
         self._platforms: dict[str, str] = {}
         self._seen_hits = deque[Call](maxlen=SEEN_MAX)
         self._seen_refusals = deque[Call](maxlen=SEEN_MAX)
         self.hit = self._seen_hits.append
-        """Counts an answer from the cache: an append, and the rest with the flush, since hits are hot (measured)."""
+        """Counts a response from the cache. It only appends, because hits are hot; the flush does the rest."""
         self.refusal = self._seen_refusals.append
-        """Counts a refusal, if it is an endpoint's."""
+        """Counts a refusal, if it belongs to an endpoint."""
         self._hits = Counter[_Place]()
         self._refusals = Counter[_Place]()
         self._names = Names()
 
     def declare(self, path: str, platform: str) -> None:
-        """Count the calls of an endpoint; others are not counted."""
+        """Count the calls of this endpoint. Calls of undeclared endpoints are not counted."""
         self._platforms[path] = platform
 
     async def flush(self) -> int:
-        """Add what was counted to usage; gives the number of keys, endpoints and hours.
+        """Add the counts to usage. Return the number of distinct keys, endpoints and hours.
 
-        Calls whose key or account is gone from the store are dropped.
+        Calls whose key or account no longer exists in the store are dropped.
 
         Raises:
-            StorageError: what is not added yet is kept for the next time.
+            StorageError: the counts not added yet are kept for the next flush.
         """
         self._add_up()
         flushed = 0
@@ -103,7 +103,7 @@ class FreeUsage:
             if account in accounts and key in keys
         ]
         if len(rows) < len(counts):
-            _log.warning("the usage of %d keys is dropped: their rows are gone from the store", len(counts) - len(rows))
+            _log.warning("dropped the usage of %d keys: their rows are missing from the store", len(counts) - len(rows))
         tx.run_many(ADD_USAGE, rows)
 
 

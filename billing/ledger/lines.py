@@ -1,4 +1,4 @@
-"""The lines of an account's statement: those of a row of the journal, and of an open charge (decisions 4)."""
+"""The statement lines of journal rows and of open charges (decisions 4)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ class Transaction:
     """One line of an account's statement; a deduction's `amount` is negative."""
 
     id: int | str
-    """The place in the account's order; of a sum, its day and number."""
+    """The place in the account's order; for a sum, its day and number."""
     type: Literal["purchase", "deduction", "refund", "bonus"]
     amount: int
     balance_after: int | None
-    """None of a sum."""
+    """None for a sum."""
     description: str
     endpoint: str | None
     platform: str | None
@@ -27,7 +27,7 @@ class Transaction:
     key_id: str | None
     created_at: float
     source: Source = "journal"
-    """Where it was read: lines of a day that nobody can read any more are sums of `usage`."""
+    """Where the line was read. Days whose lines cannot be read any more are sums of `usage`."""
 
 
 class _Call(NamedTuple):
@@ -51,13 +51,13 @@ class _Taking(NamedTuple):
 
 
 def place_of(line: Transaction) -> int:
-    """The place of a line that is no sum."""
+    """Return the place of a line that is not a sum."""
     assert isinstance(line.id, int)
     return line.id
 
 
 def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Transaction]:
-    """The lines of rows of the journal: kind, id, amounts, instants, balances, places, note, endpoint and key."""
+    """Yield the lines of journal rows: kind, id, amounts, instants, balances, places, note, endpoint and key."""
     for row in rows:
         kind, id_, taken, refunded, issued, taken_at, closed_at, after, closed = row[:9]
         place, refund_place, issued_place, note, path, platform, key_id = row[9:]
@@ -72,21 +72,21 @@ def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Tr
 
 
 def open_lines(rows: Iterable[Row]) -> Iterator[Transaction]:
-    """The lines of open charges: kind, id, amounts, instant, balance, places, endpoint and key."""
+    """Yield the lines of open charges: kind, id, amounts, instant, balance, places, endpoint and key."""
     for kind, id_, *taking, path, platform, key_id in rows:
         call = _Call(path, platform, request_text(kind, id_) or "", key_id)
         yield from _taking_lines(_Taking(*taking), call, "journal")
 
 
 def newest_of(lines: Iterable[Transaction], newest: int, limit: int) -> list[Transaction]:
-    """Those below the place `newest`, the newest first."""
+    """Return the lines below the place `newest`, newest first."""
     found = [line for line in lines if place_of(line) < newest]
     found.sort(key=place_of, reverse=True)
     return found[:limit]
 
 
 def _taking_lines(taking: _Taking, call: _Call, source: Source) -> Iterator[Transaction]:
-    """The deduction, and the bonus that an unlimited account was given for it."""
+    """Yield the deduction, and the bonus that an unlimited account received for it."""
     after, at = taking.balance_after, taking.taken_at / 1e6
     yield Transaction(taking.place, "deduction", -taking.taken, after, call.path, *call, at, source)
     if taking.issued_place is not None:

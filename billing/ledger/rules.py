@@ -1,4 +1,4 @@
-"""The invariants of the ledger: those that a query each proves, and those of an account's sums."""
+"""The invariants of the ledger: some are verified by one query each, the others with an account's sums."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from billing.ledger import chain
 from storage.store import Tx
 
-# The postings of one account in their order, each with the balance before it; for an account whose chain is broken.
+# The postings of one account in order, each with the balance before it; used when the account's chain is broken.
 BROKEN: Final = """
 WITH posted (place, before, after) AS (
     SELECT place, balance_after + taken - CASE WHEN issued_place IS NULL THEN issued ELSE 0 END, balance_after
@@ -28,7 +28,7 @@ SELECT place, before, previous FROM (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken invariant: which, where, and the numbers that do not agree."""
+    """A broken invariant: its name, the place, and the numbers that disagree."""
 
     rule: str
     subject: str
@@ -37,7 +37,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """An invariant. `sql` gives a row (subject, number, number) for each place that breaks it; `says` tells them."""
+    """An invariant. `sql` returns a row (subject, number, number) for each violation, which `says` formats."""
 
     name: str
     sql: str
@@ -46,13 +46,13 @@ class Invariant:
 
 RULES = (
     Invariant(
-        "what is held is what is open",
+        "an account holds the credits of its open charges",
         """
         SELECT accounts.id, accounts.held, COALESCE(SUM(charges.credits), 0) AS total
         FROM accounts LEFT JOIN charges ON charges.account = accounts.number
         GROUP BY accounts.id, accounts.held HAVING accounts.held <> COALESCE(SUM(charges.credits), 0)
         """,
-        "the account holds {} and its open charges sum up to {}",
+        "the account holds {} and its open charges add up to {}",
     ),
     Invariant(
         "open charges belong to accounts and their keys",
@@ -63,30 +63,30 @@ RULES = (
             OR charges.endpoint NOT IN (SELECT id FROM endpoints)
             OR charges.node NOT IN (SELECT id FROM charging_nodes) OR charges.issued < 0 OR charges.credits < 0
         """,
-        "the open charge's account, key, endpoint or node is not there, or it is of fewer than 0 credits",
+        "the open charge's account, key, endpoint or node is missing, or its credits are negative",
     ),
     Invariant(
         "keys belong to accounts",
         "SELECT id, used, 0 FROM keys WHERE used < 0 OR account_id NOT IN (SELECT id FROM accounts)",
-        "the key's account is not there, or its counter of {} is below 0",
+        "the key's account is missing, or its counter of {} is negative",
     ),
     Invariant(
-        "a key's counter holds its open charges since the last reset",
+        "a key's counter includes its open charges since the last reset",
         """
         SELECT keys.id, MIN(keys.used), SUM(charges.credits) FROM charges JOIN keys ON keys.number = charges.key
         WHERE charges.counted = 1 GROUP BY keys.id HAVING MIN(keys.used) < SUM(charges.credits)
         """,
-        "the key's counter is {} and its open charges since the last reset sum up to {}",
+        "the key's counter is {} and its open charges since the last reset add up to {}",
     ),
 )
-ROWS_FIT = "a row's numbers fit together"
+ROWS_FIT = "the numbers of a row are consistent"
 ROWS_OF_ACCOUNTS = "rows belong to accounts"
-ROWS_OF_KEYS = "rows name keys of their account"
-CONSERVED = "what came in is available, held or spent"
-COMPLETE = "no posting is missing, and none stands twice"
-CHAINED = "balances follow from one posting to the next"
-CLOSED_ONCE = "an open charge is not closed"
-COUNTED = "usage counts what was spent"
+ROWS_OF_KEYS = "rows refer to keys of their account"
+CONSERVED = "credits that came in are available, held or spent"
+COMPLETE = "no posting is missing or duplicated"
+CHAINED = "each posting begins with the balance of the previous one"
+CLOSED_ONCE = "no open charge is also closed"
+COUNTED = "usage matches the spent credits"
 NAMES: Final = (
     *(rule.name for rule in RULES),
     ROWS_FIT,
@@ -101,7 +101,7 @@ NAMES: Final = (
 
 
 class AccountRow(NamedTuple):
-    """An account as far as its postings lead to it."""
+    """The columns of an account that its postings must add up to."""
 
     id: str
     balance: int
@@ -111,7 +111,7 @@ class AccountRow(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """The sums of an account's postings; changed by its proof alone."""
+    """The sums of an account's postings; only its proof changes them."""
 
     issued: int = 0
     spent: int = 0
@@ -121,7 +121,7 @@ class Sums:
     used: int = 0
 
     def add(self, spent: int, issued: int, postings: int, links: int, *, times: int = 1) -> None:
-        """Add postings; taken off where `times` is -1."""
+        """Add postings, or subtract them with `times` -1."""
         self.spent += times * spent
         self.issued += times * issued
         self.postings += times * postings
@@ -129,14 +129,14 @@ class Sums:
 
 
 def judge_rules(tx: Tx) -> Iterator[Violation]:
-    """Every place that breaks one of `RULES`."""
+    """Yield every violation of one of `RULES`."""
     for rule in RULES:
         for subject, first, second in tx.all(rule.sql):
             yield Violation(rule.name, str(subject), rule.says.format(first, second))
 
 
 def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Iterator[Violation]:
-    """Every way in which an account's row and the sums of its postings do not agree."""
+    """Yield every mismatch between an account's row and the sums of its postings."""
     id_, balance, held, place = account
     if balance + held + sums.spent != sums.issued:
         text = f"{balance} are available, {held} held and {sums.spent} spent, of {sums.issued} that came in"
@@ -144,11 +144,11 @@ def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Itera
     if sums.used != sums.spent:
         yield Violation(COUNTED, id_, f"usage counts {sums.used} credits, and {sums.spent} were spent")
     if sums.postings != place:
-        yield Violation(COMPLETE, id_, f"the account has had {place} postings, and {sums.postings} are there")
+        yield Violation(COMPLETE, id_, f"the account should have {place} postings, but has {sums.postings}")
     if (sums.chain - chain.weight(place, balance)) % chain.MODULUS:
         broken = tx.all(BROKEN, (number,) * 5)
         for at, before, previous in broken:
-            text = f"the posting begins with a balance of {before}, and the one before it left {previous}"
+            text = f"the posting begins with a balance of {before}, but the previous one left {previous}"
             yield Violation(CHAINED, f"{id_}, txn_{at}", text)
         if not broken:
-            yield Violation(CHAINED, id_, "the balances of its postings do not lead to that of the account")
+            yield Violation(CHAINED, id_, "the balances of the postings do not lead to the account's balance")

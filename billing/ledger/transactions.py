@@ -1,7 +1,7 @@
-"""Reads the balance and the transactions for an account's owner (decisions 4).
+"""Reads an account's balance and transactions for its owner (decisions 4).
 
-A line of the statement is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. Its id
-is its place in the account's order.
+A statement line is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. Its id is its
+place in the account's order.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ from storage.store import Store, T, Tx
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
 READS_MAX: Final = 3
-"""Reads of a report, of which the last one stands even if settlements were committed beside it."""
+"""The maximum of reads for a report. The last one is used even if settlements were committed during it."""
 
-# What was settled is deductions less their refunds; what is still held comes on top.
+# Usage has settled credits: deductions minus refunds. Held credits are added to it.
 SPENT_SINCE = """
 SELECT COALESCE(SUM(credits), 0), COALESCE(SUM(CASE WHEN hour >= ? THEN credits ELSE 0 END), 0)
 FROM usage WHERE account = (SELECT number FROM accounts WHERE id = ?) AND hour >= ?
@@ -36,7 +36,7 @@ FROM journal LEFT JOIN notes ON notes.id = journal.note LEFT JOIN endpoints ON e
 LEFT JOIN keys ON keys.number = journal.key
 WHERE journal.account = (SELECT number FROM accounts WHERE id = ?)
 """
-# One page by the index of each kind of posting.
+# One page from the index of each kind of posting.
 PAGES = tuple(
     f"{_POSTED} AND journal.{place} >= ? AND journal.{place} < ? ORDER BY journal.{place} DESC LIMIT ?"
     for place in ("place", "refund_place", "issued_place")
@@ -53,15 +53,14 @@ OPEN_OF_REQUEST = f"{OPEN} AND charges.id = ?"
 NEWEST = 2**63 - 1
 FILE_READERS: Final = 2
 SUMMED: Final = (
-    "Entries of days that are in the ledger's archive, which cannot be read here, are told as sums by day and "
-    "endpoint, without balances."
+    "Days in the ledger's archive, which cannot be read here, are shown as sums by day andendpoint, without balances."
 )
-UNREAD: Final = "The request is of a day that is in the ledger's archive, which cannot be read here."
+UNREAD: Final = "The request's day is in the ledger's archive, which cannot be read here."
 
 
 @dataclass(frozen=True, slots=True)
 class BalanceReport:
-    """The credits that can be spent, that open charges hold, and that were deducted lately, net of refunds."""
+    """The available and held credits, and the credits deducted recently, minus refunds."""
 
     balance: int
     held: int
@@ -70,14 +69,14 @@ class BalanceReport:
 
 
 class Statement(NamedTuple):
-    """Some lines of a statement, the newest first, and what is to be said of them."""
+    """Statement lines, newest first, and warnings about them."""
 
     lines: list[Transaction]
     warnings: tuple[str, ...] = ()
 
 
 class Ledger:
-    """Reads of the ledger."""
+    """Reads the ledger."""
 
     def __init__(
         self,
@@ -87,9 +86,9 @@ class Ledger:
         archive: Path | None = None,
         settling: Callable[[str], Mapping[str, int]] = lambda _account_id: {},
     ) -> None:
-        """`now` gives Unix seconds; `archive` is the folder of the archive, where this process has it.
+        """`now` returns Unix seconds; `archive` is the archive's folder if this process has access to it.
 
-        `settling` is that of this node's `Charges`.
+        `settling` is `Charges.settling` of this node.
         """
         self._store = store
         self._settling = settling
@@ -98,26 +97,26 @@ class Ledger:
         self._reading = trio.CapacityLimiter(FILE_READERS)
 
     async def report(self, account_id: str) -> BalanceReport:
-        """The account's balance, and what was spent lately, by whole hours. Raises AccountUnknown.
+        """Return the account's balance and its recent spending, by whole hours. Raises AccountUnknown.
 
-        Calls that this node has answered are not held, though the settlement of some may not be committed yet.
+        Calls that this node has answered are not reported as held, even if their settlement is not committed yet.
         """
         for _ in range(READS_MAX):
             settling = self._settling(account_id)
             report = await self._store.read(partial(_report, account_id, self._now()))
-            if self._settling(account_id) == settling:  # else some were committed, maybe before the read
+            if self._settling(account_id) == settling:  # otherwise some were committed, maybe before the read
                 break
         return replace(report, held=max(0, report.held - sum(settling.values())))
 
     async def transactions(
         self, account_id: str, *, limit: int, before: int | str | None = None, request_id: str | None = None
     ) -> Statement:
-        """Up to `limit` lines, newest first, older than the line `before`, of one request if one is named.
+        """Return up to `limit` lines, newest first, older than the line `before`, optionally of one request only.
 
-        How a charge was settled is no line of its own: the deduction has said it already. Lines that have left the
-        journal are those of the archive. Where it cannot be read, its days are told as sums, behind all lines.
+        A settlement has no line of its own, because the deduction already shows it. Lines that have left the journal
+        are read from the archive. If it cannot be read, its days are returned as sums, after all lines.
         """
-        if request_id is not None and "\0" in request_id:  # which not every store takes, and no request is called
+        if request_id is not None and "\0" in request_id:  # no request has such an id, and not every store accepts it
             await trio.lowlevel.checkpoint()
             return Statement([])
         if isinstance(before, str):
@@ -163,7 +162,7 @@ class Ledger:
         return Statement([*lines, *sums], (SUMMED,) if sums else ())
 
     async def _read_files(self, read: Callable[[], T]) -> T:
-        """On a thread of the store's readers, of which others must be left for who reads the store."""
+        """Read files on a store reader thread, leaving enough of these threads to readers of the store."""
         async with self._reading:
             return await self._store.read(lambda _tx: read())
 
@@ -176,10 +175,10 @@ def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
 
 
 def _page(account_id: str, newest: int, limit: int, tx: Tx) -> tuple[list[Transaction], list[LeftDay]]:
-    """The lines of the journal and of open charges, and the days that have others among or behind them.
+    """Return the lines of the journal and of open charges, and the archived days with lines among or after them.
 
-    An account's postings are as many as their places are, but for gaps of the old ledger: where as many places as fit
-    on the page have a line each, there are no others.
+    Places are consecutive, except for gaps from the old ledger. If each place on the page has a line, there are no
+    others.
     """
     tx.pin("journal")
     last = tx.one(LAST_PLACE, (account_id,))
@@ -192,7 +191,7 @@ def _page(account_id: str, newest: int, limit: int, tx: Tx) -> tuple[list[Transa
 
 
 def _posted(tx: Tx, account_id: str, low: int, newest: int, limit: int) -> list[Transaction]:
-    """The newest lines from one place on and below another."""
+    """Return the newest lines from the place `low` on and below `newest`."""
     rows = {row[1]: row for sql in PAGES for row in tx.all(sql, (account_id, low, newest, limit))}
     closed, open_ = closed_lines(rows.values()), open_lines(tx.all(OPEN, (account_id,)))
     return [line for line in newest_of([*closed, *open_], newest, limit) if place_of(line) >= low]
@@ -201,7 +200,7 @@ def _posted(tx: Tx, account_id: str, low: int, newest: int, limit: int) -> list[
 def _page_of_request(
     account_id: str, request_id: str, newest: int, limit: int, tx: Tx
 ) -> tuple[list[Transaction], LeftDay | None]:
-    """The request's lines; where there are none, the day that may have them."""
+    """Return the request's lines; if it has none, the archived day that may contain them."""
     tx.pin("journal")
     id_ = identify(request_id)[1]
     closed = closed_lines(tx.all(OF_REQUEST, (account_id, id_)))

@@ -1,4 +1,4 @@
-"""Usage as an account's owner reads it: by day, by endpoint, by key, from the hours that charges have counted."""
+"""Usage reports for an account's owner: by day, endpoint and key, from the hourly counts of charges."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHERE {_OF} GROUP BY usage.hour / 24, endpoints.path, keys.id ORDER BY 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """The counts of some calls; `credits` net of refunds. `hits` of the cache and `refusals` cost nothing."""
+    """The counts of some calls. `credits` are net of refunds. Cache `hits` and `refusals` cost nothing."""
 
     calls: int = 0
     hits: int = 0
@@ -48,7 +48,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The usage of the last days: by day (since 1970, every one of them), by endpoint, and by key (None: no key's)."""
+    """Usage by day (since 1970, without gaps), by endpoint, and by key (None: without a key)."""
 
     days: dict[int, UsageSum]
     endpoints: dict[str, UsageSum]
@@ -59,18 +59,18 @@ class UsageReports:
     """Reads usage."""
 
     def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
-        """`now` gives Unix seconds."""
+        """`now` returns Unix seconds."""
         self._store = store
         self._now = now
 
     async def read(self, account_id: str, days: int) -> UsageReport:
-        """The usage of the last `days` days of UTC, today's among them; endpoints and keys by what they spent."""
+        """Return the usage of the last `days` UTC days including today. Endpoints and keys are sorted by spending."""
         first, end = self._days(days)
         read = partial(_read, account_id=account_id, first=first, end=end)
         return await self._store.read(read)
 
     async def rows(self, account_id: str, days: int) -> list[tuple[int, str, str | None, UsageSum]]:
-        """The same by day, endpoint and key."""
+        """Return the same usage, split by day, endpoint and key."""
         first, end = self._days(days)
         params = (account_id, first * DAY_HOURS, end * DAY_HOURS)
         rows = await self._store.read(lambda tx: tx.all(BY_ALL, params))
@@ -92,4 +92,4 @@ def _read(tx: Tx, account_id: str, first: int, end: int) -> UsageReport:
 
 
 def _sum(row: Row) -> UsageSum:
-    return UsageSum(*map(int, row))  # sums of PostgreSQL are decimals
+    return UsageSum(*map(int, row))  # PostgreSQL returns sums as decimals

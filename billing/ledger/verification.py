@@ -1,21 +1,22 @@
-"""The proof of the ledger (decisions 6): every posting is added up once, in one pass that sorts nothing large.
+"""The proof of the ledger (decisions 6): one pass adds every posting up once and sorts nothing large.
 
-The journal is read in pieces in the order of its ids; of each piece the database gives sums by account and key, and
-their totals are held against accounts, open charges and usage. The only thing that is kept is a few numbers an account.
+The journal is read in pieces in the order of its ids. The database returns sums by account and key for each piece, and
+the totals are compared with accounts, open charges and usage. Only a few numbers per account are kept in memory.
 
-The pieces may be read in transactions of their own, each of which sees a later state than the one before it. Rows of
-the journal never change, so the state at the beginning follows from later ones: what it lacked is taken off again.
+Each piece may be read in a transaction of its own, which sees a later state than the previous one. Journal rows never
+change, so the state at the beginning can be derived from later states by subtracting newer rows:
 
-1. A row that stands now and did not stand then was open then, or was taken since. Which charges were open is remembered
-   by their ids. What was taken since has a place behind the one that its account had then.
-2. A row with a place that its account has not reached even now is none that was taken since: it stays in the sums, and
-   breaks them.
-3. A row that stood then and does not now has been archived. Rows leave in the order of their ids, slowly, and the first
-   piece is read together with the accounts and with what had stayed behind for archived rows; so all that leaves later
-   has been added up by then.
+1. A row that exists now but not at the beginning was either open then or taken since. The proof keeps the ids of the
+   charges that were open. A charge taken since has a higher place than the last place of its account at the beginning.
+2. A row with a place that its account has not reached even now was not taken since. It stays in the sums, and breaks
+   them.
+3. A row that existed at the beginning but not now has been archived. Rows leave slowly, in the order of their ids, and
+   the first piece is read together with the accounts and the sums of archived rows, so every row that leaves later has
+   already been added.
 
-What is left of doubt is on the side of an alarm: a row that leaves in another order, or a month that goes as a whole,
-is missed and breaks the sums. So a fault that was found so is told only when a proof in one transaction finds it.
+Remaining uncertainty errs toward an alarm: a row that leaves in another order, or a month that is dropped as a whole,
+is missed and breaks the sums. A fault found this way is therefore reported only if a proof in one transaction confirms
+it.
 """
 
 from bisect import bisect_right
@@ -45,7 +46,7 @@ from storage.store import Read, Tx
 PIECE: Final = 50_000
 LISTED_AT_ONCE: Final = 500
 REST_S: Final = 0.01
-"""Between two pieces, so that there are moments in which nothing reads and SQLite can begin its log anew."""
+"""The pause between two pieces, so that no read is active for a moment and SQLite can restart its log."""
 
 ODD_ROW: Final = """
     refunded < 0 OR refunded > taken OR issued < 0 OR (refunded = 0) <> (refund_place IS NULL)
@@ -61,7 +62,7 @@ SUMS: Final = f"""
 SELECT {_ADDED}, key, SUM(CASE WHEN {ODD_ROW} THEN 1 ELSE 0 END)
 FROM journal WHERE id > ? AND id <= ? GROUP BY account, key
 """  # noqa: S608 - constants
-# Rows one by one, by place: those of ids, and those of a piece behind a place.
+# Rows one by one, by place: rows with certain ids, and rows of a piece above a place.
 CLOSED_SINCE: Final = f"SELECT {_ADDED} FROM journal WHERE id IN {{in}} GROUP BY account, place"  # noqa: S608 - constants
 TAKEN_SINCE: Final = f"""
 SELECT {_ADDED} FROM journal WHERE id > ? AND id <= ? AND place > ? GROUP BY account, place
@@ -84,14 +85,14 @@ KEY_OWNERS: Final = "SELECT keys.number, accounts.number FROM keys JOIN accounts
 
 
 def unheard(_rows: int) -> None:
-    """Tell nobody, by default."""
+    """Ignore the progress (the default)."""
 
 
 async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
-    """Every place where the ledger breaks an invariant, by transactions that each last for one piece of it.
+    """Return every violation of the ledger's invariants, reading each piece in a short transaction.
 
-    One that reads for minutes keeps SQLite from beginning its log anew, which grows beside traffic meanwhile. Only a
-    ledger in which a fault was found is read in one, for the faults that it then has.
+    A transaction that reads for minutes prevents SQLite from restarting its log, which then grows with the traffic.
+    Only a ledger with a suspected fault is read again in one transaction, which returns the faults it sees.
     """
     proof = Proof(progress=progress)
     goes_on = await read(proof.begin)
@@ -104,9 +105,9 @@ async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> lis
 
 
 def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
-    """Every place where the ledger breaks an invariant, in the state that `tx` sees; none proves it.
+    """Return every violation of the ledger's invariants in the state that `tx` sees; an empty list proves it.
 
-    `progress` is told, on the same thread, how many rows of the journal have been added up, before each piece of them.
+    `progress` is called on the same thread before each piece, with the number of journal rows added up so far.
     """
     proof = Proof(progress=progress)
     goes_on = proof.begin(tx)
@@ -116,10 +117,10 @@ def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violati
 
 
 class Proof:
-    """A proof of the ledger as `begin` sees it: then `step` until it says that no piece is left, then `finish`."""
+    """A proof of the ledger as `begin` sees it: call `step` until it returns False, then `finish`."""
 
     def __init__(self, *, piece: int = PIECE, progress: Callable[[int], None] = unheard) -> None:
-        """The journal is read in pieces of so many rows."""
+        """`piece` is the number of journal rows per piece."""
         self._piece = piece
         self._progress = progress
         self._rows = 0
@@ -132,7 +133,7 @@ class Proof:
         self._astray: set[tuple[int, int]] = set()
 
     def begin(self, tx: Tx) -> bool:
-        """Read all but the journal, and its first piece; whether another is left."""
+        """Read everything except the journal, and the journal's first piece. Return whether more pieces are left."""
         tx.pin("journal")
         self._found += judge_rules(tx)
         self._accounts.update((row[0], AccountRow(*row[1:])) for row in tx.all(ACCOUNTS))
@@ -143,22 +144,22 @@ class Proof:
         return newest is not None and self._add_piece(tx, newest[0])
 
     def step(self, tx: Tx) -> bool:
-        """Read the next piece; whether another is left."""
+        """Read the next piece. Return whether more pieces are left."""
         tx.pin("journal")
         return self._add_piece(tx, self._last)
 
     def finish(self, tx: Tx) -> list[Violation]:
-        """Every invariant that is broken."""
+        """Return every violation."""
         for number in self._sums.keys() - self._accounts.keys():
             if self._sums[number] != Sums():
-                text = "the journal has rows of an account that is not there"
+                text = "the journal has rows of a missing account"
                 self._found.append(Violation(ROWS_OF_ACCOUNTS, str(number), text))
         for number, account in self._accounts.items():
             self._found += judge_account(tx, number, account, self._sums[number])
         return self._found
 
     def _add_piece(self, tx: Tx, last: bytes) -> bool:
-        """Add up the next rows, of which the one with the id `last` is the last of all."""
+        """Add up the next rows, up to the row with the id `last`."""
         self._progress(self._rows)
         self._rows += self._piece
         end = tx.one(END_OF_PIECE, (self._after, self._piece - 1))
@@ -182,19 +183,19 @@ class Proof:
         return self._after < last
 
     def _take_off_closed(self, tx: Tx, piece: tuple[bytes, bytes]) -> None:
-        """Charges of this piece that were open at the beginning are not rows of the journal as it was."""
+        """Subtract the charges of this piece that were open at the beginning: they were not in the journal then."""
         ids = self._open[bisect_right(self._open, piece[0]) : bisect_right(self._open, piece[1])]
         for first in range(0, len(ids), LISTED_AT_ONCE):
             self._take_off(tx.all_in(CLOSED_SINCE, ids[first : first + LISTED_AT_ONCE]))
 
     def _take_off_taken(self, tx: Tx, piece: tuple[bytes, bytes], accounts: set[int]) -> None:
-        """Rows of this piece whose places their accounts have reached since the beginning."""
+        """Subtract the rows of this piece whose places their accounts have reached since the beginning."""
         now: dict[int, int] = dict(tx.all_in(PLACES_NOW, sorted(accounts)))
         rows = tx.all(TAKEN_SINCE, (*piece, min(map(self._place, accounts))))
         self._take_off([row for row in rows if self._place(row[0]) < row[1] <= now.get(row[0], 0)])
 
     def _place(self, number: int) -> int:
-        """The account's last place at the beginning."""
+        """Return the account's last place at the beginning."""
         account = self._accounts.get(number)
         return 0 if account is None else account.place
 
@@ -203,16 +204,16 @@ class Proof:
             self._sums[account].add(*added, times=-1)
 
     def _judge_keys(self, tx: Tx, places: dict[tuple[int, int], int]) -> Iterator[Violation]:
-        """Rows whose key is another account's, or is not there even now: it may have been made since the beginning."""
+        """Yield rows whose key belongs to another account, or does not exist even after reading the keys again."""
         self._owners.update((row[0], row[1]) for row in tx.all(KEY_OWNERS))
         for (key, account), place in places.items():
             if self._owners.get(key) != account and (key, account) not in self._astray:
                 self._astray.add((key, account))
-                text = "the key of the row is not there, or is another account's"
+                text = "the row's key is missing, or belongs to another account"
                 yield Violation(ROWS_OF_KEYS, f"place {place} of account {account}", text)
 
     def _add_the_rest(self, tx: Tx) -> None:
-        """Open charges, what is not in the journal any more, and usage."""
+        """Add open charges, the sums of archived rows, and usage."""
         for number, held, issued, postings, links in tx.all(OPEN_SUMS):
             self._sums[number].held += held
             self._sums[number].add(0, issued, postings, links)
@@ -225,7 +226,7 @@ class Proof:
             self._sums[number].used += used
 
     def _list_open(self, tx: Tx) -> None:
-        """Remember what is open, but for what is closed all the same."""
+        """Keep the ids of open charges, and report those that are also closed."""
         last = b""
         while rows := tx.all(OPEN_IDS, (last, LISTED_AT_ONCE)):
             last = rows[-1][0]
@@ -238,5 +239,5 @@ class Proof:
 
 def _odd_rows(tx: Tx, piece: tuple[bytes, bytes]) -> Iterator[Violation]:
     for account, place in tx.all(FIND_ODD, piece):
-        text = "kind, amounts, places and balances of the row do not fit together"
+        text = "the row's kind, amounts, places and balances are inconsistent"
         yield Violation(ROWS_FIT, f"place {place} of account {account}", text)

@@ -1,4 +1,4 @@
-"""Packs of credits: granted by an operator, begun by an account, and read (decisions 22)."""
+"""Packs of credits: granted by an operator, purchased by an account, and listed (decisions 22)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -33,11 +33,11 @@ ORDER BY created_at DESC, id DESC LIMIT ?
 UNMARK: Final = "UPDATE accounts SET mark = NULL, mismatch = NULL WHERE id = ?"
 _PLANS: Final = get_args(Plan)
 RESUMED_S: Final = 72_000.0
-"""For how long a purchase that was begun can be resumed: Stripe keeps what an idempotency key made for a day."""
+"""How long an unpaid purchase can be resumed. Stripe keeps the result of an idempotency key for a day."""
 
 
 class PackGranted(NamedTuple):
-    """The balance that a granted pack leaves."""
+    """The balance after a pack was granted."""
 
     account_id: str
     balance: int
@@ -45,7 +45,7 @@ class PackGranted(NamedTuple):
 
 
 class Unmarked(NamedTuple):
-    """An account whose marks were removed, and the marks that it had."""
+    """An account whose marks were removed, with the previous marks."""
 
     account_id: str
     removed: Mark | None
@@ -73,7 +73,7 @@ class Packs:
         self._billing_events = billing_events
 
     def get(self, name: str) -> Pack:
-        """The pack of this name. Raises PackUnknown, with the nearest that is on sale."""
+        """Return the pack with this name. Raises PackUnknown, which suggests the nearest name on sale."""
         pack = self.on_sale.get(name)
         if pack is None:
             near = get_close_matches(name.lower()[:100], self.on_sale, n=1, cutoff=0.6)
@@ -81,55 +81,56 @@ class Packs:
         return pack
 
     async def grant(self, account_id: str, name: str, *, write: Write | None = None) -> PackGranted:
-        """Enter a pack that was paid for elsewhere. `write` stands in for the store's own.
+        """Add a pack that was paid for elsewhere. `write` replaces the store's own `write`.
 
         Raises:
-            PackUnknown, AccountUnknown, AccountDeleted: there is no such pack or account.
+            PackUnknown, AccountUnknown, AccountDeleted: the pack or the account does not exist.
         """
         purchase = self._new(account_id, self.get(name), "operator")
         return await (write or self._store.write)(partial(self._grant, purchase))
 
     async def begin(self, account_id: str, name: str) -> Purchase:
-        """A purchase that is yet to be paid, at the terms of now.
+        """Create an unpaid purchase at the current terms.
 
         Raises:
-            PackUnknown, AccountUnknown, AccountDeleted: there is no such pack or account.
+            PackUnknown, AccountUnknown, AccountDeleted: the pack or the account does not exist.
         """
         purchase = self._new(account_id, self.get(name), "stripe")
         await self._store.write(partial(self._begin, purchase))
         return purchase
 
     def beginning(self, account_id: str, name: str, request: str | None) -> Callable[[Tx], Purchase]:
-        """Return the writing of a purchase that is yet to be paid, at the terms of now.
+        """Return the function that writes an unpaid purchase at the current terms.
 
-        An unpaid purchase that the same `request` began is resumed: the node may have stopped before it answered.
+        If the same `request` already began an unpaid purchase, that one is resumed, because the node may have stopped
+        before it responded.
 
         Raises:
-            PackUnknown: no such pack is on sale. The writing raises AccountUnknown, AccountDeleted.
+            PackUnknown: the pack is not on sale. The returned function raises AccountUnknown, AccountDeleted.
         """
         return partial(self._resume, self._new(account_id, self.get(name), "stripe"), request)
 
     async def forget(self, purchase_id: str) -> None:
-        """Remove a purchase that nobody can pay any more; one that was paid stays."""
+        """Remove a purchase that can no longer be paid. A paid purchase is kept."""
         await self._store.write(partial(drop_open, purchase_id=purchase_id))
 
     async def unmark(self, account_id: str, *, write: Write | None = None) -> Unmarked:
-        """Remove the marks of an account; a later payment that is taken back or differs from its pack marks it again.
+        """Remove the marks of an account. A later reversal or mismatched payment marks it again.
 
         Raises:
-            AccountUnknown, AccountDeleted: there is no such account.
+            AccountUnknown, AccountDeleted: the account does not exist or was deleted.
         """
         return await (write or self._store.write)(partial(_unmark, account_id))
 
     async def list(self, account_id: str, *, before: tuple[float, str] | None = None, limit: int) -> Sequence[Purchase]:
-        """The purchases of an account, newest first; those behind the instant and the id `before`."""
+        """Return the purchases of an account, newest first, starting after the instant and id `before`."""
         return await self._store.read(partial(_list, account_id, before, limit))
 
     def pay(self, tx: Tx, purchase: Purchase, *, paid_cents: int, payment: str | None) -> Purchase:
-        """Enter the credits of a purchase and its plan, in the transaction of the event that tells of its payment.
+        """Add the credits and the plan of a purchase, in the transaction of the event that reports its payment.
 
         Raises:
-            AccountUnknown, AccountDeleted: nobody can have them any more.
+            AccountUnknown, AccountDeleted: the account can no longer receive them.
         """
         balance = self._accounts.enter_purchase(
             tx, purchase.account_id, purchase.credits, f"Credit pack {purchase.pack}"
@@ -162,19 +163,19 @@ class Packs:
         return PackGranted(purchase.account_id, read_kept_account(tx, purchase.account_id).balance, purchase.pack)
 
     def _raise_plan(self, tx: Tx, purchase: Purchase) -> None:
-        """A plan is that of the largest pack ever bought: a smaller one takes nothing away (spec 8)."""
+        """Set the plan of the largest pack ever bought; a smaller pack does not lower it (spec 8)."""
         account = read_kept_account(tx, purchase.account_id)
         if _PLANS.index(purchase.plan) > _PLANS.index(account.plan):
             tx.run(CHANGE_PLAN, (purchase.plan, purchase.account_id))
 
 
 def drop_open(tx: Tx, purchase_id: str) -> int:
-    """Remove a purchase unless it was paid; how many were removed."""
+    """Remove a purchase unless it was paid. Return how many were removed."""
     return tx.run(DROP_OPEN, (purchase_id,))
 
 
 def drop_purchase(tx: Tx, purchase: Purchase) -> int:
-    """Remove a purchase for which no page was made, unless it was paid; return how many were removed."""
+    """Remove an unpaid purchase without a checkout page. Return how many were removed."""
     return drop_open(tx, purchase.id)
 
 

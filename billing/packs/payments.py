@@ -1,8 +1,8 @@
-"""Events of payments, each of which counts once: purchases paid, refunds, disputes (decisions 22).
+"""Payment events, each counted once: paid purchases, refunds, disputes (decisions 22).
 
-Nothing depends on the order of the events. Those of refunds and disputes are joined into what is known of the payment,
-whether or not its purchase is; the credits that are due follow from that and from the purchase, and a difference to
-those that were taken back so far is settled in the transaction that brought it about.
+The order of the events does not matter. Refunds and disputes are merged into the state of the payment, whether or not
+its purchase is known. That state and the purchase determine how many credits must be taken back. Any difference from
+the credits taken back so far is settled in the same transaction.
 
 A payment whose amount or currency differs from the purchase's terms is not credited: the account is marked for the
 operator, who grants the pack or refunds the payment.
@@ -36,7 +36,7 @@ _PROBLEM_MAX: Final = 500
 
 
 class Paid(NamedTuple):
-    """A purchase was paid, under the id of its payment; there is none where nothing was due."""
+    """A purchase was paid. `payment` is the id of the payment, or None if the price was zero."""
 
     purchase_id: str
     paid_cents: int
@@ -45,13 +45,13 @@ class Paid(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """A purchase can be paid no more."""
+    """A purchase can no longer be paid."""
 
     purchase_id: str
 
 
 class PaymentChange(NamedTuple):
-    """All that an event tells of a payment's refunds or its dispute."""
+    """The refunds or the dispute of a payment, as an event reports them."""
 
     payment: str
     state: Payment
@@ -59,11 +59,11 @@ class PaymentChange(NamedTuple):
 
 PaymentEvent: TypeAlias = Paid | Abandoned | PaymentChange
 Outcome: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted", "mismatch"]
-"""The outcome of an event; `unknown_purchase` is one that was begun elsewhere, or forgotten."""
+"""The outcome of an event. `unknown_purchase` is a purchase made elsewhere, or removed."""
 
 
 class CountedPayment(NamedTuple):
-    """The outcome of an event, and what the operator must know of a payment that was not credited."""
+    """The outcome of an event, and a message for the operator about a payment that was not credited."""
 
     outcome: Outcome
     problem: str = ""
@@ -89,10 +89,10 @@ class Payments:
         self._now = now
         self._billing_events = billing_events
         self.counts: dict[str, int] = dict.fromkeys(get_args(Outcome), 0)
-        """The events since the start, by their outcome."""
+        """The number of events since the start, by outcome."""
 
     async def count(self, event_id: str, type_: str, event: PaymentEvent) -> CountedPayment:
-        """Do what an event says, once: its id and all that comes of it are one transaction."""
+        """Process an event once: its id and all its effects are one transaction."""
         counted = await self._store.write(partial(self._count, event_id, type_, event))
         self.counts[counted.outcome] += 1
         return counted
@@ -119,7 +119,7 @@ class Payments:
         purchase = read_purchase(tx, event.purchase_id)
         if purchase is None:
             return CountedPayment("unknown_purchase")
-        if purchase.paid_at is not None:  # another event of the same Checkout was before this
+        if purchase.paid_at is not None:  # another event of the same Checkout came first
             return CountedPayment("repeated")
         if (event.paid_cents, event.currency.lower()) != (purchase.price_cents, purchase.currency.lower()):
             problem = (
@@ -136,11 +136,11 @@ class Payments:
         return CountedPayment(settled or "counted")
 
     def _settle(self, tx: Tx, account_id: str, payment: str) -> Outcome:
-        """Bring the credits that were taken back to those that are due; a deleted account has none to spend."""
+        """Take back or return credits until the total matches the payment. Deleted accounts are skipped."""
         if read_account(tx, account_id).state in GONE:
             return "account_deleted"
         purchase, state = read_paid_by(tx, payment), _payment(tx, payment)
-        assert purchase is not None, "it was found, and is kept"
+        assert purchase is not None, "it was found, and purchases are not deleted"
         due = credits_reversed(purchase, state)
         if due > purchase.reversed:
             self._take(tx, purchase, state, due)
@@ -158,7 +158,7 @@ class Payments:
         self._save(tx, Reversal(saved, reason, read_account(tx, purchase.account_id).balance))
 
     def _return(self, tx: Tx, purchase: Purchase, due: int) -> None:
-        """A dispute was won: give back all that was taken beyond what is due; the account keeps its mark."""
+        """Return the credits that a won dispute restores. The account keeps its mark."""
         back = max(0, purchase.taken_back - due)
         if back:
             words = f"Dispute won: credit pack {purchase.pack}"

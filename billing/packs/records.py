@@ -1,4 +1,4 @@
-"""Packs and purchases as values, and the rule by which a payment's reversal takes credits back."""
+"""Packs and purchases as values, and the rule for taking credits back after a reversed payment."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ READ: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE id = ? {{lock}}"  # n
 READ_BY_PAYMENT: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE payment = ? {{lock}}"  # noqa: S608 - constants
 _STANDING: Final[tuple[Dispute, ...]] = ("open", "lost")
 RANKS: Final[tuple[Dispute, ...]] = ("none", "open", "lost", "won")
-"""A dispute goes from one to a later one, in whatever order it is told."""
+"""The order of a dispute's states. It only moves forward, in whatever order the events arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """A pack that an account was granted, has paid, or is about to pay, at the terms of that moment."""
+    """A pack that an account was granted, has paid or is about to pay, with its terms at that time."""
 
     id: str
     account_id: str
@@ -50,15 +50,15 @@ class Purchase:
     payment: str | None = None
     """Stripe's id of the payment."""
     reversed: int = 0
-    """Credits whose payment was taken back."""
+    """The credits whose payment was taken back."""
     taken_back: int = 0
-    """Those of them that the account still had."""
+    """How many of these credits the account still had."""
     reversals: int = 0
     """How often credits were taken back."""
 
     @property
     def status(self) -> PurchaseStatus:
-        """How it stands, in a word."""
+        """Return the state of the purchase."""
         if self.paid_at is None:
             return "open"
         if not self.reversed:
@@ -67,28 +67,28 @@ class Purchase:
 
 
 class Payment(NamedTuple):
-    """All that is known of a payment's refunds and of its dispute."""
+    """Everything known about a payment's refunds and its dispute."""
 
     refunded_cents: int = 0
     disputed_cents: int = 0
     dispute: Dispute = "none"
 
     def joined(self, other: "Payment") -> "Payment":
-        """Both together: refunds only grow, and a dispute only goes on, so their order does not count."""
+        """Merge two states. Refunds only grow and disputes only move forward, so the order does not matter."""
         dispute = max(self.dispute, other.dispute, key=RANKS.index)
         refunded = max(self.refunded_cents, other.refunded_cents)
         return Payment(refunded, max(self.disputed_cents, other.disputed_cents), dispute)
 
     @property
     def reason(self) -> Reason:
-        """The reason of the latest change."""
+        """Return the reason of the latest change."""
         if self.dispute == "won":
             return "dispute_won"
         return "dispute" if self.dispute in _STANDING else "refund"
 
 
 class Reversal(NamedTuple):
-    """A purchase whose payment was taken back, or came back with a dispute that was won, and the balance after it."""
+    """A purchase whose payment was taken back or restored by a won dispute, and the balance after it."""
 
     purchase: Purchase
     reason: Reason
@@ -96,19 +96,19 @@ class Reversal(NamedTuple):
 
 
 def credits_reversed(purchase: Purchase, payment: Payment) -> int:
-    """The credits for which nothing is paid any more: by the part of the money that went back, rounded down."""
+    """Return the credits that are no longer paid for, in proportion to the returned money, rounded down."""
     gone = payment.refunded_cents + (payment.disputed_cents if payment.dispute in _STANDING else 0)
     paid = purchase.paid_cents or 0
     return purchase.credits * min(gone, paid) // paid if paid else 0
 
 
 def read_purchase(tx: Tx, purchase_id: str) -> Purchase | None:
-    """The purchase, which other writers are kept away from."""
+    """Return the purchase and lock it against other writers."""
     return _purchase(tx.one(READ, (purchase_id,)))
 
 
 def read_paid_by(tx: Tx, payment: str) -> Purchase | None:
-    """The purchase that a payment is for, once it is known."""
+    """Return the purchase of a payment, if it is known."""
     return _purchase(tx.one(READ_BY_PAYMENT, (payment,)))
 
 

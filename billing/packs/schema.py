@@ -1,4 +1,4 @@
-"""The tables of packs: purchases, what is known of their payments, and the events that have been counted."""
+"""The tables of packs: purchases, the states of their payments, and the processed events."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ CREATE TABLE pack_purchases (
     CHECK (paid_at IS NOT NULL OR (payment IS NULL AND reversed = 0))
 )
 """
-# Of a payment, whichever of its events comes first: a refund may be told before the purchase.
+# The state of a payment. Its events may arrive in any order, such as a refund before the purchase.
 PAYMENTS: Final = """
 CREATE TABLE payments (
     id TEXT PRIMARY KEY,
@@ -39,7 +39,7 @@ CREATE TABLE payment_events (id TEXT PRIMARY KEY, type TEXT NOT NULL, received_a
 
 
 def m0013_packs(schema: Schema) -> None:
-    """Purchases of packs, and the mark of an account whose payment was taken back."""
+    """Add purchases of packs, and the mark of an account whose payment was taken back."""
     for table in (PURCHASES, PAYMENTS, EVENTS):
         schema.execute(table)
     schema.execute("CREATE INDEX purchases_of_account ON pack_purchases (account_id, created_at, id)")
@@ -47,6 +47,6 @@ def m0013_packs(schema: Schema) -> None:
 
 
 def m0014_payment_faults(schema: Schema) -> None:
-    """Add the request that began a purchase, and a payment of an account that differs from its pack."""
+    """Add the request that began a purchase, and an account's payment that does not match its pack."""
     schema.execute("ALTER TABLE pack_purchases ADD COLUMN request TEXT")
     schema.execute("ALTER TABLE accounts ADD COLUMN mismatch TEXT")

@@ -1,6 +1,6 @@
-"""Attempts to sign in: so many for one user and from one address, counted before anything is looked up.
+"""Sign-in attempts, limited per user and per address, and counted before any look-up.
 
-Subjects are digests, so the table names nobody. Who does not exist is counted as who does.
+Subjects are stored as digests, so the table contains no names. Attempts for unknown users are counted in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OF_USER_MAX: Final = 10
 OF_ADDRESS_MAX: Final = 60
 _FORGET_AT_ONCE: Final = 500
 _SITE_BITS: Final = 64
-"""An IPv6 site has a network of this length: one of its machines has as many addresses as it likes."""
+"""The network length of an IPv6 site, because one machine may use any number of addresses in it."""
 
 COUNT = "SELECT COUNT(*), MIN(at) FROM sign_in_attempts WHERE subject = ? AND at > ?"
 ADD = "INSERT INTO sign_in_attempts (subject, at) VALUES (?, ?)"
@@ -30,24 +30,24 @@ WHERE at < ? AND subject IN (SELECT subject FROM sign_in_attempts WHERE at < ? O
 
 
 class AttemptSubject(NamedTuple):
-    """A digest of who attempts, and how many attempts are allowed in the window."""
+    """A digest of a user or an address, and how many attempts are allowed in the window."""
 
     digest: str
     limit: int
 
 
 def of_user(name: str) -> AttemptSubject:
-    """The user, by address of mail or by id."""
+    """Return the subject for a user, by email address or id."""
     return AttemptSubject(_digest(f"user {name}"), OF_USER_MAX)
 
 
 def of_address(address: str) -> AttemptSubject:
-    """The address that an attempt comes from."""
+    """Return the subject for the address that an attempt comes from."""
     return AttemptSubject(_digest(f"address {_site(address)}"), OF_ADDRESS_MAX)
 
 
 def enter(tx: Tx, subjects: Sequence[AttemptSubject], now: float) -> None:
-    """Count one more attempt for each. Raises TooManyAttempts: for one of them there were too many; none is counted."""
+    """Count one more attempt for each subject, or none if one is over its limit. Raises TooManyAttempts."""
     tx.lock(sorted(subject.digest for subject in subjects))
     for subject in subjects:
         row = tx.one(COUNT, (subject.digest, now - WINDOW_S))
@@ -59,12 +59,12 @@ def enter(tx: Tx, subjects: Sequence[AttemptSubject], now: float) -> None:
 
 
 def clear(tx: Tx, subject: AttemptSubject) -> None:
-    """Forget the attempts of one who has proved to be it."""
+    """Clear the attempts of a user who has signed in."""
     tx.run(CLEAR, (subject.digest,))
 
 
 def forget_attempts(tx: Tx, now: float) -> int:
-    """Drop some that count no more; how many, 0 when there are none left."""
+    """Delete some expired attempts. Return how many; 0 if none are left."""
     before = now - WINDOW_S
     return tx.run(FORGET, (before, before, _FORGET_AT_ONCE))
 

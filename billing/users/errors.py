@@ -1,4 +1,4 @@
-"""The refusals of users and their sessions. None tells whether an address of mail is known."""
+"""The refusals of users and their sessions. None reveals whether an email address is known."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from billing.errors import BillingError
 
 
 class UserUnknown(BillingError):
-    """There is no such user."""
+    """The user does not exist."""
 
     def __init__(self, user_id: str) -> None:
-        super().__init__(f"there is no user {user_id}")
+        super().__init__(f"user {user_id} does not exist")
 
 
 class EmailRefused(BillingError):
-    """An address cannot be one of mail, or belongs to a user already."""
+    """The text is not a valid email address, or it already belongs to a user."""
 
 
 class InviteUnusable(BillingError):
-    """The one-time link was used, has expired, or never was one."""
+    """The one-time link was used, has expired, or never existed."""
 
     def __init__(self) -> None:
         super().__init__("this link was used or has expired; ask for a new one")
 
 
 class PasswordRefused(BillingError):
-    """A new password is too short, too long or easily guessed; the text says which."""
+    """A new password is too short, too long or easily guessed; the message says which."""
 
 
 class SignInRefused(BillingError):
-    """The password does not fit, or nobody has this address: both are told alike."""
+    """The password is wrong, or the address is unknown. Both raise the same error."""
 
     def __init__(self) -> None:
         super().__init__("E-mail or password is wrong.")
 
 
 class CodeRefused(BillingError):
-    """The code of the second factor does not fit."""
+    """The code of the second factor is wrong."""
 
     def __init__(self) -> None:
         super().__init__("The code is wrong, or was used already.")
 
 
 class TooManyAttempts(BillingError):
-    """Too many attempts were made for this user or from this address, whoever made them."""
+    """Too many attempts were made for this user or from this address."""
 
     def __init__(self, retry_after_s: float) -> None:
         minutes = max(1, round(retry_after_s / 60))
@@ -51,4 +51,4 @@ class TooManyAttempts(BillingError):
 
 
 class SessionOver(BillingError):
-    """The session has ended meanwhile."""
+    """The session has ended in the meantime."""

@@ -1,7 +1,7 @@
-"""Passwords: which are taken, and their argon2id digests, made in threads of which few run at a time.
+"""Password rules and argon2id digests, which are computed in threads, only a few at a time.
 
-The parameters are OWASP's for argon2id: 19 MiB, two passes, one lane. The digest is a PHC string, so any library reads
-it.
+The parameters are OWASP's for argon2id: 19 MiB, two passes, one lane. The digest is a PHC string, which any library can
+read.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ WAITING_MAX: Final = 50
 _BUSY_S: Final = 60.0
 _DISTINCT_MIN: Final = 5
 _NOBODY: Final = "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
-"""The digest that stands for users that are not there: checking it takes as long as any."""
+"""The digest to check for unknown users, so that checking takes the same time."""
 
 
 def check_password(password: str, email: str) -> None:
-    """Return where a password may be a user's new one. Raises PasswordRefused."""
+    """Check that a password may be a user's new one. Raises PasswordRefused."""
     if len(password) < LENGTH_MIN:
         raise PasswordRefused(f"must have at least {LENGTH_MIN} characters")
     if len(password) > LENGTH_MAX:
         raise PasswordRefused(f"must have at most {LENGTH_MAX} characters")
     if "\0" in password or "\ufffd" in password:
-        raise PasswordRefused("holds a character that cannot be typed")
+        raise PasswordRefused("contains a character that cannot be typed")
     folded = password.casefold()
     if folded in (email, email.partition("@")[0]) or len(set(folded)) < _DISTINCT_MIN:
-        raise PasswordRefused("is easily guessed; a few words that do not belong together are a good one")
+        raise PasswordRefused("is easily guessed; use a few unrelated words")
 
 
 class Passwords:
-    """Makes and checks digests."""
+    """Computes and checks digests."""
 
     def __init__(self) -> None:
         self._limiter = trio.CapacityLimiter(AT_ONCE)
 
     async def digest(self, password: str) -> str:
-        """The digest to store. Raises TooManyAttempts: too many wait."""
+        """Return the digest to store. Raises TooManyAttempts if too many calls wait."""
         return await self._run(partial(_digest, password))
 
     async def fits(self, password: str, digest: str) -> bool:
-        """Whether a password is the one of a digest; an empty one is nobody's, which takes as long.
+        """Return whether a password matches a digest. An empty digest matches none, in the same time.
 
         Raises:
-            TooManyAttempts: too many wait.
+            TooManyAttempts: too many calls wait.
         """
         return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _NOBODY)) and digest != ""
 
@@ -68,7 +68,7 @@ class Passwords:
 
 
 def _digest(password: str) -> str:
-    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: PLC0415 - with the first password
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: PLC0415 - loaded with the first password
 
     kdf = Argon2id(salt=os.urandom(16), length=32, iterations=PASSES, lanes=1, memory_cost=MEMORY_KIB)
     return kdf.derive_phc_encoded(_bytes(password))
@@ -86,5 +86,5 @@ def _fits(password: str, digest: str) -> bool:
 
 
 def _bytes(password: str) -> bytes:
-    """A password as it is digested: one form of what looks alike (NIST SP 800-63B, 5.1.1.2)."""
+    """Return the bytes to digest: texts that look alike are normalized (NIST SP 800-63B, 5.1.1.2)."""
     return normalize("NFKC", password).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""The records of users and their sessions, which leave out all that could be used."""
+"""The records of users and their sessions, without any secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ: Final = f"SELECT {USER} FROM users WHERE id = ?"  # noqa: S608 - constants
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user of an account; one that was invited and has not come yet is not `active`."""
+    """A user of an account. An invited user is not `active` until the first password is set."""
 
     id: str
     account_id: str
@@ -38,7 +38,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class UserSession:
-    """A session of a user. `proved_at` is when the password was shown last."""
+    """A session of a user. `proved_at` is when the password was last entered."""
 
     id: str
     stage: Stage
@@ -50,13 +50,13 @@ class UserSession:
 
 
 def user_of(row: Row) -> User:
-    """A user from the columns of `USER`."""
+    """Return a user from the columns of `USER`."""
     id_, account_id, email, active, has_totp, created_at = row
     return User(id_, account_id, email, bool(active), bool(has_totp), created_at)
 
 
 def read_user(tx: Tx, user_id: str) -> User:
-    """The user inside a transaction. Raises UserUnknown."""
+    """Return the user, inside a transaction. Raises UserUnknown."""
     row = tx.one(READ, (user_id,))
     if row is None:
         raise UserUnknown(user_id)
@@ -64,23 +64,23 @@ def read_user(tx: Tx, user_id: str) -> User:
 
 
 def plain_email(text: str) -> str:
-    """An address of mail as users are found by it."""
+    """Return an email address in the form used to look users up."""
     return text.strip().casefold()[: EMAIL_MAX + 1]
 
 
 def check_email(text: str) -> str:
-    """A new user's address of mail. Raises EmailRefused."""
+    """Return a new user's email address, normalized. Raises EmailRefused."""
     email = plain_email(text)
     if len(email) > EMAIL_MAX or re.fullmatch(_EMAIL, email) is None:
-        raise EmailRefused(f"{text[:100]!r} is no address of mail")
+        raise EmailRefused(f"{text[:100]!r} is not a valid email address")
     return email
 
 
 def new_token() -> str:
-    """A secret of 32 random bytes, for a cookie or a link."""
+    """Return a secret of 32 random bytes, for a cookie or a link."""
     return secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> str:
-    """Return the digest that a token is found by."""
+    """Return the digest used to look a token up."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

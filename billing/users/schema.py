@@ -1,5 +1,8 @@
-"""The tables of users. Nothing in them opens anything as it stands: passwords are argon2id, tokens and codes are
-digests, and the secrets of second factors are sealed."""
+"""The tables of users.
+
+They contain nothing that grants access if leaked: passwords are argon2id, tokens and codes are digests, and the secrets
+of second factors are sealed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Final
 
 from storage.migrations import MigrationSet, Schema
 
-# An empty password: the user was invited and has not come yet. An empty `totp`: no second factor is on.
+# An empty password means that the user was invited but has not accepted yet. An empty `totp` means no second factor.
 USERS: Final = """
 CREATE TABLE users (
     id TEXT PRIMARY KEY,
@@ -19,7 +22,7 @@ CREATE TABLE users (
     created_at DOUBLE PRECISION NOT NULL
 )
 """
-# One for each user at most: a new one ends the one before.
+# At most one per user: a new one replaces the old one.
 INVITES: Final = """
 CREATE TABLE user_invites (
     user_id TEXT PRIMARY KEY REFERENCES users (id),
@@ -33,7 +36,7 @@ CREATE TABLE user_codes (
     user_id TEXT NOT NULL REFERENCES users (id)
 )
 """
-# A session at the stage `code` has shown the password alone, and opens nothing but the page that asks for the code.
+# A session at the stage `code` has entered only the password, and can open only the page that requests the code.
 SESSIONS: Final = """
 CREATE TABLE user_sessions (
     id TEXT PRIMARY KEY,
@@ -64,7 +67,7 @@ INDEXES: Final = (
 
 
 def m0001_users(schema: Schema) -> None:
-    """Users, their invitations, recovery codes and sessions, and the attempts to sign in."""
+    """Users, their invitations, recovery codes and sessions, and sign-in attempts."""
     for sql in (USERS, INVITES, CODES, SESSIONS, ATTEMPTS, *INDEXES):
         schema.execute(sql)
 

@@ -1,6 +1,6 @@
-"""The second factor: codes of an authenticator (RFC 6238), and recovery codes for when it is lost.
+"""The second factor: codes of an authenticator (RFC 6238), and recovery codes in case it is lost.
 
-A code opens once: the step of the clock that it belongs to is remembered, and none before it counts again.
+A code works once: its clock step is stored, and codes of that or earlier steps are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECRET_BYTES: Final = 20
 CODES: Final = 10
 _CODE_BYTES: Final = 10
 _STEPS_APART: Final = 1
-"""How many steps the user's clock may be apart from ours."""
+"""How many steps the user's clock may differ from the server's."""
 ISSUER: Final = "Sluice"
 
 READ: Final = "SELECT totp, totp_step FROM users WHERE id = ?"
@@ -40,7 +40,7 @@ COUNT_CODES: Final = "SELECT COUNT(*) FROM user_codes WHERE user_id = ?"
 
 
 class SecondFactor:
-    """Turns it on and off, and checks codes."""
+    """Turns the second factor on and off, and checks codes."""
 
     def __init__(self, store: Store, cipher: Cipher, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -48,19 +48,19 @@ class SecondFactor:
         self._now = now
 
     def begin(self, user: User) -> str:
-        """A new secret, sealed for this user: it comes back with the first code, and is stored only then."""
+        """Return a new secret, sealed for this user. It is stored only once the user returns it with the first code."""
         return self._cipher.seal(base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode(), bound_to=_begun(user))
 
     def secret(self, user: User, sealed: str) -> str:
-        """The secret of `begin` as an authenticator takes it. Raises SealBroken."""
+        """Return the secret from `begin` in the form that an authenticator expects. Raises SealBroken."""
         return self._cipher.unseal(sealed, bound_to=_begun(user))
 
     async def turn_on(self, user: User, sealed: str, code: str) -> list[str]:
-        """The recovery codes, told this once, where the code is one of the new secret's.
+        """Turn the second factor on and return the recovery codes, which are shown only once.
 
         Raises:
-            CodeRefused: it is none; nothing was changed.
-            SealBroken: `begin` gave no such secret to this user.
+            CodeRefused: the code does not match the new secret; nothing was changed.
+            SealBroken: `begin` did not create this secret for this user.
         """
         secret = self.secret(user, sealed)
         step = _step_of(secret, code, self._now())
@@ -77,26 +77,26 @@ class SecondFactor:
         return await self._store.write(turn_on)
 
     async def turn_off(self, user: User) -> None:
-        """Ask this user for no code any more."""
+        """Stop requiring codes from this user."""
         await self._store.write(partial(end_factor, user_id=user.id))
 
     async def renew_codes(self, user: User) -> list[str]:
-        """New recovery codes, told this once; those before open nothing any more."""
+        """Return new recovery codes, shown only once. The old ones stop working."""
         codes = _new_codes()
         await self._store.write(partial(_set_codes, user=user, codes=codes))
         return codes
 
     async def codes_left(self, user: User) -> int:
-        """How many recovery codes were not used."""
+        """Return how many recovery codes are unused."""
         rows = await self._store.read(lambda tx: tx.all(COUNT_CODES, (user.id,)))
         count: int = rows[0][0]
         return count
 
     async def check(self, user: User, code: str) -> None:
-        """Return where a code is the authenticator's or a recovery code; it is used up.
+        """Accept a code of the authenticator or a recovery code, and mark it as used.
 
         Raises:
-            CodeRefused: it is neither, or was used before.
+            CodeRefused: the code is wrong, or was used before.
             TooManyAttempts: for this user.
         """
         await self._store.write(partial(attempts.enter, subjects=(attempts.of_user(user.id),), now=self._now()))
@@ -114,19 +114,19 @@ class SecondFactor:
 
 
 def enrolment_url(user: User, secret: str) -> str:
-    """The address that an authenticator on the same device opens."""
+    """Return the URL that opens the authenticator on the same device."""
     return _authenticator(secret).get_provisioning_uri(user.email, ISSUER)
 
 
 def _authenticator(secret: str) -> TOTP:
-    from cryptography.hazmat.primitives.hashes import SHA1  # noqa: PLC0415 - with the first code
+    from cryptography.hazmat.primitives.hashes import SHA1  # noqa: PLC0415 - loaded with the first code
     from cryptography.hazmat.primitives.twofactor.totp import TOTP  # noqa: PLC0415 - as above
 
-    return TOTP(base64.b32decode(secret), 6, SHA1(), STEP_S)  # noqa: S303 - as authenticators have it
+    return TOTP(base64.b32decode(secret), 6, SHA1(), STEP_S)  # noqa: S303 - the algorithm of authenticators
 
 
 def _step_of(secret: str, code: str, now: float) -> int | None:
-    """The step of the clock that a code belongs to; None where it belongs to none near."""
+    """Return the clock step of a code, or None if it matches no step nearby."""
     if len(code) != 6 or not code.isascii() or not code.isdigit():
         return None
     made, current = _authenticator(secret), int(now) // STEP_S
@@ -137,7 +137,7 @@ def _step_of(secret: str, code: str, now: float) -> int | None:
 
 
 def _new_codes() -> list[str]:
-    """Each of 80 random bits, in groups that are easily copied by hand."""
+    """Return new codes of 80 random bits each, in groups that are easy to copy by hand."""
     texts = (base64.b32encode(secrets.token_bytes(_CODE_BYTES)).decode().lower() for _ in range(CODES))
     return ["-".join(text[start : start + 4] for start in range(0, len(text), 4)) for text in texts]
 

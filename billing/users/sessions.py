@@ -1,7 +1,7 @@
-"""Sessions of users: begun with a password, found by a cookie's token, and ended by anybody who may (decisions 22).
+"""Sessions of users: started with a password, found by a cookie's token, and ended by the user (decisions 22).
 
-A session's token changes whenever its rights grow: at the password, at the code, and when the password is shown again.
-So a token that somebody else put into a browser never becomes worth anything.
+A session's token changes whenever the session gains rights: with the password, with the code, and when the password is
+entered again. A token that an attacker plants in a browser therefore never gains rights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storage.store import Row, Store, Tx
 IDLE_S: Final = 12 * 3_600.0
 LONGEST_S: Final = 30 * 86_400.0
 CODE_S: Final = 600.0
-"""For how long a session waits for its code."""
+"""How long a session waits for its code."""
 FRESH_S: Final = 600.0
 SEEN_EVERY_S: Final = 60.0
 SESSIONS_MAX: Final = 50
@@ -69,20 +69,20 @@ class SignedIn:
     account_name: str
 
     def is_fresh(self, now: float) -> bool:
-        """Whether the password was shown within the last ten minutes."""
+        """Return whether the password was entered within the last ten minutes."""
         return now - self.session.proved_at < FRESH_S
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The address and the browser that a session begins from."""
+    """The address and the browser that a session is started from."""
 
     address: str
     agent: str = ""
 
 
 class UserSessions:
-    """Begins, finds and ends sessions."""
+    """Starts, finds and ends sessions."""
 
     def __init__(
         self, store: Store, passwords: Passwords, *, now: Callable[[], float], make_id: Callable[[str], str]
@@ -93,9 +93,9 @@ class UserSessions:
         self._make_id = make_id
 
     async def sign_in(self, email: str, password: str, visitor: Visitor, *, instead_of: str = "") -> tuple[str, Stage]:
-        """A new session's token, and whether it waits for a code. The session `instead_of` has ended.
+        """Start a session; return its token and whether a code is required. Ends the session `instead_of`.
 
-        It takes as long for an address that nobody has. Raises SignInRefused, TooManyAttempts.
+        An unknown address takes the same time. Raises SignInRefused, TooManyAttempts.
         """
         name = plain_email(email)
         subjects = (attempts.of_user(name), attempts.of_address(visitor.address))
@@ -110,7 +110,7 @@ class UserSessions:
 
         def begin(tx: Tx) -> None:
             if tx.one(READ_PASSWORD, (user_id,)) != (digested,):
-                raise SignInRefused  # it was changed meanwhile
+                raise SignInRefused  # the password was changed during the check
             if stage == "full":
                 attempts.clear(tx, subjects[0])
             tx.run(END, (digest(instead_of),))
@@ -120,7 +120,7 @@ class UserSessions:
         return token, stage
 
     async def find(self, token: str) -> SignedIn | None:
-        """The session of a cookie's token; None where it has ended, or never was one."""
+        """Return the session of a cookie's token; None if it has ended or never existed."""
         now = self.now()
         row = await self._store.read(lambda tx: tx.one(FIND, (digest(token), now - IDLE_S, now - LONGEST_S)))
         if row is None:
@@ -134,7 +134,7 @@ class UserSessions:
         return found
 
     async def prove(self, signed_in: SignedIn, password: str, visitor: Visitor) -> None:
-        """Return where the password of a session's user is shown once more. Raises SignInRefused, TooManyAttempts."""
+        """Check the password of a session's user once more. Raises SignInRefused, TooManyAttempts."""
         user = signed_in.user
         subjects = (attempts.of_user(user.email), attempts.of_address(visitor.address))
         await self._store.write(partial(attempts.enter, subjects=subjects, now=self.now()))
@@ -143,7 +143,7 @@ class UserSessions:
             raise SignInRefused
 
     async def renew(self, token: str, user: User) -> str:
-        """The new token of a session whose user has just proved all that is asked for. Raises SessionOver."""
+        """Return a new token for a session whose user has passed all checks. Raises SessionOver."""
         new, now = new_token(), self.now()
 
         def renew(tx: Tx) -> str:
@@ -155,7 +155,7 @@ class UserSessions:
         return await self._store.write(renew)
 
     async def change_password(self, signed_in: SignedIn, password: str) -> None:
-        """Set a user's new password; every other session of the user ends. Raises PasswordRefused, TooManyAttempts."""
+        """Set a user's new password and end the user's other sessions. Raises PasswordRefused, TooManyAttempts."""
         user, kept = signed_in.user, signed_in.session.id
         check_password(password, user.email)
         made = await self._passwords.digest(password)
@@ -167,7 +167,7 @@ class UserSessions:
         await self._store.write(change)
 
     async def list(self, user_id: str) -> list[UserSession]:
-        """The sessions of a user that are open, the one that was seen last first."""
+        """Return the open sessions of a user, most recently used first."""
         now = self.now()
         rows = await self._store.read(lambda tx: tx.all(LIST, (user_id, now - IDLE_S, now - LONGEST_S)))
         return [UserSession(*row) for row in rows]
@@ -177,11 +177,11 @@ class UserSessions:
         await self._store.write(lambda tx: tx.run(END, (digest(token),)))
 
     async def end_one(self, user_id: str, session_id: str) -> bool:
-        """End one session of the user; whether there was such a one."""
+        """End one session of the user. Return whether it existed."""
         return await self._store.write(lambda tx: tx.run(END_ONE, (user_id, session_id))) == 1
 
     async def end_others(self, signed_in: SignedIn) -> int:
-        """End every session of the user but this one; how many."""
+        """End every session of the user except this one. Return how many ended."""
         ends = (signed_in.user.id, signed_in.session.id)
         return await self._store.write(lambda tx: tx.run(END_OTHERS, ends))
 
@@ -199,5 +199,5 @@ def end_sessions(tx: Tx, user_id: str) -> None:
 
 
 def forget_sessions(tx: Tx, now: float) -> int:
-    """Drop some that ended by themselves; how many, 0 when there are none left."""
+    """Delete some expired sessions. Return how many; 0 if none are left."""
     return tx.run(FORGET, (now - IDLE_S, _FORGET_AT_ONCE))

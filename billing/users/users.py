@@ -1,4 +1,4 @@
-"""Users as the operator makes them, and their passwords: invited by a one-time link, which also replaces a lost one."""
+"""Users as created by the operator, and their passwords, set through a one-time link that also replaces a lost one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OF_ACCOUNT: Final = "SELECT id FROM users WHERE account_id = ? LIMIT ?"
 
 @dataclass(frozen=True, slots=True)
 class Invite:
-    """A one-time link's token, told this once, and until when it can be used."""
+    """A one-time link's token, shown only once, and when it expires."""
 
     user: User
     token: str
@@ -50,7 +50,7 @@ class Invite:
 
 
 class Users:
-    """Makes, lists and removes users."""
+    """Creates, lists and removes users."""
 
     def __init__(
         self, store: Store, passwords: Passwords, *, now: Callable[[], float], make_id: Callable[[str], str]
@@ -61,18 +61,18 @@ class Users:
         self._make_id = make_id
 
     async def invite(self, account_id: str, email: str) -> Invite:
-        """A one-time link for a new user of the account, or a new link for one who has not come yet.
+        """Return a one-time link for a new user of the account, or a new link for a user who has not accepted yet.
 
         Raises:
-            AccountUnknown, AccountDeleted: there is no such account any more.
-            EmailRefused: it is no address of mail, or somebody's already.
+            AccountUnknown, AccountDeleted: the account does not exist or was deleted.
+            EmailRefused: the address is invalid, or belongs to another user.
         """
         return await self._store.write(partial(self._invite, account_id, check_email(email), new_token()))
 
     async def reset(self, user_id: str) -> Invite:
-        """A one-time link by which a user chooses a new password; until then the old one opens nothing any more.
+        """Return a one-time link to choose a new password; the old password stops working immediately.
 
-        The user is signed out everywhere, and the second factor is off. Raises UserUnknown.
+        The user is signed out everywhere, and the second factor is turned off. Raises UserUnknown.
         """
 
         def reset(tx: Tx) -> Invite:
@@ -85,7 +85,7 @@ class Users:
         return await self._store.write(reset)
 
     async def list(self, account_id: str) -> list[User]:
-        """The account's users, oldest first. Raises AccountUnknown, AccountDeleted."""
+        """Return the account's users, oldest first. Raises AccountUnknown, AccountDeleted."""
 
         def read(tx: Tx) -> list[User]:
             read_kept_account(tx, account_id)
@@ -94,11 +94,11 @@ class Users:
         return await self._store.read(read)
 
     async def get(self, user_id: str) -> User:
-        """The user. Raises UserUnknown."""
+        """Return the user. Raises UserUnknown."""
         return await self._store.read(partial(read_user, user_id=user_id))
 
     async def delete(self, user_id: str) -> User:
-        """The user as it was: signed out everywhere, and gone for good. Raises UserUnknown."""
+        """Sign the user out everywhere, delete it permanently and return its last state. Raises UserUnknown."""
 
         def delete(tx: Tx) -> User:
             user = read_user(tx, user_id)
@@ -108,7 +108,7 @@ class Users:
         return await self._store.write(delete)
 
     async def sign_out(self, user_id: str) -> User:
-        """The user, whose sessions have all ended. Raises UserUnknown."""
+        """End all sessions of the user and return the user. Raises UserUnknown."""
 
         def end(tx: Tx) -> User:
             user = read_user(tx, user_id)
@@ -118,11 +118,11 @@ class Users:
         return await self._store.write(end)
 
     async def invited(self, token: str) -> User:
-        """The user whom a one-time link names. Raises InviteUnusable."""
+        """Return the user of a one-time link. Raises InviteUnusable."""
         return await self._store.read(partial(_read_invite, token, self._now()))
 
     async def accept(self, token: str, password: str) -> User:
-        """The user of a one-time link, whose password this is from now on. The link is used up.
+        """Set the password of a one-time link's user and return the user. The link is used up.
 
         Raises:
             InviteUnusable: nothing was changed.
@@ -153,7 +153,7 @@ class Users:
             return self._linked(tx, read_user(tx, id_), token)
         user = user_of(row)
         if user.active or user.account_id != account_id:
-            raise EmailRefused(f"{email} is the address of the user {user.id} of {user.account_id} already")
+            raise EmailRefused(f"{email} already belongs to the user {user.id} of {user.account_id}")
         return self._linked(tx, user, token)
 
     def _linked(self, tx: Tx, user: User, token: str) -> Invite:
@@ -163,13 +163,13 @@ class Users:
 
 
 def end_factor(tx: Tx, user_id: str) -> None:
-    """Turn a user's second factor off; its recovery codes go with it."""
+    """Turn a user's second factor off and delete its recovery codes."""
     tx.run(END_FACTOR, (user_id,))
     tx.run(END_CODES, (user_id,))
 
 
 def forget_users_of(tx: Tx, account_id: str) -> int:
-    """Remove some users of a deleted account; how many, 0 when none are left."""
+    """Remove some users of a deleted account. Return how many; 0 if none are left."""
     found = tx.all(OF_ACCOUNT, (account_id, _REMOVED_AT_ONCE))
     for (user_id,) in found:
         _forget(tx, user_id)

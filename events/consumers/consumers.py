@@ -1,4 +1,4 @@
-"""Named consumers: a key's own places in the log, which move by acknowledgement only (spec 3, 4.4; decisions 13)."""
+"""Named consumers: a key's own positions in the log, moved only by acknowledgement (spec 3, 4.4; decisions 13)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ TRIES: Final = 64
 
 
 class Consumers:
-    """Reads for, and moves, the consumers of keys."""
+    """Reads for the consumers of keys, and moves them."""
 
     def __init__(self, store: Store, now: Callable[[], float], *, scan_max: int = SCAN_MAX) -> None:
-        """`now` gives Unix seconds; a read looks at `scan_max` positions at most."""
+        """`now` returns Unix seconds. A read scans at most `scan_max` positions."""
         self._scan_max = scan_max
         self._store = store
         self._now = now
@@ -54,16 +54,16 @@ class Consumers:
         streamed_to: Position | None = None,
         omitted: Omitted = frozenset(),
     ) -> Served:
-        """The page after what was acknowledged; the same again until that moves. The first read creates the consumer.
+        """Return the page after the acknowledged position, until that moves. The first read creates the consumer.
 
-        Without a `start` it must be there already. A stream reads on behind the position that it was `streamed_to`.
-        `omitted` names those of the `filters` that were not sent.
+        If `start` is None, the consumer must already exist. A stream continues after the position `streamed_to`.
+        `omitted` lists the `filters` that were not sent.
 
-        The page is returned once it is durable that it was served.
+        The page is returned only after the fact that it was served is durable.
 
         Raises:
-            FiltersConflict: they are not those of the first read.
-            UnknownConsumer: there is none, and `start` is None.
+            FiltersConflict: the first read used other filters.
+            UnknownConsumer: the consumer does not exist, and `start` is None.
             Lapsed: once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """
@@ -74,42 +74,43 @@ class Consumers:
         return outcome
 
     async def ack(self, key_id: str, name: str, position: Position) -> Acked:
-        """Acknowledge all up to `position`; an older one changes nothing.
+        """Acknowledge everything up to `position`. An older position changes nothing.
 
         Raises:
-            UnknownConsumer: nothing was ever read for it.
-            AckBeyondServed: it was never served that far.
+            UnknownConsumer: the consumer was never read.
+            AckBeyondServed: the position was never served to it.
             Lapsed: its next read will restart it.
         """
         return await self._take(partial(ack_step, key_id, name, position, self._now()))
 
     async def list(self, key_id: str) -> Sequence[Overview]:
-        """All consumers of a key, by name."""
+        """Return all consumers of a key, by name."""
         return await self._reckon(await self._store.read(partial(_list, key_id, self._now())))
 
     async def get(self, key_id: str, name: str) -> Overview:
-        """One consumer; a lapsed one too, which changes nothing. Raises UnknownConsumer."""
+        """Return one consumer. A lapsed one stays lapsed. Raises UnknownConsumer."""
         found = await self._store.read(partial(overview_step, key_id, name, self._now()))
         await self._reckon([found])
         return found
 
     async def reset(self, key_id: str, name: str, position: Position) -> Overview:
-        """Put it at `position`, wherever it stands, with nothing served; a lapse is over.
+        """Move the consumer to `position` with nothing served, which also ends a lapse.
 
         Raises:
-            UnknownConsumer: there is none.
-            CursorExpired, CursorAhead: nothing can be read on from there.
+            UnknownConsumer: the consumer does not exist.
+            CursorExpired, CursorAhead: the log cannot be read from this position.
         """
         return await self._take(partial(reset_step, key_id, name, position, self._now()))
 
     async def delete(self, key_id: str, name: str) -> None:
-        """Forget it. Raises UnknownConsumer."""
+        """Delete the consumer. Raises UnknownConsumer."""
         await self._take(partial(delete_step, key_id, name))
 
     async def _take(self, step: Callable[[Tx], ConsumerStep[T]]) -> T:
-        """The outcome of a step on the row as it stands; while others change that, begin again.
+        """Apply a step to the current row and return its outcome, retrying while other calls change the row.
 
-        Each time around somebody else has moved on, so `TRIES` are never used up by those who may read at once.
+        Every retry means that another call has succeeded, so clients that may read at the same time never use up
+        `TRIES`.
         """
         for _ in range(TRIES):
             taken = await self._store.read(step)
@@ -120,7 +121,7 @@ class Consumers:
         raise StoreContended("too many calls change the same consumer at once")
 
     async def _reckon(self, found: Sequence[Overview]) -> Sequence[Overview]:
-        """Write down what took long to count; should a row have changed meanwhile, it is left alone."""
+        """Store counts that took long. A row that was changed in the meantime is left alone."""
         for one in found:
             after = rules.reckoned(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:
@@ -130,4 +131,4 @@ class Consumers:
 
 def _list(key_id: str, now: float, tx: Tx) -> list[Overview]:
     found = list_consumers(tx, key_id)
-    return overviews(tx, found, read_head(tx, found[0].account_id), now) if found else []  # a key has one account
+    return overviews(tx, found, read_head(tx, found[0].account_id), now) if found else []  # one key has one account

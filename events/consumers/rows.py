@@ -1,7 +1,7 @@
-"""A named consumer's row: read as a record, and changed only where it still is what somebody has decided on.
+"""The row of a named consumer: read as a record, and changed only if it still has the state that was read.
 
-A call reads on a snapshot, decides, and swaps the row it saw for the row that follows from it. Whoever changed the row
-in between makes the swap fail, and the call begins again. So the writer never counts or scans.
+A call reads on a snapshot, decides, and swaps the row that it read for its new version. If another call changed the row
+in between, the swap fails and the call starts again. The writer therefore never counts or scans.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ DROP_OF_ACCOUNT: Final = "DELETE FROM consumers WHERE account_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A key's named place in the log.
+    """A key's named position in the log.
 
-    `committed` moves by acknowledgement only, `served` is the end of the furthest page since. Of the events that the
-    filters select none stands after `committed` up to `quiet_pos`, and `counted` up to `counted_pos`.
+    `committed` moves only by acknowledgement; `served` is the end of the furthest page since. No event after
+    `committed` up to `quiet_pos` matches the filters, and `counted` matching events are between `committed` and
+    `counted_pos`.
     """
 
     key_id: str
@@ -62,58 +63,58 @@ class Consumer:
 
     @property
     def id(self) -> str:
-        """The row's key."""
+        """Return the key of the row."""
         return consumer_id(self.key_id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Put `after` where `before` stands; None is no row. Both are of the same key and name."""
+    """Replace the row `before` with `after`; None means no row. Both have the same key and name."""
 
     before: Consumer | None
     after: Consumer | None
 
     @property
     def consumer(self) -> Consumer:
-        """Whichever there is."""
+        """Return `before`, or `after` for a new row."""
         consumer = self.before or self.after
-        assert consumer is not None, "nothing for nothing"
+        assert consumer is not None, "a swap needs a row"
         return consumer
 
 
 def consumer_id(key_id: str, name: str) -> str:
-    """The row's key; neither part has a slash."""
+    """Return the key of the row. Neither part contains a slash."""
     return f"{key_id}/{name}"
 
 
 def read_consumer(tx: Tx, key_id: str, name: str) -> Consumer | None:
-    """The key's consumer of this name, if there is one."""
+    """Return the key's consumer of this name, or None."""
     rows = tx.all_in(READ, [consumer_id(key_id, name)])
     return _consumer(rows[0]) if rows else None
 
 
 def list_consumers(tx: Tx, key_id: str) -> list[Consumer]:
-    """All consumers of a key by name."""
+    """Return all consumers of a key, by name."""
     return [_consumer(row) for row in tx.all(LIST, (key_id,))]
 
 
 def keys_with_consumers(tx: Tx, after: str, limit: int) -> list[str]:
-    """The next keys that have consumers, in the order of their ids."""
+    """Return the next keys that have consumers, in the order of their ids."""
     return [key_id for (key_id,) in tx.all(KEYS, (after, limit))]
 
 
 def forget_consumers(tx: Tx, key_id: str) -> int:
-    """Drop all consumers of a key, `CONSUMERS_MAX` at most; how many."""
+    """Delete all consumers of a key (at most `CONSUMERS_MAX`). Return how many."""
     return tx.run(DROP_OF_KEY, (key_id,))
 
 
 def forget_consumers_of(tx: Tx, account_id: str) -> int:
-    """Drop all consumers of an account, a few for each of its keys; how many."""
+    """Delete all consumers of an account, a few for each of its keys. Return how many."""
     return tx.run(DROP_OF_ACCOUNT, (account_id,))
 
 
 def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumers]:
-    """Whether each swap happened, one after another; those of a key take turns on all nodes (a batch handler)."""
+    """Perform the swaps in order and return whether each happened (a batch handler). One node at a time per key."""
     key_ids = sorted({swap.consumer.key_id for swap in swaps})
     tx.lock([f"consumers {key_id}" for key_id in key_ids])
     rows = [_consumer(row) for row in tx.all_in(READ, sorted({swap.consumer.id for swap in swaps}))]
@@ -129,7 +130,7 @@ def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumer
 def judge_swaps(
     rows: Mapping[str, Consumer], counts: Mapping[str, int], swaps: Sequence[Swap]
 ) -> tuple[list[bool | TooManyConsumers], dict[str, Consumer | None]]:
-    """Decide `swaps` in order over the `rows` as they are; `counts` holds how many consumers a key has."""
+    """Decide `swaps` in order on the current `rows`. `counts` holds the number of consumers per key."""
     held = dict(counts)
     changed: dict[str, Consumer | None] = {}
     outcomes: list[bool | TooManyConsumers] = []
@@ -165,7 +166,7 @@ def _consumer(row: Row) -> Consumer:
 
 
 def _filters(named: frozenset[str] | None, subjects: frozenset[str] | None) -> Filters:
-    """With a family's types as this version knows them: who has named it reads a later release's new ones too."""
+    """Return the filters, with families expanded by this version, so that readers of a family also get new types."""
     return Filters(None if named is None else expand(named), subjects, named)
 
 

@@ -1,4 +1,4 @@
-"""The rules of named consumers: pure functions from a row and the log's head to the row that follows (spec 3, 4.4)."""
+"""The rules of named consumers: pure functions that derive the next row from a row and the log (spec 3, 4.4)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DAY_S: Final = 86_400.0
 IDLE_S: Final = DAY_S
 LAPSE_S: Final = 30 * DAY_S
 SEEN_S: Final = HOUR_S
-"""How far `seen_at` may lie behind, so that reading the same page again writes nothing."""
+"""How far `seen_at` may be out of date, so that reading the same page again writes nothing."""
 COUNTED_LAG: Final = 1000
-"""How many positions may be counted again by each read before one writes down what it has counted."""
+"""How many positions reads may count repeatedly before one of them stores the count."""
 
 Start = Literal["oldest", "now"]
 Status = Literal["active", "idle", "lapsed"]
@@ -27,7 +27,7 @@ Status = Literal["active", "idle", "lapsed"]
 def opened(
     account_id: str, key_id: str, name: str, filters: Filters, *, start: Start, head: LogHead, now: float
 ) -> Consumer:
-    """A new consumer, before anything was served."""
+    """Return a new consumer that was served nothing yet."""
     place = head.start if start == "oldest" else head.end
     return Consumer(
         key_id, name, account_id, filters, place, place, place.pos, place.pos, 0, created_at=now, seen_at=now
@@ -35,30 +35,30 @@ def opened(
 
 
 def is_lapsed(consumer: Consumer, head: LogHead, now: float) -> bool:
-    """Whether the next read has to say so, or has: it was idle for too long, or something unread was removed.
+    """Return whether the consumer was idle for too long, or unread events were removed.
 
-    `seen_at` may be too old by `SEEN_S`, so that much is added: nobody lapses early.
+    `seen_at` may be out of date by `SEEN_S`, which is added so that no consumer lapses early.
     """
     idle_s = now - consumer.seen_at
     return consumer.lapse_told or idle_s > LAPSE_S + SEEN_S or consumer.committed.pos < head.first_pos - 1
 
 
 def status_of(consumer: Consumer, head: LogHead, now: float) -> Status:
-    """Its status, as its owner sees it."""
+    """Return the consumer's status, as its owner sees it."""
     if is_lapsed(consumer, head, now):
         return "lapsed"
     return "idle" if now - consumer.seen_at > IDLE_S + SEEN_S else "active"
 
 
 def dropped_since(consumer: Consumer, head: LogHead) -> int:
-    """How many events after its place were removed, of whatever type."""
+    """Return how many events of any type after its position were removed."""
     return max(0, head.first_pos - 1 - consumer.committed.pos)
 
 
 def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, now: float) -> Consumer:
-    """After a page that begins behind `begin_pos`; the same row when there is nothing worth a write.
+    """Return the row after serving a page that begins after `begin_pos`; unchanged if a write is not worthwhile.
 
-    A stream's page says nothing of what comes before it, which may have been sent and not acknowledged.
+    A stream's page does not cover the events before it, which may have been sent without being acknowledged.
     """
     grows = page.end.pos > consumer.served.pos
     last_pos = page.head.last_pos
@@ -72,10 +72,10 @@ def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, 
 
 
 def may_advance(consumer: Consumer, position: Position) -> bool:
-    """Whether acknowledging `position` moves the consumer.
+    """Return whether acknowledging `position` moves the consumer.
 
     Raises:
-        AckBeyondServed: it was never served that far.
+        AckBeyondServed: the position was never served to it.
     """
     if position.pos > consumer.served.pos:
         raise AckBeyondServed(consumer.name, consumer.served)
@@ -83,7 +83,7 @@ def may_advance(consumer: Consumer, position: Position) -> bool:
 
 
 def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int, now: float) -> Consumer:
-    """After an acknowledgement that advances; `unread` are those left after it."""
+    """Return the row after an acknowledgement that advances; `unread` events remain after it."""
     seen_at = _seen(consumer, now)
     quiet_pos = max(position.pos, consumer.quiet_pos)
     consumer = _counted(consumer, last_pos, unread)
@@ -91,17 +91,17 @@ def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int,
 
 
 def seen(consumer: Consumer, now: float) -> Consumer:
-    """After an acknowledgement that does not advance; the same row when it was seen lately."""
+    """Return the row after an acknowledgement that does not advance; unchanged if it was seen recently."""
     return replace(consumer, seen_at=now) if now - consumer.seen_at > SEEN_S else consumer
 
 
 def reckoned(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
-    """After somebody has counted; the same row when that was little work."""
+    """Return the row after its events were counted; unchanged if counting took little work."""
     return _counted(consumer, last_pos, unread) if last_pos - consumer.counted_pos > COUNTED_LAG else consumer
 
 
 def moved(consumer: Consumer, place: Position, now: float) -> Consumer:
-    """At `place`, with nothing served, as its owner asked or after a lapse."""
+    """Return the row at `place` with nothing served, after a reset by its owner or after a lapse."""
     at = place.pos
     consumer = replace(consumer, committed=place, served=place, quiet_pos=at, counted_pos=at, counted=0)
     return replace(consumer, seen_at=now, lapse_told=False)
@@ -112,5 +112,5 @@ def _counted(consumer: Consumer, last_pos: int, unread: int) -> Consumer:
 
 
 def _seen(consumer: Consumer, now: float) -> float:
-    """Nodes' clocks differ, and the latest instant counts."""
+    """Return the later instant, because the clocks of nodes differ."""
     return max(now, consumer.seen_at)

@@ -1,4 +1,4 @@
-"""The steps of a named consumer, worked out in a reader's transaction: each an outcome, and the row that it needs."""
+"""The steps of a named consumer, computed in a reader's transaction: an outcome, and the row change that it needs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from storage.store import Tx
 Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
 
 Omitted = frozenset[Literal["types", "subjects"]]
-"""The filters of a read that it has left out; the bound ones hold in their place."""
+"""The filters that a read has left out. The bound filters apply in their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """The query of a consumer's read. `start` counts on the first one only, and None says that this is no first one.
-    For filters that are `omitted` the bound ones hold.
+    """The parameters of a consumer's read.
 
-    A stream has sent what comes up to the position `streamed_to`, and reads on behind it.
+    `start` applies only to the first read; None means that the consumer must exist. The bound filters apply in place of
+    `omitted` ones. A stream has sent everything up to `streamed_to`, and continues after it.
     """
 
     account_id: str
@@ -50,7 +50,7 @@ class Want:
     scan_max: int = SCAN_MAX
 
     def filters_beside(self, bound: Filters) -> Filters:
-        """The filters that are asked for, of a consumer that is bound to others."""
+        """Return the requested filters, completed by the `bound` filters of the consumer."""
         if self.filters is None:
             return bound
         return Filters(
@@ -61,10 +61,10 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A consumer's page. `unread` are all events after `committed`, those of the page among them.
+    """A consumer's page. `unread` counts all events after `committed`, including the events of the page.
 
-    After a lapse, once: `restarted_from` is where the consumer stood, and `dropped` how many events after it, of
-    whatever type, were removed.
+    Set once after a lapse: `restarted_from` is the consumer's previous position, and `dropped` the number of events of
+    any type after it that were removed.
     """
 
     page: EventPage
@@ -77,7 +77,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """Where the consumer stands after an acknowledgement, which may have been an old one."""
+    """The consumer's position after an acknowledgement, which may have been an old one."""
 
     consumer: str
     committed: Position
@@ -87,7 +87,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A consumer as its owner sees it, beside the log as it stands."""
+    """A consumer as its owner sees it, with the current head of the log."""
 
     consumer: Consumer
     status: Status
@@ -97,7 +97,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStep(Generic[Outcome]):
-    """The outcome of a call, if `before` still stands when `after` is put in its place."""
+    """The outcome of a call, valid if `before` is still the row when it is replaced by `after`."""
 
     before: Consumer | None
     after: Consumer | None
@@ -105,10 +105,10 @@ class ConsumerStep(Generic[Outcome]):
 
 
 def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
-    """A page after what was acknowledged, or the lapse that has to be reported first.
+    """Return a page after the acknowledged position, or the lapse that must be reported first.
 
     Raises:
-        FiltersConflict: they are not the bound ones.
+        FiltersConflict: the filters differ from the bound ones.
         UnknownConsumer: it was deleted since its first read.
     """
     head = read_head(tx, want.account_id)
@@ -132,7 +132,7 @@ def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
 
 
 def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> ConsumerStep[Acked]:
-    """The consumer at `position`, or where it was. Raises UnknownConsumer, Lapsed, AckBeyondServed."""
+    """Move the consumer to `position`, or leave it. Raises UnknownConsumer, Lapsed, AckBeyondServed."""
     before = _known(tx, key_id, name)
     head = read_head(tx, before.account_id)
     if rules.is_lapsed(before, head, now):
@@ -147,7 +147,7 @@ def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> 
 
 
 def reset_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> ConsumerStep[Overview]:
-    """The consumer at `position` with nothing served. Raises UnknownConsumer, CursorExpired, CursorAhead."""
+    """Move the consumer to `position` with nothing served. Raises UnknownConsumer, CursorExpired, CursorAhead."""
     before = _known(tx, key_id, name)
     head = read_head(tx, before.account_id)
     check_kept(head, position.pos)
@@ -156,18 +156,18 @@ def reset_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -
 
 
 def delete_step(key_id: str, name: str, tx: Tx) -> ConsumerStep[None]:
-    """No consumer. Raises UnknownConsumer."""
+    """Remove the consumer. Raises UnknownConsumer."""
     return ConsumerStep(_known(tx, key_id, name), None, None)
 
 
 def overview_step(key_id: str, name: str, now: float, tx: Tx) -> Overview:
-    """The consumer as it stands. Raises UnknownConsumer."""
+    """Return the consumer's current state. Raises UnknownConsumer."""
     consumer = _known(tx, key_id, name)
     return overview(tx, consumer, read_head(tx, consumer.account_id), now)
 
 
 def overview(tx: Tx, consumer: Consumer, head: LogHead, now: float) -> Overview:
-    """`consumer` as its owner sees it."""
+    """Return `consumer` as its owner sees it."""
     return Overview(consumer, rules.status_of(consumer, head, now), _unread(tx, consumer, head), head)
 
 
@@ -195,7 +195,7 @@ def _known(tx: Tx, key_id: str, name: str) -> Consumer:
 
 
 def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> ConsumerStep[Served]:
-    """A page of `consumer`, which stands or will in place of `before`."""
+    """Return a page for `consumer`, which is or will be stored in place of `before`."""
     begin_pos = _begin_pos(consumer, want)
     page = _page(tx, consumer, want, begin_pos)
     unread = _unread(tx, consumer, page.head)
@@ -204,9 +204,10 @@ def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now:
 
 
 def _begin_pos(consumer: Consumer, want: Want) -> int:
-    """The position behind which the page begins: a stream's own, or else one before anything that may be found.
+    """Return the position before the page: the stream's own, or else one before all matching events.
 
-    So one who reads on without acknowledging pages that are empty, and cut short, gets to what comes after them.
+    A client that reads on without acknowledging empty pages that were cut short therefore reaches the events after
+    them.
     """
     if want.streamed_to is not None and want.streamed_to.pos >= consumer.committed.pos:
         return want.streamed_to.pos
@@ -214,7 +215,7 @@ def _begin_pos(consumer: Consumer, want: Want) -> int:
 
 
 def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
-    """The page that was served and not acknowledged, if any of it is for this consumer; else all that there is."""
+    """Return the page that was served and not acknowledged if it still has events, otherwise all available events."""
     query = PageQuery(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
     if want.streamed_to is None and consumer.served.pos > begin_pos:
         page = read_page(tx, query._replace(upto=consumer.served.pos), scan_max=want.scan_max)
@@ -224,20 +225,20 @@ def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
 
 
 def _unread(tx: Tx, consumer: Consumer, head: LogHead) -> int:
-    """How many of the kept events wait for it."""
+    """Return how many kept events the consumer has not acknowledged."""
     counted, after = _waiting(consumer, head)
     return counted + _count(tx, consumer, after, head.last_pos)
 
 
 def _waiting(consumer: Consumer, head: LogHead) -> tuple[int, int]:
-    """How many of the kept events that wait for it are counted, and the position after which they are not."""
+    """Return the stored count of unacknowledged kept events, and the position after which events are uncounted."""
     if consumer.committed.pos < head.first_pos - 1:
         return 0, head.first_pos - 1
     return consumer.counted, consumer.counted_pos
 
 
 def _counted_after(tx: Tx, consumer: Consumer, position: Position) -> int:
-    """How many of the counted events come after `position`, by counting those before."""
+    """Return how many counted events come after `position`, by counting those before it."""
     if position.pos >= consumer.counted_pos:
         return 0
     return consumer.counted - _count(tx, consumer, consumer.committed.pos, position.pos)

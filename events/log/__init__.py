@@ -1,1 +1,1 @@
-"""The log of events: appended, read in pages, and removed when it is old."""
+"""The log of events: appended, read in pages, and removed when old."""

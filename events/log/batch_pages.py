@@ -1,7 +1,7 @@
-"""Pages for many readers at once. A woken reader wants the last few events of its account, as do those beside it.
+"""Reads pages for many readers at once. Most woken readers of an account want the same last few events.
 
-A reader's thread hands the interpreter's lock over and back with each statement and row, and waits for it beside a busy
-loop. Pages that are read one by one cost a node more, when all its polls wake, than the rest of their answers.
+A reader thread releases the interpreter lock with each statement and row, and then waits for it next to a busy event
+loop. When all polls of a node wake, reading their pages one by one costs more than the rest of their answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from events.positions import EMPTY, LogHead
 from storage.store import Tx
 
 NEAR: Final = 50
-"""How many positions from the end is near."""
+"""How many positions before the end count as near."""
 READ_MOVES: Final = """
 SELECT pos, created_at, body, type, key_id, subject_id, parent_id FROM events
 WHERE account_id = ? AND pos > ? AND pos <= ? ORDER BY pos
@@ -27,8 +27,9 @@ _Moves = list[tuple[Item, Moved]]
 
 
 def read_pages(tx: Tx, queries: Sequence[PageQuery]) -> dict[PageQuery, Found]:
-    """The page or exception of `read_page` for each, all on one snapshot. Queries of one account that find the same
-    events get one page, so that its text has to be made only once.
+    """Return the page or exception of `read_page` for each query, all on one snapshot.
+
+    Queries of one account that find the same events share one page, so that its text is built only once.
     """
     if len(queries) == 1:
         return {queries[0]: _read_one(tx, queries[0])}
@@ -53,7 +54,7 @@ def read_pages(tx: Tx, queries: Sequence[PageQuery]) -> dict[PageQuery, Found]:
 
 
 def _is_near(query: PageQuery, head: LogHead) -> bool:
-    """Whether all that comes after it is little, and fits on its page."""
+    """Return whether few events follow the query's position, and all of them fit on its page."""
     left = head.last_pos - query.after
     of_key = query.key_id is not None
     return of_key and query.upto is None and query.after >= head.first_pos - 1 and 0 <= left <= min(NEAR, query.limit)
@@ -79,5 +80,5 @@ def _items_for(query: PageQuery, moves: _Moves) -> tuple[Item, ...]:
 def _read_one(tx: Tx, query: PageQuery) -> Found:
     try:
         return read_page(tx, query)
-    except Exception as exc:  # noqa: BLE001 - one page's error is its own, whatever it is
+    except Exception as exc:  # noqa: BLE001 - the error of one page must not affect the others
         return exc

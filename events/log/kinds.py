@@ -1,6 +1,7 @@
-"""The registry: every type of event, the sentence that says when it is written, and the shape of its data.
+"""The registry of event types: when each is written, and the shape of its data.
 
-Data holds counts and ids only (spec 2.8), so that an event can be passed on wherever its account's key may go.
+Data contains only counts and ids (spec 2.8), so an event may be forwarded to every place where its account's key may be
+used.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 class DiscoverLegs(Struct, frozen=True, kw_only=True):
-    """How many searches of a discover run stand where."""
+    """The number of a discover run's searches in each state."""
 
     planned: int
     done: int
@@ -41,10 +42,10 @@ class DiscoverCounts(Struct, frozen=True, kw_only=True):
 
 
 class DiscoverNewCounts(DiscoverCounts, frozen=True, kw_only=True):
-    """The same of a scheduled run that found something new."""
+    """The same counts for a scheduled run that found new rows."""
 
     rows_new: int
-    """The rows that no earlier run of the schedule has found."""
+    """Rows that no earlier run of the schedule has found."""
 
 
 class DiscoverCredits(Struct, frozen=True, kw_only=True):
@@ -54,7 +55,7 @@ class DiscoverCredits(Struct, frozen=True, kw_only=True):
 
 
 class DiscoverRun(Struct, frozen=True, kw_only=True):
-    """A discover run as it stood (spec 2.8). An occurrence that never became a run has no `run_id`."""
+    """A snapshot of a discover run (spec 2.8). An occurrence that never became a run has no `run_id`."""
 
     run_id: str | None
     status: str
@@ -72,7 +73,7 @@ class DiscoverNewRows(DiscoverRun, frozen=True, kw_only=True):
 
 
 class MonitorRun(Struct, frozen=True, kw_only=True):
-    """A Monitor's run as it ended; `rows` where the recipe answers a list, `scheduled_for` in ISO 8601."""
+    """The final state of a Monitor's run. `rows` is set if the recipe returns a list; `scheduled_for` is ISO 8601."""
 
     monitor_id: str
     run_id: str
@@ -85,7 +86,7 @@ class MonitorRun(Struct, frozen=True, kw_only=True):
 
 
 class MonitorAlert(Struct, frozen=True, kw_only=True):
-    """The run whose numbers fired alert rules, and how many of them."""
+    """A run whose values fired alert rules, and how many rules fired."""
 
     monitor_id: str
     run_id: str
@@ -94,7 +95,7 @@ class MonitorAlert(Struct, frozen=True, kw_only=True):
 
 
 class WebhookPaused(Struct, frozen=True, kw_only=True):
-    """The Monitor whose webhook was paused, and the delivery that was the last to fail."""
+    """A Monitor's webhook that was paused, and its last failed delivery."""
 
     monitor_id: str
     delivery_id: str | None
@@ -102,7 +103,7 @@ class WebhookPaused(Struct, frozen=True, kw_only=True):
 
 
 class AccountWebhookPaused(Struct, frozen=True, kw_only=True):
-    """The account's webhook that was paused, and the delivery that was the last to fail."""
+    """An account webhook that was paused, and its last failed delivery."""
 
     webhook_id: str
     delivery_id: str
@@ -110,7 +111,7 @@ class AccountWebhookPaused(Struct, frozen=True, kw_only=True):
 
 
 class WebChange(Struct, frozen=True, kw_only=True):
-    """A check of the web that found a change: how alike the texts are, and how many lines came and went."""
+    """A web check that found a change: the similarity of the texts, and the numbers of lines added and removed."""
 
     monitor_id: str
     check_id: str
@@ -122,7 +123,7 @@ class WebChange(Struct, frozen=True, kw_only=True):
 
 
 class WebCheckFailed(Struct, frozen=True, kw_only=True):
-    """A check of the web that brought nothing, or was skipped; it cost nothing."""
+    """A web check that failed or was skipped. It cost nothing."""
 
     monitor_id: str
     check_id: str
@@ -132,20 +133,20 @@ class WebCheckFailed(Struct, frozen=True, kw_only=True):
 
 
 class CreditsLow(Struct, frozen=True, kw_only=True):
-    """The balance when it fell below the threshold, which is a part of the last pack."""
+    """The balance when it fell below the threshold, which is a fraction of the last pack."""
 
     balance: int
     held: int
     pack_credits: int
     threshold_credits: int
     credits_per_day: int | None
-    """As many as are spent in a day by the usage of the last hours; null where there was none."""
+    """The credits spent per day at the rate of the last hours; null without usage."""
     exhausted_at: str | None
-    """When nothing will be left at that rate."""
+    """When no credits will be left at that rate."""
 
 
 class PackPurchase(Struct, frozen=True, kw_only=True):
-    """The purchase of a pack as the event leaves it, the reason of a change, and the account's balance."""
+    """The state of a pack purchase after the event, the reason of a change, and the account's balance."""
 
     purchase_id: str
     status: Literal["paid", "partly_reversed", "reversed"]
@@ -159,14 +160,14 @@ class PackPurchase(Struct, frozen=True, kw_only=True):
 
 
 class CreditsExhausted(Struct, frozen=True, kw_only=True):
-    """Nothing is left to spend."""
+    """No credits are left."""
 
     balance: int
     pack_credits: int
 
 
 class KeyRevoked(Struct, frozen=True, kw_only=True):
-    """The key that opens nothing any more."""
+    """The key that was revoked."""
 
     key_id: str
     last4: str
@@ -180,7 +181,7 @@ class AccountChange(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One type of event. An `account_wide` one belongs to no key: every key of the account sees it."""
+    """An event type. An `account_wide` event belongs to no key: every key of the account sees it."""
 
     name: str
     when: str
@@ -189,7 +190,7 @@ class Kind:
 
     @property
     def family(self) -> str:
-        """The pattern that selects it together with its likes, such as `discover.*`."""
+        """The pattern that selects all types of its family, such as `discover.*`."""
         return self.name.partition(".")[0] + ".*"
 
 
@@ -252,25 +253,25 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 
 def select(text: str) -> frozenset[str] | None:
-    """The types that a comma-separated filter names; None for all of them.
+    """Return the types that a comma-separated filter selects, or None for all types.
 
     Raises:
-        UnknownType: a name is neither a type nor a family, with the nearest that is.
+        UnknownType: a name is neither a type nor a family; it includes the nearest known name.
     """
     names = named_in(text)
-    for name in names:  # in their order: the first that is wrong is named
+    for name in names:  # in order, to report the first wrong name
         if not (name in KINDS or name in FAMILIES or name == ALL):
             raise UnknownType(name, _nearest(name))
     return None if ALL in names else expand(names)
 
 
 def named_in(text: str) -> tuple[str, ...]:
-    """The names in a filter, of types and families alike."""
+    """Return the names of types and families in a filter."""
     return tuple(name.strip() for name in text.split(","))
 
 
 def expand(names: Iterable[str]) -> frozenset[str]:
-    """The types that names of types and families stand for; one that a newer version has added stands for itself."""
+    """Return the types that the names select. An unknown name, from a newer version, is returned unchanged."""
     return frozenset(type_ for name in names for type_ in FAMILIES.get(name, (name,)))
 
 
@@ -280,14 +281,14 @@ def _nearest(name: str) -> str | None:
 
 
 def data_schema(type_name: str) -> Schema:
-    """The whole schema of one type's `data`, with what it refers to in `$defs`."""
+    """Return the complete schema of one type's `data`, with its `$defs`."""
     return msgspec.json.schema(KINDS[type_name].data)
 
 
 def data_schemas(
     ref_template: str = "#/components/schemas/{name}",
 ) -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
-    """Each type's reference to the schema of its `data`, and the schemas that are referred to, by name."""
+    """Return a reference to the `data` schema of each type, and the referenced schemas by name."""
     shapes = list(dict.fromkeys(kind.data for kind in KINDS.values()))
     references, components = msgspec.json.schema_components(shapes, ref_template=ref_template)
     by_shape = dict(zip(shapes, references, strict=True))

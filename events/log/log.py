@@ -1,11 +1,11 @@
-"""Appending to the account's log, in the transaction of the fact that an event reports (decisions 13).
+"""Appends to the account's log, in the transaction of the fact that an event reports (decisions 13).
 
-Positions are dense: the feed is locked until the commit, so a position is never visible before all earlier ones, on any
-node. It is the last thing a transaction locks, after accounts and keys; several feeds are locked in one order.
+Positions are dense: the feed is locked until the commit, so no node sees a position before all earlier ones. The feed
+is the last lock that a transaction takes, after accounts and keys; several feeds are locked in a fixed order.
 
-An event of a key that has ended (it was revoked, or has expired) is for the whole account, else nobody would read it.
-Whether it has ended is looked up behind the feed's lock: what stands before `key.revoked` in the log was the key's to
-read, what stands behind it is everybody's.
+An event of a revoked or expired key is published for the whole account, because otherwise no key could read it. Whether
+a key has ended is checked under the feed's lock: events before `key.revoked` in the log are visible to that key, events
+after it to all keys of the account.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INSERT INTO events (account_id, pos, id, type, key_id, subject_id, parent_id, cr
 _json: Final = msgspec.json.Encoder()
 
 Ended = Callable[[Tx, Sequence[str]], Collection[str]]
-"""Returns those of these keys that nobody can use any more."""
+"""Returns the keys among these that can no longer be used."""
 
 
 def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
@@ -46,7 +46,7 @@ def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The thing that an event is about."""
+    """The object that an event is about."""
 
     kind: str
     id: str
@@ -55,11 +55,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that became true and is to be published.
+    """A fact to publish.
 
-    `key_id` is the key that made the object; without one, or where that one has ended, every key of the account sees
-    the event. `parent_id`, such as a run's schedule, selects the event as the subject's own id does. `links` lead from
-    names to paths below /v1/.
+    `key_id` is the key that created the object. Without a key, or if that key has ended, every key of the account sees
+    the event. `parent_id`, such as a run's schedule, selects the event like the subject's own id. `links` maps names to
+    paths below /v1/.
     """
 
     account_id: str
@@ -73,7 +73,7 @@ class Fact:
 
 @dataclass(slots=True)
 class _End:
-    """The feed's row while it grows. Its first kept position is `first_pos`; none is kept when that is yet to come."""
+    """The feed's row while events are appended. Without kept events, `first_pos` is the position of the next one."""
 
     last_pos: int = 0
     last_at: float = 0.0
@@ -82,7 +82,7 @@ class _End:
 
 
 class EventLog:
-    """Appends events. All of it runs on the store's thread; `publish` is called on the Trio side, after the commit."""
+    """Appends events on the store's thread. After the commit, `publish` is called on the Trio thread."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EventLog:
         publish: Callable[[Sequence[Moved]], None],
         ended: Ended = _none,
     ) -> None:
-        """`base_url` is what links begin with; `publish` must neither raise nor block. By default no key ever ends."""
+        """`base_url` is the prefix of links. `publish` must not raise or block. By default no key ever ends."""
         self._now = now
         self._make_id = make_id
         self._base_url = base_url.rstrip("/")
@@ -101,12 +101,12 @@ class EventLog:
         self._ended = ended
 
     def append(self, tx: Tx, facts: Sequence[Fact]) -> None:
-        """Write `facts` in their order, each at the end of its account's log, if and when the transaction commits."""
+        """Write `facts` in order to the end of their accounts' logs, as part of the transaction."""
         if not facts:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
         facts = self._seen(tx, facts)
-        now = floor(self._now() * 1000) / 1000  # as exact as it is published, so that a cursor holds the same instant
+        now = floor(self._now() * 1000) / 1000  # published precision, so that a cursor holds the same instant
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(
@@ -118,10 +118,10 @@ class EventLog:
         ]
         publish = partial(self._publish, moved)
         tx.on_commit(publish)
-        tx.on_doubt(publish)  # a reader that is woken for nothing finds nothing
+        tx.on_doubt(publish)  # a reader that is woken without need finds nothing
 
     def _seen(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """The facts, those of keys that have ended as the whole account's."""
+        """Return the facts, moved to the whole account if their key has ended."""
         key_ids = sorted({fact.key_id for fact in facts if fact.key_id is not None})
         ended = self._ended(tx, key_ids) if key_ids else ()
         return [replace(fact, key_id=None) if fact.key_id in ended else fact for fact in facts] if ended else facts
@@ -151,7 +151,7 @@ class EventLog:
 
 
 def _lock_feeds(tx: Tx, account_ids: Sequence[str]) -> dict[str, _End]:
-    """The ends of the logs, of one account or many; a feed that has no row yet is locked like any other."""
+    """Lock the feeds, including those without a row, and return the ends of their logs."""
     tx.lock([feed_lock(account_id) for account_id in account_ids])
     ends = {account_id: _End() for account_id in account_ids}
     for account_id, *rest in tx.all_in(READ_FEEDS, account_ids):
@@ -160,12 +160,12 @@ def _lock_feeds(tx: Tx, account_ids: Sequence[str]) -> dict[str, _End]:
 
 
 def feed_lock(account_id: str) -> str:
-    """The name by which an account's feed is locked."""
+    """Return the lock name of an account's feed."""
     return f"feed {account_id}"
 
 
 def _body(id_: str, fact: Fact, at: float, base_url: str) -> str:
-    """The event as its readers get it, but for the cursor (spec 2.8)."""
+    """Return the event as sent to readers, without the cursor (spec 2.8)."""
     subject = {"kind": fact.subject.kind, "id": fact.subject.id}
     if fact.subject.name is not None:
         subject["name"] = fact.subject.name

@@ -1,7 +1,7 @@
-"""Reading the account's log: where it begins and ends, and pages of it, all in a reader's transaction.
+"""Reads the account's log, its ends and its pages, in a reader's transaction.
 
-A page looks at `SCAN_MAX` positions at most, so a read is bounded work whatever its filters; one that ends there is cut
-short, and its end is where the next begins.
+A page scans at most `SCAN_MAX` positions, so that a read is bounded whatever its filters are. A page that reaches this
+bound is cut short, and the next page begins at its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
 COUNT_STEP: Final = 200_000
-"""How many positions one statement counts: a server ends those that take seconds."""
+"""How many positions one statement counts, because a server aborts statements that take seconds."""
 _COUNTS_AT_ONCE: Final = 100
 
 READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"
@@ -39,9 +39,9 @@ class Item(NamedTuple):
 
 
 class PageQuery(NamedTuple):
-    """A read of up to `limit` events after the position `after`, none beyond `upto`.
+    """A read of up to `limit` events after the position `after`, and not beyond `upto`.
 
-    A key sees its own events and those of nobody's; without one it is the account's owner, who sees all.
+    A key sees its own events and those without a key. Without a key id, the account's owner sees all events.
     """
 
     account_id: str
@@ -63,22 +63,22 @@ class EventPage:
 
 
 def read_head(tx: Tx, account_id: str) -> LogHead:
-    """Where the account's log begins and ends."""
+    """Return where the account's log begins and ends."""
     row = tx.one(READ_HEAD, (account_id,))
     return EMPTY if row is None else LogHead(*row)
 
 
 def read_heads(tx: Tx, account_ids: Sequence[str]) -> dict[str, LogHead]:
-    """The heads of those accounts' logs that have begun."""
+    """Return the heads of the accounts' logs that have begun."""
     return {row[0]: LogHead(*row[1:]) for row in tx.all_in(READ_HEADS, account_ids)}
 
 
 def check_kept(head: LogHead, after: int) -> None:
-    """Whether one can read on after the position `after`.
+    """Check that the log can be read after the position `after`.
 
     Raises:
-        CursorExpired: something after it was removed.
-        CursorAhead: it lies beyond the end.
+        CursorExpired: events after it were removed.
+        CursorAhead: it is beyond the end.
     """
     if after < head.first_pos - 1:
         raise CursorExpired(head)
@@ -87,11 +87,11 @@ def check_kept(head: LogHead, after: int) -> None:
 
 
 def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPage:
-    """One page.
+    """Return one page.
 
     Raises:
-        CursorExpired: something after the position was removed.
-        CursorAhead: the position lies beyond the end.
+        CursorExpired: events after the position were removed.
+        CursorAhead: the position is beyond the end.
     """
     head = read_head(tx, query.account_id)
     check_kept(head, query.after)
@@ -99,7 +99,7 @@ def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPag
     bound = max(query.after, min(query.after + scan_max, last))
     where, params = _matching(query.account_id, query.key_id, query.filters, after=query.after, upto=bound)
     sql = f"SELECT pos, created_at, body FROM events WHERE {where} ORDER BY pos LIMIT ?"  # noqa: S608 - constants
-    # One more than asked for tells whether the page is cut short.
+    # One extra row shows whether the page is cut short.
     rows = tx.all(sql, (*params, query.limit + 1)) if bound > query.after else []
     items = tuple([Item(pos, at, body.encode()) for pos, at, body in rows[: query.limit]])
     is_cut = len(rows) > query.limit
@@ -108,8 +108,8 @@ def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPag
 
 
 def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
-    """The place right after an event; None when it is not a kept event that this key sees."""
-    if "\0" in event_id:  # PostgreSQL takes no such text, and no id is one
+    """Return the position right after an event, or None if the key sees no such kept event."""
+    if "\0" in event_id:  # PostgreSQL rejects such a text, and no id contains it
         return None
     first_pos = read_head(tx, account_id).first_pos
     row = tx.one(FIND, (event_id, account_id, key_id, first_pos))
@@ -127,7 +127,7 @@ class CountQuery(NamedTuple):
 
 
 def count_many(tx: Tx, queries: Sequence[CountQuery]) -> list[int]:
-    """Return the numbers of events of many queries, by as few statements as `COUNT_STEP` positions each allow."""
+    """Return the number of events per query, in as few statements as `COUNT_STEP` positions each allow."""
     totals = [0] * len(queries)
     parts: list[str] = []
     params: list[Value] = []
@@ -154,7 +154,7 @@ def _add_counts(tx: Tx, totals: list[int], parts: list[str], params: list[Value]
 
 
 def count(tx: Tx, account_id: str, key_id: str, filters: Filters, *, after: int, upto: int) -> int:
-    """How many events after `after`, up to `upto`, the key sees and the filters select."""
+    """Return how many events after `after`, up to `upto`, the key sees and the filters select."""
     total = 0
     for start in range(after, upto, COUNT_STEP):
         end = min(start + COUNT_STEP, upto)
@@ -178,7 +178,7 @@ def _position(tx: Tx, account_id: str, pos: int, head: LogHead) -> Position:
 def _matching(
     account_id: str, key_id: str | None, filters: Filters, *, after: int, upto: int
 ) -> tuple[str, list[Value]]:
-    """The condition of a read, and its parameters."""
+    """Return the condition of a read, and its parameters."""
     where = VISIBLE if key_id is not None else OF_OWNER
     params: list[Value] = [account_id, after, upto, *(() if key_id is None else (key_id,))]
     if filters.types is not None:
@@ -193,7 +193,7 @@ def _matching(
 
 
 def _padded(names: list[str]) -> list[str]:
-    """The names, the last repeated up to a power of two: few different statements have to be prepared and kept.
+    """Return the names with the last one repeated up to a power of two, so that few statements must be prepared.
 
     No name is empty, so an empty one selects nothing.
     """

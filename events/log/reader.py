@@ -1,7 +1,7 @@
-"""Pages for many readers at once: queries that come during a read go together as the next read.
+"""Reads pages for many readers at once: queries that arrive during a read are combined into the next read.
 
-A reader's transaction costs a hop to a thread and back, more than most pages do. When ten thousand polls wake together
-they share a few of those.
+A reader's transaction needs a round trip to a thread, which takes longer than most pages. When ten thousand polls wake
+together, they share a few of these round trips.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from storage.store import Store, Tx
 from storage.supervision import Keep, unsupervised
 
 READS_AT_ONCE = 3
-"""Reads under way at a time on a database of its own, so that one slow answer does not hold up everybody's."""
+"""Concurrent reads on a separate database server, so that one slow answer does not block all others."""
 PAGES_PER_READ = 1_000
 DELIVERED_AT_ONCE = 500
 
@@ -30,21 +30,21 @@ class PageReader:
     """Reads pages of any account's log."""
 
     def __init__(self, store: Store) -> None:
-        """Its tasks (`keep_reading`) have to run."""
+        """Its tasks (`keep_reading`) must be running."""
         self._store = store
         self._wanted: dict[PageQuery | str, list[Sleeper]] = {}
-        """By what is to be read: polls of one key that wait at one place ask for the same page, which is read once."""
+        """Sleepers by query. Polls of one key at the same position need the same page, which is read once."""
         self._idle = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        """How many wait for a page or a head that no task reads yet."""
+        """Return how many callers wait for a page or head that no task reads yet."""
         return sum(map(len, self._wanted.values()))
 
     async def read(self, query: PageQuery) -> EventPage:
-        """The page as it stands now or a moment later.
+        """Return the page, read now or a moment later.
 
         Raises:
-            CursorExpired, CursorAhead: as `read_page`.
+            CursorExpired, CursorAhead: like `read_page`.
             StorageError: the store cannot be read.
         """
         page = await self._found(query)
@@ -52,7 +52,7 @@ class PageReader:
         return page
 
     async def head(self, account_id: str) -> LogHead:
-        """Where the account's log begins and ends now or a moment later.
+        """Return where the account's log begins and ends, read now or a moment later.
 
         Raises:
             StorageError: the store cannot be read.
@@ -62,7 +62,7 @@ class PageReader:
         return head
 
     def begin(self, query: PageQuery | str, sleeper: Sleeper) -> None:
-        """Read a page, or the head of the log of a named account, and deliver it or its failure to `sleeper`."""
+        """Read a page, or the head of an account's log, and deliver the result or the exception to `sleeper`."""
         sleepers = self._wanted.get(query)
         if sleepers is not None:
             sleepers.append(sleeper)
@@ -80,7 +80,7 @@ class PageReader:
         return sleeper.found
 
     async def keep_reading(self) -> None:
-        """Until cancelled: one of the tasks that read what is waited for."""
+        """Read requested pages until cancelled. Several tasks run this."""
         while True:
             if not self._wanted:
                 await self._idle.park()
@@ -90,7 +90,7 @@ class PageReader:
                     await _deliver(found, sleepers)
 
     def _take(self) -> dict[PageQuery | str, list[Sleeper]]:
-        """The next queries to read, without those that nobody waits for any more."""
+        """Return the next queries to read, without those whose callers have stopped waiting."""
         first = list(islice(self._wanted, PAGES_PER_READ))
         taken = ((query, self._wanted.pop(query)) for query in first)
         return {query: sleepers for query, sleepers in taken if any(sleeper.is_asleep for sleeper in sleepers)}
@@ -98,12 +98,12 @@ class PageReader:
     async def _read(self, queries: Sequence[PageQuery | str]) -> Sequence[Found | LogHead]:
         try:
             return await self._store.read(partial(_read_all, queries))
-        except Exception as exc:  # noqa: BLE001 - whatever it is, all who wait must get it
+        except Exception as exc:  # noqa: BLE001 - any failure must reach all waiting callers
             return [exc] * len(queries)
 
 
 async def _deliver(found: object, sleepers: Sequence[Sleeper]) -> None:
-    """Wake all who wait for it; ten thousand at once would hold up everybody."""
+    """Wake all waiting callers, with pauses: ten thousand at once would block the event loop."""
     for nth, sleeper in enumerate(sleepers, start=1):
         sleeper.deliver(found)
         if nth % DELIVERED_AT_ONCE == 0:
@@ -111,7 +111,7 @@ async def _deliver(found: object, sleepers: Sequence[Sleeper]) -> None:
 
 
 def _read_all(queries: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHead]:
-    """The page of each query; no two are the same."""
+    """Return the page or head for each query. The queries are distinct."""
     pages = read_pages(tx, [query for query in queries if isinstance(query, PageQuery)])
     heads = read_heads(tx, [query for query in queries if isinstance(query, str)])
     return [heads.get(query, EMPTY) if isinstance(query, str) else pages[query] for query in queries]
@@ -119,9 +119,10 @@ def _read_all(queries: Sequence[PageQuery | str], tx: Tx) -> list[Found | LogHea
 
 @asynccontextmanager
 async def open_page_reader(store: Store, *, is_alone: bool, keep: Keep = unsupervised) -> AsyncIterator[PageReader]:
-    """A reader and its tasks, gone when the block ends.
+    """Open a reader with its tasks, which end with the block.
 
-    Where the database runs in this process (`is_alone`) one read at a time: several only fight for the interpreter.
+    If the database runs in this process (`is_alone`), one read runs at a time, because several would only compete for
+    the interpreter.
     """
     reader = PageReader(store)
     async with trio.open_nursery() as nursery:

@@ -1,8 +1,8 @@
-"""Removing what is older than the retention, by whole days, and what a deleted account has (spec 8, decisions 13).
+"""Removes events older than the retention, in whole days, and the logs of deleted accounts (spec 8, decisions 13).
 
-A log's first position jumps in one small write: from then on nobody sees what lies before. The rows follow in chunks
-with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at once, and a sweep that died
-is taken up by the next.
+A log's first position jumps in one small write, which immediately hides everything before it. The rows are deleted
+later in chunks with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at once, and a
+sweep that died is continued by the next one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHERE account_id > ? AND ((first_at < ? AND first_pos <= last_pos) OR purged_pos
 ORDER BY account_id LIMIT ?
 """
 READ_AT: Final = "SELECT created_at FROM events WHERE account_id = ? AND pos = ?"
-# The event may have been made since, where all that there was is to go.
+# If all old events are removed, a newer event may have been appended in the meantime.
 JUMP: Final = """
 UPDATE feeds SET first_pos = ?, first_at = COALESCE(
     (SELECT created_at FROM events WHERE events.account_id = feeds.account_id AND events.pos = ?), last_at)
@@ -40,7 +40,7 @@ PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged
 
 
 class DueRemoval(NamedTuple):
-    """A log of which something is to go: rows from after `purged_pos` to before `first_pos`, which is to jump."""
+    """A log with something to remove: rows after `purged_pos`, and before `first_pos` once it jumps to `keep_from`."""
 
     account_id: str
     first_pos: int
@@ -49,12 +49,12 @@ class DueRemoval(NamedTuple):
 
 
 def cutoff(now: float, days: int) -> float:
-    """The midnight (UTC) before which events go: `days` whole days are kept besides the one that runs."""
+    """Return the midnight (UTC) before which events are removed: `days` whole days are kept besides the current one."""
     return now // DAY_S * DAY_S - days * DAY_S
 
 
 async def sweep(store: Store, now: float, days: int, *, chunk: int = CHUNK, pause_s: float = PAUSE_S) -> int:
-    """Remove what is older than `days` in all logs, up to `chunk` rows a write; how many events."""
+    """Remove events older than `days` from all logs, up to `chunk` rows per write. Return how many."""
     before, after, removed = cutoff(now, days), "", 0
     while dues := await store.read(partial(_find_due, after, before)):
         for due in dues:
@@ -69,7 +69,7 @@ async def sweep(store: Store, now: float, days: int, *, chunk: int = CHUNK, paus
 
 
 async def clear(store: Store, account_id: str, *, chunk: int = CHUNK, pause_s: float = PAUSE_S) -> None:
-    """Remove an account's whole log, as `sweep` removes what is old, and then the log itself."""
+    """Remove an account's whole log in the same way as `sweep`, and then the log's own row."""
     while (ends := await store.read(lambda tx: tx.one(READ_ENDS, (account_id,)))) is not None:
         last_pos, purged_pos = ends
         await store.write(partial(jump, account_id, last_pos + 1))
@@ -81,19 +81,19 @@ async def clear(store: Store, account_id: str, *, chunk: int = CHUNK, pause_s: f
 
 
 def _forget(account_id: str, tx: Tx) -> bool:
-    """Drop the log's own row; False: something was appended meanwhile."""
+    """Delete the log's own row. Return False if an event was appended in the meantime."""
     tx.lock([feed_lock(account_id)])
     return tx.run(FORGET, (account_id,)) == 1
 
 
 def jump(account_id: str, first_pos: int, tx: Tx) -> None:
-    """Have the log begin at `first_pos`, if it does not begin later."""
+    """Let the log begin at `first_pos`, unless it already begins later."""
     tx.lock([feed_lock(account_id)])
     tx.run(JUMP, (first_pos, first_pos, account_id, first_pos))
 
 
 def purge(account_id: str, after: int, upto: int, tx: Tx) -> int:
-    """Drop rows that nobody sees any more; how many."""
+    """Delete hidden rows. Return how many."""
     removed = tx.run(PURGE, (account_id, after, upto))
     tx.run(PURGED, (upto, account_id, upto))
     return removed
@@ -107,9 +107,9 @@ def _find_due(after: str, before: float, tx: Tx) -> Sequence[DueRemoval]:
 
 
 def _first_kept(tx: Tx, account_id: str, first_pos: int, last_pos: int, *, before: float) -> int:
-    """The first position from `first_pos` on that was made at `before` or later; beyond the last when none was.
+    """Return the first position from `first_pos` on with an instant of at least `before`, or one beyond the last.
 
-    Instants never fall along a log, so halving finds it.
+    Instants never decrease along a log, so bisection finds it.
     """
     low, high = first_pos, last_pos + 1
     while low < high:

@@ -1,1 +1,1 @@
-"""Waking those who wait for events."""
+"""Wakes readers that wait for events."""

@@ -1,8 +1,8 @@
 """The readers that wait for their account's log to move, and the messages that wake them.
 
-A message says only that something may be there to read: a waiter that wakes reads the store again. So a message that
-is lost costs time, never an event, and `keep_looking` bounds that time where nodes send messages through a server
-that may lose it.
+A message only says that there may be new events: a waiter that wakes reads the store again. A lost message therefore
+costs time, but never an event. If nodes send messages through a server that may lose them, `keep_looking` bounds that
+time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from storage.store import Store
 
 CHANNEL = b"events"
 LOOK_EVERY_S = 5.0
-"""How long an event may stay unnoticed on another node when its message is lost."""
+"""How long another node may not notice an event whose message was lost."""
 LOOK_AT_ONCE = 1_000
 CLOSED_AT_ONCE = 500
 
@@ -34,7 +34,7 @@ _decoder: Final = msgspec.json.Decoder(list[Moved])
 
 
 def _moves_in(message: bytes) -> list[Moved] | None:
-    """The events that a message names; None for one of another version: that something came is enough to know."""
+    """Return the events in a message; None for a message of another version, which still wakes readers."""
     try:
         return _decoder.decode(message)
     except msgspec.MsgspecError:
@@ -42,7 +42,7 @@ def _moves_in(message: bytes) -> list[Moved] | None:
 
 
 class Hub:
-    """The waiters of one node by account. It publishes what this node appends to them, and to the other nodes."""
+    """The waiters of one node, by account. Publishes events that this node appends to them and to other nodes."""
 
     def __init__(self, state: State | None = None) -> None:
         """`state` carries messages between nodes, if there are others."""
@@ -51,27 +51,27 @@ class Hub:
         self._look = trio.Event()
         self._closing = False
         self.follow: Callable[[Sequence[Moved]], None] | None = None
-        """Called with all that is appended, as far as messages come."""
+        """Called with every appended event whose message arrives."""
         self.deadlines = Deadlines()
         """The deadlines of its waiters."""
         self.appended: Counter[str] = Counter()
-        """How many events of each type this node has written, since the start."""
+        """How many events of each type this node has written since the start."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether there are other nodes to publish to, which publish too."""
+        """Whether there are other nodes, which publish too."""
         return self._state is not None
 
     def __len__(self) -> int:
-        """How many wait or are about to."""
+        """Return how many readers wait or are about to."""
         return sum(map(len, self._waiting.values()))
 
     def parked(self) -> int:
-        """How many wait at this moment."""
+        """Return how many readers wait at this moment."""
         return sum(waiter.is_parked for waiter in self._all())
 
     def listen(self, account_id: str, key_id: str) -> Waiter:
-        """A waiter that observes all that is appended from now until `leave`; begin before reading the store."""
+        """Return a waiter that observes all appended events until `leave`. Call this before reading the store."""
         waiter = Waiter(account_id, key_id, self.deadlines)
         if self._closing:
             waiter.close()
@@ -79,23 +79,23 @@ class Hub:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """Forget the waiter."""
+        """Remove the waiter."""
         of_account = self._waiting[waiter.account_id]
         del of_account[waiter]
         if not of_account:
             del self._waiting[waiter.account_id]
 
     def publish(self, moves: Sequence[Moved]) -> None:
-        """Wake the readers that wait for what this node has committed, here and on the other nodes."""
+        """Wake the readers, on this and other nodes, that wait for events committed by this node."""
         self.appended.update(moved.type for moved in moves)
         self._observe(moves)
         if self._state is not None:
             self._state.publish(CHANNEL, _json.encode(moves))
 
     async def close(self) -> None:
-        """Let every waiter answer now, and those that come not wait: the node stops.
+        """End all waits, present and future, because the node stops.
 
-        Some at a time, since ten thousand at once would hold up all others.
+        Waiters are closed some at a time, because ten thousand at once would block the event loop.
         """
         self._closing = True
         for nth, waiter in enumerate(self._all(), start=1):
@@ -117,7 +117,7 @@ class Hub:
         return [waiter for of_account in self._waiting.values() for waiter in of_account]
 
     async def keep_receiving(self) -> None:
-        """Until cancelled: wake the readers that wait for what other nodes append."""
+        """Wake readers when other nodes append events, until cancelled."""
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
@@ -128,14 +128,14 @@ class Hub:
                     self._observe(moves)
 
     async def keep_looking(self, store: Store) -> None:
-        """Until cancelled: find by the store what messages have missed, after `LOOK_EVERY_S` at the latest."""
+        """Check the store for events whose messages were lost, at least every `LOOK_EVERY_S`, until cancelled."""
         while True:
             with trio.move_on_after(LOOK_EVERY_S):
                 await self._look.wait()
             self._look = trio.Event()
             try:
                 await self._look_around(store)
-            except StorageError:  # away: a waiter that times out says so, and the next look comes
+            except StorageError:  # unavailable: waiters that time out report it, and the next check follows
                 await trio.lowlevel.checkpoint()
 
     async def _look_around(self, store: Store) -> None:

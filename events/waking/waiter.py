@@ -6,12 +6,12 @@ listen --> AWAKE --(wait)--> PARKED --(wake: MOVED; expire: TIME_UP; close: CLOS
              '--(wait, with `gone`)--> HEARING --(wake: MOVED; `until`: TIME_UP; close: CLOSING)--> AWAKE
                                           '--(`gone` returns, disconnect: GONE)--> AWAKE
 
-Awake, its task reads the store (`gateway/feed/polling.py`, `following.py`): it answers what it has found, or at the end
-of its time what there is, or waits again. What no arrow takes is noted and ends the next wait at once: `wake` until
-`arm`, `close` and `disconnect` for good. So nothing that happens between a read and its wait is missed. A page that is
-being fetched is waited for whatever else happens, but for the client's end; what comes meanwhile may not be on it.
-The end of the reader's key ends each of its waits as `close` does, as REVOKED; so does its account's suspension, as
-SUSPENDED.
+When awake, its task reads the store (`gateway/feed/polling.py`, `following.py`). It answers with the events it has
+found, or with the current state at the end of its time, or waits again. A call without an arrow is recorded and ends
+the next wait at once: `wake` until `arm`, `close` and `disconnect` permanently. Events between a read and its wait are
+therefore never missed. Only a disconnect interrupts the fetching of a page; later events may be missing from that page.
+If the reader's key is revoked, each of its waits ends like with `close`, but as REVOKED; if its account is suspended,
+as SUSPENDED.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BeginRead = Callable[[Sleeper], None]
 
 
 class WaiterState(enum.Enum):
-    """Where the reader's task is."""
+    """The state of the reader's task."""
 
     AWAKE = "it reads the store or answers"
     PARKED = "it sleeps, and any end wakes it"
@@ -79,9 +79,9 @@ class Waiter(Sleeper):
         super().__init__()
         self.account_id = account_id
         self.is_behind = False
-        """The log has grown since `arm`, if only by what is not for it."""
+        """The log has grown since `arm`, even if only by events that do not match."""
         self.read_since = 0.0
-        """When what was `found` began to be read, by Trio's clock."""
+        """When the read of `found` began, on Trio's clock."""
         self._key_id = key_id
         self._deadlines = deadlines
         self._filters = ALL
@@ -100,19 +100,19 @@ class Waiter(Sleeper):
         return self._state is not WaiterState.AWAKE
 
     def arm(self) -> None:
-        """Forget that the log has moved: whatever comes from now on counts. Called before the store is read again."""
+        """Reset the record that the log has moved. Call this before reading the store again."""
         self._moved = self.is_behind = False
 
     @property
     def has_moved(self) -> bool:
-        """Whether the log has moved since `arm`: a wait would be over before it began."""
+        """Whether the log has moved since `arm`, so that a wait would end at once."""
         return self._moved
 
     def expect(self, filters: Filters, *, behind: int, begin_read: BeginRead | None = None) -> None:
-        """Note that it has read up to the position `behind`, and waits for what `filters` admit.
+        """Record that events up to the position `behind` were read, and that `filters` select the events to wait for.
 
-        With `begin_read`, which has what is read delivered to it, an event ends a wait without `gone` once the store
-        has been read for it: its task is woken once, with what was `found`.
+        With `begin_read`, an event starts a read whose result is delivered to this waiter, and a wait without `gone`
+        ends only then: the task is woken once, with the result in `found`.
         """
         self._filters = filters
         self._seen_pos = behind
@@ -121,9 +121,9 @@ class Waiter(Sleeper):
     async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> WaitEnd:
         """Wait until the log has moved since `arm`, until Trio's clock shows `until`, or until `gone` returns.
 
-        `gone` is the only thing waited in, under one cancel scope that all other ends cancel: a parked poll needs no
-        task beside its own. Without it the client's end comes by `disconnect`, and neither an event nor the deadline
-        needs a cancellation, which takes a third of the CPU.
+        With `gone`, the task waits only in `gone`, under a cancel scope that all other ends cancel, so a parked poll
+        needs no second task. Without it, `disconnect` reports the client's end, and neither events nor deadlines need a
+        cancellation, which takes a third of the CPU.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.found = None
@@ -150,7 +150,7 @@ class Waiter(Sleeper):
         return self._end()
 
     def observe(self, moved: Moved) -> None:
-        """Wake it if it may read this event and has not, or if its key opens nothing from here on."""
+        """End the wait if the reader may read this event and has not yet, or if its key was revoked."""
         if moved.type in _BARS and moved.subject_id in (self._key_id, self.account_id):
             self._barred = _BARS[moved.type]
             self._end_wait()
@@ -163,15 +163,15 @@ class Waiter(Sleeper):
             self.is_behind = True
 
     def observe_end(self, last_pos: int) -> None:
-        """Wake it if the log has grown behind what it has read."""
+        """End the wait if the log has grown beyond the last read position."""
         if last_pos > self._seen_pos:
             self.wake()
 
     def wake(self) -> None:
-        """Let it read the store again, or have that read for it."""
+        """Let the task read the store again, or start that read for it."""
         if self._state is WaiterState.PARKED and self._begin_read is not None:
             self._state = WaiterState.FETCHING
-            self.is_behind = False  # as `arm`: this read finds it
+            self.is_behind = False  # like `arm`: this read will find the event
             self.read_since = trio.current_time()
             self._begin_read(self)
         else:
@@ -179,16 +179,16 @@ class Waiter(Sleeper):
             self._end_wait()
 
     def expire(self) -> None:
-        """End its wait: the time is up."""
+        """End the wait because its time is up."""
         self._end_wait()
 
     def close(self) -> None:
-        """Let it answer with what it has: the node stops."""
+        """End all waits because the node stops."""
         self._closing = True
         self._end_wait()
 
     def disconnect(self) -> None:
-        """Let it end: its client is gone."""
+        """End all waits because the client is gone."""
         self._disconnected = True
         if self._state is WaiterState.FETCHING:
             self.resume()
@@ -196,7 +196,7 @@ class Waiter(Sleeper):
             self._end_wait()
 
     def resume(self) -> None:
-        """Wake its task, if that sleeps."""
+        """Wake the task, if it sleeps."""
         self._state = WaiterState.AWAKE
         super().resume()
 
@@ -211,7 +211,7 @@ class Waiter(Sleeper):
             self._scope.cancel()
 
     def _end(self) -> WaitEnd:
-        """Why the wait that is over ended, by what counts most."""
+        """Return why the wait ended, by priority."""
         if self._disconnected:
             return WaitEnd.GONE
         if self._barred is not None:

@@ -157,7 +157,7 @@ def _filters(sent: Mapping[str, str]) -> Filters:
     except UnknownType as exc:
         suggestion = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
         hint = f"; did you mean {exc.nearest!r}?" if exc.nearest else ""
-        problem = f"cannot be read: there is no event type {exc.name!r}{hint}"
+        problem = f"cannot be read: unknown event type {exc.name!r}{hint}"
         raise InvalidParam("types", problem, suggestion=suggestion) from exc
     subjects = _subjects(sent["subject_id"]) if "subject_id" in sent else None
     return Filters(types, subjects, None if types is None else frozenset(named_in(sent["types"])))

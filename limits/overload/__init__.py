@@ -1,1 +1,1 @@
-"""Shedding load, and who is refused first."""
+"""Load shedding, and which requests are refused first."""

@@ -1,7 +1,7 @@
-"""Fair shares: which of those who ask a busy node have had less of it lately than others.
+"""Fair shares: decides which keys have recently received less of a busy node than the others.
 
-A share belongs to a key that is known to be good. Whoever has none of these is a stranger, and all strangers have one
-share between them: a new name for every request is no way to be a newcomer each time.
+Each valid key has a share of its own. All other requests are strangers and have one share together, so sending a new
+name with every request does not make them look new each time.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 WINDOW_S: Final = 1.0
 KEYS_MAX: Final = 10_000
-"""Keys that have a share of their own; one more is a stranger."""
+"""The maximum of keys with a share of their own. Further keys are strangers."""
 
 
 class FairShare:
-    """The requests of one key that were admitted in this window and in the one before."""
+    """The admitted requests of one key in this window and in the previous one."""
 
     __slots__ = ("admitted", "before", "is_strange")
 
@@ -23,18 +23,18 @@ class FairShare:
         self.admitted = 0
         self.before = before
         self.is_strange = is_strange
-        """It is that of all strangers."""
+        """Whether this is the common share of all strangers."""
 
 
 class FairShares:
-    """Counts over a sliding window; `is_known` says whether a key was found good, without waiting."""
+    """Counts over a sliding window. `is_known` returns, without waiting, whether a key is known to be valid."""
 
     def __init__(self, is_known: Callable[[bytes], bool]) -> None:
         self._is_known = is_known
         self.clear(0.0)
 
     def clear(self, at: float) -> None:
-        """Forget everybody; a window begins."""
+        """Reset all shares and begin a new window."""
         self._began_at = at
         self._weight = 1.0
         self._shares: dict[bytes, FairShare] = {}
@@ -43,12 +43,12 @@ class FairShares:
         self._has_strangers = self._had_strangers = False
 
     def __len__(self) -> int:
-        """Return the number of keys that send requests, strangers counted as one."""
+        """Return the number of keys that send requests; all strangers count as one."""
         now, before = len(self._shares) + self._has_strangers, len(self._older) + self._had_strangers
         return max(now, before)
 
     def turn(self, at: float) -> None:
-        """Let the window slide; a key that was not seen for a whole window is forgotten."""
+        """Move the window forward. A key that was not seen for a whole window is dropped."""
         if at - self._began_at >= WINDOW_S:
             self._began_at = at
             self._older, self._shares = self._shares, {}
@@ -58,7 +58,7 @@ class FairShares:
         self._weight = 1.0 - (at - self._began_at) / WINDOW_S
 
     def of(self, key: bytes | None) -> FairShare:
-        """The share of whoever sends this key; in each window it is looked up anew, since a key may be revoked."""
+        """Return the share of this key. It is looked up again in each window, because the key may have been revoked."""
         if key is not None:
             share = self._shares.get(key)
             if share is not None:
@@ -71,7 +71,7 @@ class FairShares:
         return self._strangers
 
     def is_below(self, share: FairShare) -> bool:
-        """Whether it has had less than an equal part of what was admitted lately."""
+        """Return whether the share is less than an equal part of the recently admitted requests."""
         return self._recent(share) * len(self) < self._recent(self._total)
 
     def admit(self, share: FairShare) -> None:

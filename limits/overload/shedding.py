@@ -1,11 +1,12 @@
-"""Load shedding: how many requests a node works on at once when more come than it can do, and whose.
+"""Load shedding: how many requests a node works on at once under overload, and whose requests they are.
 
-Requests in work are the queue of a node, since it begins with each as soon as it arrives. So their number is limited,
-and only while the node falls behind: its pressure is above 1 for a while (CoDel's rule, so that a burst is no reason),
-and more than `FEW` requests are in work. Then the limit begins at `FEW`, which keeps a loop busy, grows while pressure
-is low and requests are refused for want of room, and shrinks down to that while it is high. It follows the pressure and
-not the requests' latency: latency has upstreams and disks in it, and what it is without a queue is not known (limits
-that guess it from the lowest latency seen drift with their guess). No clock is read and nothing is waited for here.
+A node starts each request as soon as it arrives, so the requests in progress are its queue. Their number is limited,
+but only while the node falls behind: its pressure has been above 1 for a while (CoDel's rule, so that a burst is not
+enough), and more than `FEW` requests are in progress. The limit starts at `FEW`, which keeps the event loop busy. It
+grows while the pressure is low and requests are refused because of the limit, and shrinks down to `FEW` while the
+pressure is high. It follows the pressure instead of the requests' latency, because latency includes upstreams and
+disks, and its value without a queue is unknown (limits that estimate it from the lowest latency seen drift with their
+estimate). This module reads no clock and never waits.
 """
 
 from __future__ import annotations
@@ -16,45 +17,51 @@ from typing import Final, NamedTuple
 from limits.overload.fair_shares import FairShares
 
 FEW: Final = 64
-"""So many requests in work are never too many: at 250 us of CPU each they take 16 ms. With fewer the loop, the writer
-and the upstreams would wait for each other, and a flood whose refusals alone keep the node late would starve all."""
+"""A number of requests in progress that is never too high: at 250 us of CPU each they take 16 ms.
+
+With fewer, the event loop, the writer and the upstreams would wait for each other, and a flood whose refusals alone
+keep the node late would starve all clients.
+"""
 ONSET_S: Final = 0.05
-"""For so long the node must have been behind before the first request is refused."""
+"""How long the node must be behind before the first request is refused."""
 MANY: Final = 4 * FEW
-"""With more in work and a pressure above `STEEP` that is not waited for: the queue grows by the pressure meanwhile."""
+"""Above this number and with a pressure above `STEEP`, shedding does not wait for `ONSET_S`.
+
+The queue would grow by the pressure in the meantime.
+"""
 FADING: Final = 0.5
-"""A look at a lucky moment, just as the loop begins with what is ready, does not make up for the one before."""
+"""The weight of the previous observation, because one lucky moment does not make up for it."""
 QUIET_S: Final = 0.5
-"""Without a refusal for so long, shedding ends."""
+"""Shedding ends after this time without a refusal."""
 GROWTH: Final = 1.1
 EASE: Final = 0.9
 BRAKE: Final = 0.7
 ROOMY: Final = 0.5
-"""Below this pressure the limit grows."""
+"""The limit grows below this pressure."""
 STEEP: Final = 2.0
-"""Above this pressure it shrinks by `BRAKE` instead of `EASE`."""
+"""Above this pressure, the limit shrinks by `BRAKE` instead of `EASE`."""
 LIMIT_MAX: Final = 100_000.0
 
 
 class SheddingStatistics(NamedTuple):
-    """A moment's record; `limit` is 0 while nothing is shed."""
+    """A snapshot. `limit` is 0 while nothing is shed."""
 
     active: bool
     limit: int
     refused: dict[str, int]
-    """Requests since the start: of keys that had their part or more, and of strangers."""
+    """Refused requests since the start: of keys that had their part or more, and of strangers."""
 
     @property
     def refused_total(self) -> int:
-        """All of them."""
+        """All refused requests."""
         return sum(self.refused.values())
 
 
 class LoadShedder:
-    """Decides for one node. `observe` is called every few milliseconds, `admits` for every request while `active`."""
+    """Sheds load for one node. Call `observe` every few milliseconds, and `admits` for every request while `active`."""
 
     def __init__(self, is_known: Callable[[bytes], bool]) -> None:
-        """`is_known` says whether a key was found good, without waiting."""
+        """`is_known` returns, without waiting, whether a key is known to be valid."""
         self.active = False
         self._shares = FairShares(is_known)
         self._behind_since: float | None = None
@@ -67,11 +74,11 @@ class LoadShedder:
 
     @property
     def is_wary(self) -> bool:
-        """Whether the next look should come soon."""
+        """Whether the next observation should come soon."""
         return self.active or self._behind_since is not None
 
     def observe(self, at: float, pressure: float, busy: int) -> None:
-        """Take note of the pressure, 1 being what is aimed at, and of the requests in work at an instant."""
+        """Record the pressure (1 is the target) and the number of requests in progress."""
         if self.active:
             self._adapt(at, pressure, busy)
             return
@@ -85,9 +92,9 @@ class LoadShedder:
             self._begin(at, busy)
 
     def admits(self, key: bytes | None) -> bool:
-        """Whether to take on a request with this key; counts it if so.
+        """Return whether to accept a request with this key, and count it if so.
 
-        Beyond the limit there is as much room again, for those alone who have had less than their equal part.
+        Beyond the limit there is the same room again, only for keys that have had less than their equal part.
         """
         share = self._shares.of(key)
         if self._room <= 0 and (self._room <= -int(self._limit) or not self._shares.is_below(share)):
@@ -99,7 +106,7 @@ class LoadShedder:
         return True
 
     def statistics(self) -> SheddingStatistics:
-        """The record of this moment."""
+        """Return a snapshot."""
         limit = int(self._limit) if self.active else 0
         known = self._refused_total - self._refused_strangers
         return SheddingStatistics(self.active, limit, {"known": known, "strange": self._refused_strangers})

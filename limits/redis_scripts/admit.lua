@@ -2,15 +2,15 @@
 --
 -- KEYS  1 window: list of admission times in microseconds, the oldest first
 --       2 leases: sorted set of lease ids by the microsecond at which each ends
---       3 generation: token of the key's last change, for as long as any node may remember what was before it
---       4 balance: "version balance" of the account, as last told
--- ARGV  1 generation under which the caller knows the key, "" for none   2 requests a window   3 leases at once
+--       3 generation: token of the key's last change, kept for as long as any node may remember the state before it
+--       4 balance: "version balance" of the account, as last published
+-- ARGV  1 generation that the caller knows, "" for none   2 requests per window   3 leases at once
 --       4 id of the new lease   5 length of the window   6 of a lease, both in microseconds
 -- Result  {verdict, generation, remaining, reset_s, balance}; verdict: 1 admitted, 0 the window is full,
---       -1 all leases are held, -2 the generation is another one; balance: "" when none is known
--- Invariant  In any time as long as the window at most ARGV[2] are admitted, and fewer never refuses; nobody is counted
---       who is not admitted. All by this server's clock. An admission as old as the window has left. Should the clock
---       be set back by more than a window, the window starts afresh.
+--       -1 all leases are in use, -2 the generation is another one; balance: "" if unknown
+-- Invariant  Any period as long as the window admits at most ARGV[2] requests, and below that none is refused. Refused
+--       requests are not counted. All times are from this server's clock. An admission as old as the window has left.
+--       If the clock is set back by more than a window, the window starts empty.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local known = redis.call('MGET', KEYS[3], KEYS[4])
@@ -27,7 +27,7 @@ end
 
 local first = at(0)
 if first and first + window <= now then
-  -- As many have left as are before `kept`: found by doubling, then by halving, since a million may leave at once.
+  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave at once.
   local gone, kept = 0, 1
   local next = at(kept)
   while next and next + window <= now do
@@ -58,7 +58,7 @@ end
 
 local count = first and redis.call('LLEN', KEYS[1]) or 0
 if count >= limit then
-  -- Under a lowered limit a slot frees only when those above it have left too.
+  -- After the limit was lowered, a slot frees only when the excess has left too.
   local leaves = redis.call('LINDEX', KEYS[1], count - limit) + window
   return {0, generation, 0, math.ceil((leaves - now) / 1000000), balance}
 end
@@ -71,7 +71,7 @@ if redis.call('ZCARD', KEYS[2]) >= held_max then
   end
 end
 
--- A second more than needed, since keys expire by whole milliseconds.
+-- One second more than needed, because keys expire in whole milliseconds.
 redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000) + 1000)
 redis.call('ZADD', KEYS[2], string.format('%.0f', now + lease), ARGV[4])

@@ -2,8 +2,8 @@
 --
 -- KEYS  1 leases: sorted set of lease ids by the microsecond at which each ends
 -- ARGV  1 leases at once   2 id of the new lease   3 length of a lease in microseconds
--- Result  1 taken, 0 all are held
--- Invariant  At most ARGV[1] leases that have not ended, by this server's clock; a lease ends by its release or its time.
+-- Result  1 taken, 0 all are in use
+-- Invariant  At most ARGV[1] leases are in use, by this server's clock; a lease ends by its release or its expiry.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local held_max, lease = tonumber(ARGV[1]), tonumber(ARGV[3])

@@ -1,9 +1,9 @@
 -- Keeps the newest balance of an account.
 --
 -- KEYS  1 balance: "version balance"
--- ARGV  1 version   2 balance   3 how long it is kept, in milliseconds
+-- ARGV  1 version   2 balance   3 milliseconds to keep it
 -- Result  1 kept, 0 a version as new or newer is known
--- Invariant  The version never goes back while the key lives.
+-- Invariant  The version never decreases while the key exists.
 local known = redis.call('GET', KEYS[1])
 if known and tonumber(string.match(known, '^%d+')) >= tonumber(ARGV[1]) then
   return 0

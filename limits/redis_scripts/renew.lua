@@ -1,9 +1,9 @@
--- Lets leases that their node still holds last for their whole length again; those that were lost are there again.
+-- Renews the leases of a node for their full length, and restores those that were lost.
 --
 -- KEYS  1 leases: sorted set of lease ids by the microsecond at which each ends
 -- ARGV  1 length of a lease in microseconds   2... ids of the leases
--- Result  how many there are again
--- Invariant  A lease that its node holds and renews in time never ends, whatever the limit is by now.
+-- Result  number of restored leases
+-- Invariant  A lease that its node renews in time never ends, even if the limit was lowered.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local ends = string.format('%.0f', now + tonumber(ARGV[1]))

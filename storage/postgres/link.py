@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL, in libpq's pipeline mode: statements are queued, and one round trip answers them all.
+"""One connection to PostgreSQL in libpq's pipeline mode: statements are queued, and one round trip answers all of them.
 
-It stands on psycopg's libpq layer, which is quicker than its cursors, and each wait has a deadline of our own, since a
-server that stands still keeps its sockets open.
+It uses psycopg's libpq layer, which is faster than its cursors. Each wait has its own deadline, because a server that
+hangs keeps its sockets open.
 """
 
 import os
@@ -20,24 +20,24 @@ from storage.store import Value
 
 CONNECT_S = 2
 STATEMENT_MS = 3000
-# Below the second after which the server looks for a deadlock: whoever waits too long lets go, and tries again.
+# Less than a second, when the server would look for a deadlock: a transaction that waits too long gives up and retries.
 LOCK_MS = 900
 IDLE_IN_TRANSACTION_MS = 10_000
-PATIENCE_S = 4.0  # beyond the server's own limits: past it, the server or the way to it stands still
+PATIENCE_S = 4.0  # beyond the server's own limits; after that, the server or the network hangs
 STATEMENTS_KEPT = 500
 
 _FINE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
 class LinkLost(Exception):
-    """The connection is gone; a statement that was under way may have happened."""
+    """The connection was lost. Statements in progress may have happened."""
 
 
 class PostgresLink:
-    """A connection of one thread; only `cut` may come from another."""
+    """A connection used by one thread; only `cut` may be called from another."""
 
     def __init__(self, connection: "psycopg.Connection[object]", *, query_only: bool, patience_s: float) -> None:
-        """`connection` is owned from now on."""
+        """Take ownership of `connection`."""
         self._connection = connection
         self._query_only = query_only
         self._patience_s = patience_s
@@ -51,30 +51,30 @@ class PostgresLink:
         self._lock = threading.Lock()
         self._why: str | None = None
         self.is_pending = False
-        """Whether something was queued and not fetched."""
+        """Whether statements were queued and not fetched."""
 
     def queue(self, sql: str, params: Sequence[Value] = ()) -> None:
-        """Run a statement; its errors and its result come with `fetch`."""
+        """Queue a statement. Its errors and result are returned by `fetch`."""
         self._send(sql, (), [encode(value) for value in params])
 
     def queue_rows(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> None:
-        """Run a statement with `{rows}`; `params` all stand behind it."""
+        """Queue a statement with `{rows}`. All `params` come after the rows."""
         columns = list(zip(*rows, strict=True))
         types = tuple([type_of(column) for column in columns])
         arrays = [encode_array(column, kind) for column, kind in zip(columns, types, strict=True)]
         self._send(sql, types, [*arrays, *map(encode, params)])
 
     def queue_list(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> None:
-        """Run a statement with `{in}`; `params` all stand before it."""
+        """Queue a statement with `{in}`. All `params` come before the list."""
         kind = type_of(values)
         self._send(sql, (kind,), [*map(encode, params), encode_array(values, kind)])
 
     def fetch(self) -> pq.abc.PGresult:
-        """The last queued statement's result, once all of them have run.
+        """Run all queued statements and return the result of the last one.
 
         Raises:
             psycopg.Error: one of them failed, and those after it did not run.
-            LinkLost: nobody knows how far they got.
+            LinkLost: it is unknown how many of them ran.
         """
         if self._why is not None:
             raise LinkLost(self._why)
@@ -89,14 +89,14 @@ class PostgresLink:
             self._fresh.clear()
 
     def cut(self) -> None:
-        """End the connection from any thread; whoever waits for it hears of it at once."""
+        """End the connection from any thread. A waiting caller is notified at once."""
         with self._lock:
             if self._wire.status == pq.ConnStatus.OK:
                 with socket.socket(fileno=os.dup(self._wire.socket)) as other_end:
                     _shut(other_end)
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
         self._why = self._why or "the connection was closed"
         with self._lock:
             self._connection.close()
@@ -143,7 +143,7 @@ class PostgresLink:
             elif failed is None:
                 failed = result
         if failed is not None:
-            for key in self._fresh:  # whether they were prepared depends on where it failed
+            for key in self._fresh:  # whether they are prepared depends on the failure
                 self._names.pop(key, None)
             raise psycopg.errors.error_from_result(failed)
         assert last is not None, "nothing was queued"
@@ -158,7 +158,7 @@ class PostgresLink:
         self._poll.register(self._wire.socket, events)
         if not self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             self.cut()
-            raise psycopg.OperationalError("the server does not answer")
+            raise psycopg.OperationalError("the server does not respond")
 
     def _lose(self, why: str) -> LinkLost:
         self._why = why.strip().partition("\n")[0]
@@ -169,13 +169,13 @@ def _shut(end: socket.socket) -> None:
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # the other side was faster
+        return  # the other side closed it first
 
 
 def open_link(
     url: str, *, name: str, query_only: bool = False, statement_ms: int = STATEMENT_MS, lock_ms: int = LOCK_MS
 ) -> PostgresLink:
-    """A new connection that the server knows as `name`.
+    """Open a new connection, which the server lists as `name`.
 
     Raises:
         psycopg.Error: the server cannot be reached, or refuses.

@@ -1,7 +1,7 @@
-"""Whether the server is there: the writer's connection, its loss, and the way back.
+"""Whether the server is available: the writer's connection, its loss, and reconnecting.
 
-After a loss a thread connects again and again. Before it says that the server is back it ends what the lost connection
-has left on the server, and looks up whether the commit that was under way has happened.
+After a loss, a thread reconnects repeatedly. Before it reports that the server is back, it ends the lost connection's
+remains on the server, and checks whether the interrupted commit has happened.
 """
 
 import secrets
@@ -15,14 +15,14 @@ from storage.link_log import LinkLog
 from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.text import rows_of
 
-# A loss that is over by then fails nobody who was not in the middle of it.
+# A loss that ends within this time affects only calls in progress.
 REJOIN_S = 0.03
 RESOLVE_S = 1.0
 PAUSE_S_MAX = 0.8
 END_MS = 2000
 
-# Every transaction leaves its number here. The server's own ids of transactions would not do: one whose records a crash
-# has lost is given to somebody else after it.
+# Every transaction stores its number here. The server's transaction ids are not usable: after a crash that loses a
+# transaction's records, its id is assigned again.
 MARK = """
 INSERT INTO store_writers (id, batch, at) VALUES (?, ?, {now})
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, at = excluded.at
@@ -36,10 +36,10 @@ SELECT pg_terminate_backend(pid, ?) FROM pg_stat_activity WHERE application_name
 
 
 class WriterConnection:
-    """The writer's connection while there is one. All but `close` is called by the writer's thread."""
+    """The writer's connection while there is one. Only the writer's thread calls methods other than `close`."""
 
     def __init__(self, url: str, link: PostgresLink, *, id_: str, publish: Callable[[str | None], None]) -> None:
-        """`link` is the first connection; `tell` is told why the server is away, and None when it is back."""
+        """`link` is the first connection. `publish` gets the reason when the server is lost, None when it returns."""
         self._url = url
         self._link: PostgresLink | None = link
         self._publish = publish
@@ -55,13 +55,13 @@ class WriterConnection:
         self.id = id_
 
     def link(self) -> PostgresLink:
-        """The connection. Raises StoreUnavailable while the server is away."""
+        """Return the connection. Raises StoreUnavailable while the server is unavailable."""
         if self._link is None:
-            raise StoreUnavailable(f"the database is away: {self._why}")
+            raise StoreUnavailable(f"the database is unavailable: {self._why}")
         return self._link
 
     def lose(self, link: PostgresLink, why: str, *, unresolved: int | None = None) -> None:
-        """`link` is gone, maybe during the commit of the batch `unresolved`; waits a moment for the next one."""
+        """Replace a lost `link`, maybe during the commit of the batch `unresolved`; wait a moment for the next one."""
         if link is not self._link:
             return
         link.close()
@@ -78,11 +78,11 @@ class WriterConnection:
                 self._publish(why)
 
     def check_happened(self) -> None:
-        """Pass if the batch whose commit was lost has happened.
+        """Check that the batch of the interrupted commit has happened.
 
         Raises:
             StoreContended: it has not.
-            CommitUnknown: the server is still away.
+            CommitUnknown: the server is still unavailable.
         """
         if not self._back.wait(RESOLVE_S):
             raise CommitUnknown(f"the connection was lost during a commit: {self._why}")
@@ -90,7 +90,7 @@ class WriterConnection:
             raise StoreContended(f"the connection was lost during a commit, which did not happen: {self._why}")
 
     def close(self) -> None:
-        """End the connection, or the search for one."""
+        """End the connection, or the attempts to get one."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -130,15 +130,15 @@ class WriterConnection:
 
 
 def new_id() -> str:
-    """A name for a writer, on all its connections."""
+    """Return a name for a writer, used on all its connections."""
     return f"sluice-writer-{secrets.token_hex(8)}"
 
 
 def prepare_writer(link: PostgresLink) -> None:
-    """Set up a writer's connection: what is committed is durable, and plans stay as they are.
+    """Set up a writer's connection: commits are durable, and plans do not change.
 
-    Hot statements look each row up by an index, however small the tables were when they were planned. What has no index
-    counts as very dear then, which must not have it compiled.
+    Hot statements look up each row in an index, however small the tables were when they were planned. The planner then
+    considers statements without an index very expensive, so JIT compilation must be off.
     """
     link.queue(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -150,7 +150,7 @@ def prepare_writer(link: PostgresLink) -> None:
 
 
 def end_others(link: PostgresLink, id_: str) -> None:
-    """End what earlier connections of the writer have left, so that nothing of theirs happens later.
+    """End the remains of the writer's earlier connections, so that nothing from them happens later.
 
     Raises:
         LinkLost: one of them has not ended.
@@ -165,7 +165,7 @@ def _forget(link: PostgresLink, id_: str) -> None:
         link.queue(FORGET, (id_,))
         link.fetch()
     except (psycopg.Error, LinkLost):
-        return  # the row is dropped as an old one
+        return  # the row is deleted later because of its age
 
 
 def _pauses() -> Iterator[float]:

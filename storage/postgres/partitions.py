@@ -1,8 +1,8 @@
-"""Tables in partitions by ranges of their ids: how a table becomes one, and how its partitions come and go.
+"""Tables in partitions by ranges of their ids: how a table is converted, and how partitions are added and removed.
 
-A table that becomes partitioned stays as it is, as the partition `{table}_before` of all ids below the first range, so
-that nothing is copied. Rows that have no partition are kept in `{table}_others`, of which all partitions are copies:
-columns, checks and indexes are its own. An index of the whole table is that of the ids alone.
+A converted table stays in place as the partition `{table}_before`, which has all ids below the first range, so that
+nothing is copied. Rows without a partition are kept in `{table}_others`, and all partitions are created like it: each
+has its own columns, checks and indexes. An index of the whole table exists only for the ids.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,16 @@ from storage.postgres.transaction import PostgresTx, translate
 from storage.store import Partition, PartitionTx, T
 
 LOCK_MS: Final = 10
-"""How long a change waits for whoever uses the table, since all later ones wait behind it."""
+"""How long a change waits for users of the table, because all later users wait for the change."""
 TRIES: Final = 20
-"""How often a change waits for that."""
+"""How many times a change is tried."""
 PAUSE_S: Final = 0.25
-"""Between two tries: those who came behind the change go first."""
+"""The pause between two tries, so that users that waited for the change go first."""
 CHANGE_MS: Final = 600_000
 MOVED_MAX: Final = 10_000
 
-# No row of `{table}_before` may be above its range. Proved before, beside traffic, so that attaching it looks at none.
+# No row of `{table}_before` may be above its range. This is validated in advance, during normal traffic, so that
+# attaching it scans no rows.
 PREPARE: Final = (
     "DROP TABLE IF EXISTS {table}_others",
     "CREATE TABLE {table}_others (LIKE {table} INCLUDING ALL)",
@@ -57,7 +58,7 @@ CONVERT: Final = (
     $$ BEGIN INSERT INTO {late} (id) VALUES (NEW.id); RETURN NULL; END $$
     """,
 )
-# Triggers of statements are those of the table that the statement names, so each partition has its own.
+# Statement triggers belong to the table in the statement, so each partition needs its own.
 REFUSE_CHANGES: Final = """
 CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR TRUNCATE ON {name}
 FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
@@ -87,7 +88,7 @@ class PostgresPartitionTx(PostgresTx):
     __slots__ = ()
 
     def add_partition(self, part: Partition) -> None:
-        """Make it as a copy of the table that keeps rows apart, and move those over that are its own."""
+        """Create the partition like the table of rows without a partition, and move its rows from there."""
         count = COUNT_APART.format(table=part.table, limit=MOVED_MAX + 1)
         ((apart,),) = self.all(count, (part.begin, part.end))
         if apart > MOVED_MAX:
@@ -97,35 +98,35 @@ class PostgresPartitionTx(PostgresTx):
             self._define(statement, part)
 
     def note_inserts(self, part: Partition) -> None:
-        """By a trigger, for which whoever is just writing into it is waited for."""
+        """Add a trigger, after waiting for transactions that are writing to the partition."""
         self._define(NOTE_INSERTS, part)
 
     def close_table(self, table: str) -> None:
-        """Lock it."""
+        """Lock the table."""
         self.run(CLOSE.format(table=table))
 
     def detach_partition(self, part: Partition) -> None:
-        """Take it from its table, which looks at no row."""
+        """Detach the partition, which scans no rows."""
         self._define(DETACH, part)
 
     def drop_partition(self, part: Partition) -> None:
-        """Remove its files."""
+        """Delete its files."""
         self._define(DROP, part)
 
     def _define(self, statement: str, part: Partition) -> None:
-        """Statements that define tables take no parameters."""
+        """Run a statement that defines tables; these take no parameters."""
         begin, end = literal(part.begin), literal(part.end)
         self.run(statement.format(table=part.table, name=part.name, begin=begin, end=end))
 
 
 class PostgresPartitions:
-    """Changes of partitions in a database (see `storage.store.Partitions`)."""
+    """Changes the partitions of a database (see `storage.store.Partitions`)."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction of a connection of its own, which is closed behind it; if need be again."""
+        """Run `fn` in a transaction on a new connection, which is closed afterwards. Retries if necessary."""
         for _ in range(TRIES - 1):
             with suppress(StoreContended):
                 return await trio.to_thread.run_sync(self._change, fn)
@@ -149,9 +150,9 @@ class PostgresPartitions:
 
 
 def convert(link: PostgresLink, table: str, *, below: bytes, late: str) -> PartitionTx:
-    """Make a table of a migration, which is under way on `link`, one that has partitions.
+    """Convert a table into a partitioned one, in a migration that is running on `link`.
 
-    Whatever kills it before the last step leaves the table as it was; then the next run begins again.
+    If the process dies before the last step, the table is unchanged, and the next run starts from the beginning.
     """
     tx = PostgresPartitionTx(link)
     words = {"table": table, "below": literal(below), "late": late}
@@ -169,7 +170,7 @@ def convert(link: PostgresLink, table: str, *, below: bytes, late: str) -> Parti
 
 
 def literal(value: bytes) -> str:
-    """A value within a statement."""
+    """Return a value as an SQL literal."""
     return f"'\\x{value.hex()}'::bytea"
 
 

@@ -1,4 +1,4 @@
-"""The database before it serves: its version, and its schema, which one node at a time brings up to date."""
+"""Prepares the database: checks its version, and migrates its schema, one node at a time."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from storage.postgres.transaction import PostgresTx
 from storage.store import PartitionTx
 
 VERSION_LEAST = 15
-MIGRATION_LOCK = 0x51_01_CE  # any number that everybody agrees on
+MIGRATION_LOCK = 0x51_01_CE  # any number that all nodes share
 
 TABLES = (
     """
@@ -39,7 +39,7 @@ CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON {t
 FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
 """
 
-# Each row that goes is judged; changes and TRUNCATE are refused as a whole, as before.
+# Each deleted row is checked. Changes and TRUNCATE are still refused as a whole.
 REFUSE_DELETES = """
 CREATE FUNCTION {table}_refuses_deletes() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN
@@ -76,12 +76,12 @@ class PostgresSchema:
         self._link.fetch()
 
     def append_only(self, table: str) -> None:
-        """Refuse changes by a trigger."""
+        """Add a trigger that refuses changes."""
         self.execute(REFUSE_CHANGES.replace("{table}", table))
         self.execute(ON_CHANGES.replace("{table}", table))
 
     def allow_deletes(self, table: str, condition: str) -> None:
-        """Judge rows that go by a trigger of their own."""
+        """Add a trigger that checks deleted rows."""
         self.execute(REFUSE_DELETES.replace("{table}", table).replace("{condition}", condition))
         for statement in ON_DELETES:
             self.execute(statement.replace("{table}", table))
@@ -92,11 +92,11 @@ class PostgresSchema:
         self.execute(f"DROP FUNCTION {table}_refuses_changes")
 
     def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx:
-        """Make it a table of partitions."""
+        """Convert the table into a partitioned one."""
         return convert(self._link, table, below=below, late=late)
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Conditions are kept as they were understood, whatever their words were."""
+        """Do nothing, because PostgreSQL stores parsed conditions, not their text."""
 
     @property
     def tx(self) -> PostgresTx:
@@ -104,25 +104,25 @@ class PostgresSchema:
         return PostgresTx(self._link)
 
     def commit(self) -> None:
-        """Commit, and begin anew."""
+        """Commit, and begin a new transaction."""
         self._link.queue("COMMIT")
         self._link.queue("BEGIN")
         self._link.fetch()
 
 
 def check_version(link: PostgresLink) -> None:
-    """Raises StoreUnusable for a server that is too old."""
+    """Raise StoreUnusable if the server is too old."""
     link.queue("SELECT current_setting('server_version_num')::bigint / 10000, current_setting('server_version')")
     ((major, text),) = rows_of(link.fetch())
     if major < VERSION_LEAST:
-        raise StoreUnusable(f"the database server is PostgreSQL {text}; {VERSION_LEAST} or later is needed")
+        raise StoreUnusable(f"the database server is PostgreSQL {text}; {VERSION_LEAST} or later is required")
 
 
 def migrate(link: PostgresLink, sets: Sequence[MigrationSet]) -> None:
-    """Apply what is missing, each migration in its own transaction, while no other node does.
+    """Apply missing migrations, each in its own transaction, on one node at a time.
 
     Raises:
-        StoreTooNew: the database holds a migration that this program does not know.
+        StoreTooNew: the database has a migration that this program does not know.
     """
     link.queue("SELECT pg_advisory_lock(?)", (MIGRATION_LOCK,))
     for table in TABLES:

@@ -26,7 +26,7 @@ MIGRATE_LOCK_MS = 60_000
 CLOSE_S = 5.0
 SCRUB_LOCK_MS = 500
 
-# A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes: -1 until then.
+# A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes; before that, -1.
 TABLES = """
 SELECT COALESCE(whole.relname, part.relname)::text,
     CASE WHEN MIN(part.reltuples) >= 0 THEN SUM(part.reltuples::float8)::bigint END,
@@ -38,7 +38,7 @@ GROUP BY 1 ORDER BY SUM(pg_total_relation_size(part.oid)) DESC, 1
 
 
 class PostgresReaders:
-    """Query-only connections, each used by one thread at a time, made when they are needed."""
+    """Query-only connections, created when needed, each used by one thread at a time."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -47,7 +47,7 @@ class PostgresReaders:
         self._why: str | None = None
 
     def run(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` on one snapshot; again on a new connection, should the old one turn out to be lost."""
+        """Run `fn` on one snapshot. If the old connection turns out to be lost, run it again on a new one."""
         if self._why is not None:
             raise StoreUnavailable(self._why)
         link = self._idle.pop() if self._idle else None
@@ -62,7 +62,7 @@ class PostgresReaders:
             raise StoreUnavailable(f"the database cannot be reached: {_first_line(exc)}") from exc
 
     def refuse(self, why: str | None) -> None:
-        """Refuse every call from now on and end those that run, or take them again."""
+        """Refuse all calls from now on and interrupt running ones. None accepts calls again."""
         self._why = why
         if why is not None:
             for link in list(self._busy):
@@ -70,7 +70,7 @@ class PostgresReaders:
             self.close()
 
     def close(self) -> None:
-        """End the connections that are idle."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -103,7 +103,7 @@ class PostgresStore:
     """An open connection to the server (see `storage.store.Store`)."""
 
     def __init__(self, writer: Writer, readers: PostgresReaders, url: str) -> None:
-        """Everything given is owned by `open_postgres`."""
+        """All arguments are owned by `open_postgres`."""
         self.partitions = PostgresPartitions(url)
         self._url = url
         self._writer = writer
@@ -119,13 +119,13 @@ class PostgresStore:
         return await trio.to_thread.run_sync(self._readers.run, fn, limiter=self._limiter)
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Hand `request` to `handler` together with all that waits for it."""
+        """Pass `request` to `handler` together with all others that wait for it."""
         return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
         self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
     ) -> None:
-        """As `submit`, and nobody waits."""
+        """Like `submit`, without waiting for the result."""
         self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
 
     async def ping(self) -> None:
@@ -133,35 +133,35 @@ class PostgresStore:
         await self._writer.submit(Job(fn=_nothing, abandonable=True))
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Nobody needs a note: other processes use the database as this one does."""
+        """Do nothing: other processes use the database directly, and need no note."""
 
     def statistics(self) -> StoreStatistics:
-        """Counters for the operator."""
+        """Return counters for the operator."""
         return self._writer.statistics()
 
     async def measure(self) -> StoreSize:
-        """The size of the database and its tables, as the server keeps count of them."""
+        """Return the size of the database and its tables, from the server's statistics."""
         return await self.read(_measure)
 
     async def scrub(self, table: str) -> bool:
-        """Write the table anew, so that its file holds the rows that there are."""
+        """Rewrite the table, so that its file contains only its current rows."""
         return await trio.to_thread.run_sync(_rewrite, self._url, table)
 
     async def flush_log(self) -> None:
-        """The server's own."""
+        """Do nothing; the server does this."""
         await trio.lowlevel.checkpoint()
 
     async def disk(self) -> None:
-        """The server's disk is its own."""
+        """Return None, because the server's disk is not visible."""
         await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
 async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIterator[PostgresStore]:
-    """Migrate the database at `url` and serve it, beside other nodes.
+    """Migrate the database at `url` and serve it, together with other nodes.
 
     Raises:
-        StoreTooNew, StoreUnusable: with words for the operator.
+        StoreTooNew, StoreUnusable: with a message for the operator.
     """
     token = trio.lowlevel.current_trio_token()
     readers = PostgresReaders(url)
@@ -171,7 +171,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
     engine = PostgresEngine(membership, lambda doubts: _soon(token, _call_all, doubts))
 
     def refuse(why: str | None) -> None:
-        text = None if why is None else f"the database is away: {why}"
+        text = None if why is None else f"the database is unavailable: {why}"
         writer.refuse(text)
         readers.refuse(text)
 
@@ -185,7 +185,7 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
 
 
 def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> PostgresLink:
-    """The writer's first connection to the migrated database."""
+    """Open the writer's first connection to the migrated database."""
     try:
         link = open_link(url, name="sluice-migrations", statement_ms=MIGRATE_MS, lock_ms=MIGRATE_LOCK_MS)
         try:
@@ -223,7 +223,7 @@ def _measure(tx: Tx) -> StoreSize:
 
 
 def _rewrite(url: str, table: str) -> bool:
-    """Whether it was done: not while somebody uses the table for long, or another node does the same."""
+    """Rewrite the table. Return False if it is in use for long, or another node does the same."""
     try:
         link = open_link(url, name="sluice-scrub", statement_ms=READ_MS, lock_ms=SCRUB_LOCK_MS)
     except psycopg.OperationalError as exc:
@@ -241,4 +241,4 @@ def _rewrite(url: str, table: str) -> bool:
 
 
 def _nothing(_tx: Tx) -> None:
-    """The commit itself writes."""
+    """Do nothing; the commit itself writes."""

@@ -1,6 +1,6 @@
-"""The shared SQL in PostgreSQL's words, and values as the text that goes over the wire.
+"""The shared SQL in PostgreSQL's syntax, and values as text for the wire.
 
-Lists and rows go as one array a column: the SQL is the same however long they are, so that it is prepared once.
+Lists and rows are sent as one array per column, so the SQL does not depend on their length and is prepared once.
 """
 
 import re
@@ -14,7 +14,7 @@ from storage.errors import ConstraintViolated
 from storage.store import Row, Value
 
 NOW: Final = "extract(epoch FROM clock_timestamp())::double precision"
-# Accounts are locked against each other, but not against rows that merely refer to them.
+# Accounts are locked against each other, but not against rows that only refer to them.
 LOCK: Final = "FOR NO KEY UPDATE"
 
 _ARRAYS = {int: "bigint[]", float: "double precision[]", str: "text[]", bytes: "bytea[]"}
@@ -23,7 +23,7 @@ _NONE = type(None)
 
 
 def translate(sql: str, types: Sequence[type], *, query_only: bool = False) -> str:
-    """`sql` with numbered parameters; `types` are those of the columns of `{rows}` or of the values of `{in}`."""
+    """Return `sql` with numbered parameters. `types` belong to the columns of `{rows}` or to the values of `{in}`."""
     count = 0
 
     def numbered(mark: re.Match[str]) -> str:
@@ -44,7 +44,7 @@ def translate(sql: str, types: Sequence[type], *, query_only: bool = False) -> s
 
 
 def _rows(types: Sequence[type], first: int) -> str:
-    """The rows of arrays; a column without any value is a bare NULL, which has no type to be wrong."""
+    """Return SQL for rows from arrays. A column without values is a bare NULL, because an array type could be wrong."""
     names = [f"column{number}" for number in range(len(types))]
     arrays = ", ".join(f"${first + number}::{_ARRAYS.get(one, 'text[]')}" for number, one in enumerate(types))
     columns = ", ".join("NULL" if one is _NONE else name for name, one in zip(names, types, strict=True))
@@ -52,7 +52,7 @@ def _rows(types: Sequence[type], first: int) -> str:
 
 
 def type_of(values: Sequence[Value]) -> type:
-    """The one type of a column's values; None's where there is nothing else."""
+    """Return the single type of a column's values; the type of None if all are None."""
     types = set(map(type, values))
     types.discard(_NONE)
     if len(types) > 1:
@@ -62,17 +62,17 @@ def type_of(values: Sequence[Value]) -> type:
 
 
 def encode(value: Value) -> bytes | None:
-    """A parameter.
+    """Encode a parameter.
 
     Raises:
-        ConstraintViolated: the text holds a NUL, at which the driver would cut it off without a word.
+        ConstraintViolated: the text contains a NUL, where the driver would silently truncate it.
     """
     if value is None:
         return None
     if isinstance(value, str):
         text = value.encode()
         if b"\0" in text:
-            raise ConstraintViolated("a text holds a NUL")
+            raise ConstraintViolated("a text contains a NUL")
         return text
     if isinstance(value, bytes):
         return b"\\x" + value.hex().encode()
@@ -80,10 +80,10 @@ def encode(value: Value) -> bytes | None:
 
 
 def encode_array(values: Sequence[Value], kind: type) -> bytes:
-    """A parameter that is an array of `kind`."""
+    """Encode a parameter that is an array of `kind`."""
     if kind is not bytes:
         text = orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
-        # JSON's array is PostgreSQL's but for the brackets, and for the escapes that a text in need of them has.
+        # JSON's array equals PostgreSQL's except for the brackets, and for the escapes in some texts.
         if b"\\" not in text:
             return b"{" + text[1:-1] + b"}"
     return b"{" + b",".join([b"null" if value is None else _element(value) for value in values]) + b"}"
@@ -96,7 +96,7 @@ def _element(value: str | bytes | float) -> bytes:
 
 
 def _number(text: bytes) -> int | float:
-    """A sum of integers has a type of its own in PostgreSQL, and is one here."""
+    """Return the number; PostgreSQL's sum of integers has a type of its own, here it is an integer."""
     return int(text) if text.lstrip(b"-").isdigit() else float(text)
 
 
@@ -114,7 +114,7 @@ _READ: dict[int, Callable[[bytes], object]] = {
 
 
 def rows_of(result: pq.abc.PGresult) -> list[Row]:
-    """The rows of a result, with Python's types for PostgreSQL's."""
+    """Return the rows of a result, with Python types."""
     columns = range(result.nfields)
     readers = [_READ.get(result.ftype(column), bytes.decode) for column in columns]
     value = result.get_value

@@ -1,8 +1,7 @@
-"""Transactions on PostgreSQL, and its errors in the store's words.
+"""Transactions on PostgreSQL, and the translation of its errors.
 
-Statements whose result nobody asks for are sent together with the next that somebody does ask for, the last of them
-with the commit. Each batch of calls locks the rows it decides about in a fixed order, and so takes turns with those of
-the other nodes.
+Statements whose result is not needed are sent together with the next one whose result is, the last ones with the
+commit. Each batch of calls locks its rows in a fixed order, so that nodes take turns.
 """
 
 import time
@@ -19,25 +18,26 @@ from storage.postgres.text import rows_of
 from storage.store import Row, T, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
 
-# A group of calls that met somebody else's locks is tried again in a transaction of its own: with nothing in its hands
-# it may wait for longer, and nobody waits for it meanwhile.
+# A group of calls that hit another node's locks is retried in a transaction of its own. As it holds no locks then, it
+# can wait for longer without blocking others.
 TRIES = 4
 AGAIN_S = 3.0
-# While a transaction holds the locks of one group of calls, it hardly waits for those of the next: two nodes may wait
-# for each other. Three nodes that append to eight feeds write two to five times as much with 10 ms as with 100.
+# A transaction that holds the locks of one group of calls hardly waits for the locks of the next, because two nodes
+# could wait for each other. Three nodes that append to eight feeds write two to five times as much with 10 ms as with
+# 100.
 LOCK_MS_IN_PASSING = 10
 
 LOCK_NAMES = "SELECT pg_advisory_xact_lock(hashtextextended(asked.value, 0)) FROM {in} AS asked"
 
 _CONTENDED: Final = {"40001", "40P01", "55P03"}
 _AWAY: Final = {"08", "25", "53", "57", "58", "XX"}
-# Tables, a schema or columns that are not there: somebody has dropped them, or has made the database anew.
+# Missing tables, schema or columns: they were dropped, or the database was recreated.
 _GONE: Final = {"42P01", "42703", "3F000"}
 _ROWS: Final = {"22", "23"}
 
 
 def translate(error: Exception) -> Exception:
-    """The store's word for an error of the driver or of the server; a bug stays what it is."""
+    """Translate an error of the driver or server. A bug is returned unchanged."""
     if isinstance(error, LinkLost):
         return _because(StoreContended(f"the connection to the database was lost: {error}"), error)
     code = error.sqlstate if isinstance(error, psycopg.Error) else None
@@ -47,7 +47,7 @@ def translate(error: Exception) -> Exception:
     if code in _CONTENDED:
         return _because(StoreContended(text), error)
     if code in _GONE:
-        return _because(StoreUnavailable(f"the database has been emptied or changed ({text}): restore it"), error)
+        return _because(StoreUnavailable(f"the database was emptied or changed ({text}): restore it"), error)
     if code[:2] in _ROWS:
         return _because(ConstraintViolated(text), error)
     return _because(StoreUnavailable(text), error) if code[:2] in _AWAY else error
@@ -66,79 +66,79 @@ class PostgresTx:
     def __init__(
         self, link: PostgresLink, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
     ) -> None:
-        """The lists receive what `on_commit` and `on_doubt` are told; None on a query-only connection."""
+        """The lists receive the callbacks of `on_commit` and `on_doubt`; None on a query-only connection."""
         self._link = link
         self._callbacks = callbacks
         self._doubts = doubts
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         self._link.queue(sql, params)
         return rows_of(self._link.fetch())
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
-        """The first row, if any."""
+        """Return the first row, if any."""
         rows = self.all(sql, params)
         return rows[0] if rows else None
 
     def run(self, sql: str, params: Sequence[Value] = ()) -> int:
-        """Run a statement that changes rows; how many it changed."""
+        """Run a statement that changes rows. Return how many it changed."""
         self._link.queue(sql, params)
         return self._link.fetch().command_tuples or 0
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:  # noqa: ARG002
-        """Run one statement for all rows, at the latest with the commit."""
+        """Run one statement for all rows, with the commit at the latest."""
         if rows:
             self._link.queue_rows(sql, rows)
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
-        """As `run_many`, at once; how many rows it changed."""
+        """Like `run_many`, but at once. Return how many rows it changed."""
         if not rows:
             return 0
         self._link.queue_rows(sql, rows, params)
         return self._link.fetch().command_tuples or 0
 
     def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """All rows of a query over the list `{in}`."""
+        """Return all rows of a query over the list `{in}`."""
         if not values:
             return []
         self._link.queue_list(sql, values)
         return rows_of(self._link.fetch())
 
     def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
-        """Run a statement that changes rows, over the list `{in}`; how many it changed."""
+        """Run a statement that changes rows over the list `{in}`. Return how many it changed."""
         if not values:
             return 0
         self._link.queue_list(sql, values, params)
         return self._link.fetch().command_tuples or 0
 
     def lock(self, names: Sequence[str]) -> None:
-        """Hold the names until the end of the transaction, taken in their order."""
+        """Lock the names until the end of the transaction, in sorted order."""
         if names and self._callbacks is not None:
             self._link.queue_list(LOCK_NAMES, sorted(names))
 
     def pin(self, table: str) -> None:
-        """Take the lock before the snapshot, which this statement does not take.
+        """Lock the table before the snapshot, which this statement does not take.
 
-        Plans of many partitions take longer to make than to run, so they are kept whatever they are asked for.
+        Planning over many partitions takes longer than running, so plans are kept regardless of the parameters.
         """
         self._link.queue(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         self._link.queue("SET LOCAL plan_cache_mode = force_generic_plan")
 
     def recall(self, kind: type[T]) -> T | None:  # noqa: ARG002 - several nodes write
-        """Nothing is remembered."""
+        """Return None: nothing is kept, because several nodes write."""
         return None
 
     def remember(self, what: object) -> None:
-        """Nothing is remembered."""
+        """Do nothing."""
 
     def on_commit(self, callback: Callable[[], None]) -> None:
-        """Ask for `callback` after the commit."""
+        """Call `callback` after the commit."""
         assert self._callbacks is not None, "nothing is committed on a query-only connection"
         self._callbacks.append(callback)
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """Ask for `callback` should nobody know whether the commit happened."""
+        """Call `callback` if it is unknown whether the commit happened."""
         assert self._doubts is not None, "nothing is committed on a query-only connection"
         self._doubts.append(callback)
 
@@ -147,7 +147,7 @@ class PostgresEngine:
     """The writer's side of a transaction (see `storage.transactions.Engine`)."""
 
     def __init__(self, membership: WriterConnection, publish_doubts: Callable[[Sequence[Callback]], None]) -> None:
-        """`publish_doubts` has the callbacks called on the Trio side."""
+        """`publish_doubts` calls the callbacks on the Trio side."""
         self._membership = membership
         self._publish_doubts = publish_doubts
         self._doubts: list[Callback] = []
@@ -156,18 +156,18 @@ class PostgresEngine:
         self._groups = 0
 
     def begin(self) -> None:
-        """Open a transaction. Raises StoreUnavailable while the server is away."""
-        self.rollback()  # one that an earlier error left open
+        """Open a transaction. Raises StoreUnavailable while the server is unavailable."""
+        self.rollback()  # in case an earlier error left one open
         link = self._membership.link()
         self._doubts = []
         self._groups = 0
-        if self._batch & (self._batch - 1) == 0:  # plans are kept, so let them be made anew as often as tables double
+        if self._batch & (self._batch - 1) == 0:  # plans are kept, so renew them whenever the number of batches doubles
             link.queue("DISCARD PLANS")
         link.queue("BEGIN")
         self._link = link
 
     def commit(self) -> None:
-        """Make it durable; when the connection is lost on the way, find out whether it is."""
+        """Make the transaction durable. If the connection is lost meanwhile, find out whether it is."""
         link = self._opened()
         self._batch += 1
         try:
@@ -180,11 +180,11 @@ class PostgresEngine:
             self._check_happened()
             return
         if tag != b"COMMIT":
-            raise StoreUnavailable(f"the database answered a commit with {tag!r}")
+            raise StoreUnavailable(f"the database responded to a commit with {tag!r}")
         self._link = None
 
     def rollback(self) -> None:
-        """Undo it; a connection that is lost is replaced."""
+        """Undo the transaction. A lost connection is replaced."""
         link, self._link = self._link, None
         if link is None:
             return
@@ -204,7 +204,7 @@ class PostgresEngine:
         link.queue("SAVEPOINT call")
 
     def settle(self) -> None:
-        """Wait for the statements that are still under way, so that their errors are this call's own."""
+        """Wait for the statements in progress, so that their errors are raised by this call."""
         link = self._opened()
         if link.is_pending:
             link.fetch()
@@ -223,11 +223,11 @@ class PostgresEngine:
         return True
 
     def transaction(self, callbacks: list[Callback]) -> PostgresTx:
-        """The calls' view of the transaction."""
+        """Return the transaction for the calls."""
         return PostgresTx(self._opened(), callbacks, self._doubts)
 
     def translate(self, error: Exception) -> Exception:
-        """The store's word for an error of the driver."""
+        """Translate an error of the driver."""
         return translate(error)
 
     def _opened(self) -> PostgresLink:
@@ -243,16 +243,16 @@ class PostgresEngine:
 
 
 def _drain(link: PostgresLink) -> None:
-    """Have what is under way done with; its errors have been told, or do not matter any more."""
+    """Wait for statements in progress. Their errors were already reported, or do not matter any more."""
     if link.is_pending:
         with suppress(psycopg.Error):
             link.fetch()
 
 
 def run_patiently(engine: PostgresEngine, jobs: Sequence[Job]) -> list[Callback] | None:
-    """As `run_batch`; groups of calls that met somebody else's locks are run again, each alone.
+    """Like `run_batch`. Groups of calls that hit other nodes' locks are run again, each alone.
 
-    A group is run `TRIES` times at most, and none again after `AGAIN_S`, since all later calls wait behind these.
+    A group is run at most `TRIES` times, and not again after `AGAIN_S`, because all later calls wait for it.
     """
     callbacks = run_batch(engine, jobs)
     give_up_at = time.monotonic() + AGAIN_S

@@ -1,1 +1,1 @@
-"""Shared state on Redis: alone, in a cluster, or behind Sentinel."""
+"""Shared state on Redis: a single server, a cluster, or behind Sentinel."""

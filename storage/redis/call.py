@@ -1,4 +1,4 @@
-"""One command on its way through a link, and what becomes of it."""
+"""One command on its way through a link, and its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOTS = 16384
 
 
 def slot_of(key: bytes) -> int:
-    """The cluster's slot of a key: of what stands in its first braces, if anything does."""
+    """Return the cluster slot of a key, computed from the text in its first braces, if any."""
     start = key.find(b"{")
     if start >= 0 and (end := key.find(b"}", start + 1)) > start + 1:
         key = key[start + 1 : end]
@@ -24,7 +24,7 @@ def slot_of(key: bytes) -> int:
 
 
 class RedisCall:
-    """One command. Only the Trio thread touches it, between checkpoints."""
+    """One command. Only the Trio thread uses it, between checkpoints."""
 
     __slots__ = (
         "_task",
@@ -43,7 +43,7 @@ class RedisCall:
     def __init__(
         self, parts: list[bytes], key: bytes, script: Script | None = None, *, is_silent: bool = False
     ) -> None:
-        """`is_silent`: the server gives no reply."""
+        """`is_silent` means that the server sends no reply."""
         self.parts = parts
         self.key = key
         self.script = script
@@ -52,9 +52,9 @@ class RedisCall:
         self.is_done = False
         self.is_silent = is_silent
         self.is_left = False
-        """True once the task that made the call was cancelled."""
+        """Whether the task that made the call was cancelled."""
         self.on_loss: Callable[[], None] | None = None
-        """Told when it fails, for who does not wait."""
+        """Called on failure, for a call without a waiting task."""
         self.moves = 0
         self._task: trio.lowlevel.Task | None = None
 
@@ -62,7 +62,7 @@ class RedisCall:
         """Wait for the outcome.
 
         Raises:
-            StateUnavailable: there is none.
+            StateUnavailable: the call failed.
         """
         if not self.is_done:
             self._task = trio.lowlevel.current_task()
@@ -77,19 +77,19 @@ class RedisCall:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def answer(self, reply: Reply) -> None:
-        """It was done."""
+        """Set the reply and wake the waiting task."""
         self.reply = reply
         self._end()
 
     def fail(self, why: str, *, happened: bool | None = False) -> None:
-        """It was not done; `happened` None: nobody knows."""
+        """Set a failure. `happened` is None if it is unknown whether the server executed the call."""
         self.error = StateUnavailable(why, happened=happened)
         self._end()
         if self.on_loss is not None:
             self.on_loss()
 
     def with_text(self) -> None:
-        """Send the script itself the next time, not its name."""
+        """Send the text of the script next time instead of its name."""
         assert self.script is not None
         self.parts = [b"EVAL", self.script.text, *self.parts[2:]]
 
@@ -101,33 +101,33 @@ class RedisCall:
 
 
 def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> RedisCall:
-    """A call that runs a script by its name."""
+    """Return a call that runs a script by its name."""
     return RedisCall([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script)
 
 
 class Calls(Protocol):
-    """The part of a link that callers see: it takes calls."""
+    """The part of a link that callers use: it accepts calls."""
 
     def submit(self, call: RedisCall) -> None:
-        """Queue it, or raise StateUnavailable."""
+        """Queue the call, or raise StateUnavailable."""
         ...
 
 
 class Owner(Protocol):
-    """The owner of a link, as the link reports to it."""
+    """The owner of a link, to which the link reports."""
 
     def connected(self, link: Calls) -> None:
-        """It is up."""
+        """Handle that the link is up."""
         ...
 
     def lost(self, link: Calls) -> None:
-        """It is down, and all its calls have failed."""
+        """Handle that the link is down, and all its calls have failed."""
         ...
 
     def pushed(self, message: Reply) -> None:
-        """The server sent a message on its own."""
+        """Handle a message pushed by the server."""
         ...
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """The server refused a call; True when the owner sees to it, so that it has no outcome yet."""
+        """Handle a refused call. Return True if the owner retries it, so that it has no outcome yet."""
         ...

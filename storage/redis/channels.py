@@ -1,6 +1,6 @@
-"""Messages that the server pushes: who listens to which channel, and over which link it is subscribed.
+"""Pushed messages: the listeners of each channel, and the link on which it is subscribed.
 
-In a cluster every message reaches every server, so any link will do: a channel lives on one until that is lost.
+In a cluster every message reaches every server, so any link will do. A channel stays on one link until that is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BUFFER_MESSAGES = 256
 
 
 class _Channel:
-    """One channel with its listeners; `is_subscribed` once the server has said so."""
+    """One channel with its listeners. `is_subscribed` is set once the server has confirmed the subscription."""
 
     __slots__ = ("home", "is_subscribed", "listeners")
 
@@ -37,7 +37,7 @@ class Channels:
 
     @asynccontextmanager
     async def subscribe(self, name: bytes) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
-        """As `State.subscribe`."""
+        """Like `State.subscribe`."""
         send, receive = trio.open_memory_channel[bytes](BUFFER_MESSAGES)
         channel = self._channels.setdefault(name, _Channel())
         channel.listeners.add(send)
@@ -53,13 +53,13 @@ class Channels:
                 self._leave(name, channel)
 
     def connected(self, link: Calls) -> None:
-        """A link is up: what has no home lives there."""
+        """Use a new link for channels without a link."""
         self._links[link] = None
         for name, channel in self._channels.items():
             self._settle(name, channel)
 
     def lost(self, link: Calls) -> None:
-        """A link is down: what lived there moves."""
+        """Move the channels of a lost link to another one."""
         self._links.pop(link, None)
         for name, channel in self._channels.items():
             if channel.home is link:
@@ -67,7 +67,7 @@ class Channels:
                 self._settle(name, channel)
 
     def pushed(self, message: Reply) -> None:
-        """Pass a message on."""
+        """Pass a message on to the listeners."""
         if not isinstance(message, list) or len(message) < 3:
             return
         kind, name, text = message[:3]
@@ -101,7 +101,7 @@ class Channels:
 
 
 def _publish(channel: _Channel, message: bytes) -> None:
-    """Pass it to all; who is so far behind that it would be lost is told to look again instead."""
+    """Send a message to all listeners. A listener that cannot keep up receives `LOOK_AGAIN` instead."""
     for listener in channel.listeners:
         room = BUFFER_MESSAGES - listener.statistics().current_buffer_used
         if room > 1:

@@ -1,11 +1,11 @@
-"""A link to one server: what is called while a round trip is under way goes as the next one, as one pipeline.
+"""A link to one server: calls made during a round trip are sent in the next one, as one pipeline.
 
-away --(greeted)--> up --(connection lost)--> away --(tries again by itself)--> ...
-                    up --(a round trip past its deadline)--> stalled --(the late answers)--> up
-                                                             stalled --(no answers either)--> away
+away --(greeted)--> up --(connection lost)--> away --(retries)--> ...
+                    up --(a round trip exceeds its deadline)--> stalled --(late answers arrive)--> up
+                                                                stalled --(no answers arrive)--> away
 
-While it is away or stalled every call is refused at once; a stalled one keeps its connection. Two tasks share that: one
-sends what is queued once nothing is in flight, one receives and gives the replies out, in the order of their calls.
+While the link is away or stalled, every call is refused at once; a stalled link keeps its connection. Two tasks do the
+work: one sends queued calls once nothing is in flight, one receives and delivers the replies in the order of the calls.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pac
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
 ROUND_TRIP_S = 0.1
-STALL_S = 0.15  # with a round trip's time enough for TCP to send a lost packet again, after 0.2 s
+STALL_S = 0.15  # together with one round trip, enough for TCP to resend a lost packet after 0.2 s
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
-STEADY_S = 1.0  # what lived for less is not tried again at once
+STEADY_S = 1.0  # a connection that lasted less than this is not retried at once
 GRACE_S = 0.02
 SAID_MAX = 100
-SAY_AGAIN_S = 30.0  # what is the same all the time is logged this often
-QUIET_S = 1.0  # a server that froze while nobody called is found by then
+SAY_AGAIN_S = 30.0  # a repeated message is logged this often
+QUIET_S = 1.0  # a server that froze without calls is detected after this time
 
 _log = logging.getLogger(__name__)
 
 
 class RedisLink:
-    """A link that is `run` by a task of its owner. `connect` gives a greeted connection."""
+    """A link. Its owner runs `run` in a task. `connect` returns a greeted connection."""
 
     def __init__(
         self,
@@ -76,18 +76,18 @@ class RedisLink:
         """Queue a call.
 
         Raises:
-            StateUnavailable: at once, when it is away or too many wait.
+            StateUnavailable: at once, if the link is down or too many calls wait.
         """
         if self.fault is not None:
             raise StateUnavailable(self.fault)
         if len(self._queue) >= QUEUE_MAX:
-            raise StateUnavailable(f"{QUEUE_MAX} calls wait for the server")
+            raise StateUnavailable(f"{QUEUE_MAX} calls are already waiting for the server")
         self._queue.append(call)
         if not self._flying:
             self._sender.unpark()
 
     async def run(self) -> None:
-        """Keep connected until cancelled."""
+        """Keep the link connected until cancelled."""
         pause_s = PAUSE_S
         while True:
             began = trio.current_time()
@@ -96,7 +96,7 @@ class RedisLink:
             await trio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
 
     async def _live(self) -> None:
-        """One connection, from the try to its end; what ended it is in `fault`."""
+        """Use one connection from the attempt to its end. The reason for the end is in `fault`."""
         why = ""
         try:
             with trio.move_on_after(CONNECT_S) as greeting:
@@ -118,7 +118,7 @@ class RedisLink:
             self._owner.lost(self)
 
     async def _end_last(self, connection: RedisConnection) -> None:
-        """End the last connection on the server: what is left of it must not act after its callers failed."""
+        """End the previous connection on the server, so that none of its calls takes effect after it failed."""
         if self._last is not None:
             await end_remains(connection, self._last)
         self._last = connection.identity
@@ -129,7 +129,7 @@ class RedisLink:
         self._owner.connected(self)
 
     def _lose(self, why: str) -> None:
-        """Refuse calls from now on, and fail those that have no outcome; what is in flight may still be answered."""
+        """Refuse calls from now on, and fail those without an outcome. Calls in flight may still be answered."""
         self.fault = why
         flying, queued = [call for call in self._flying if not call.is_done], [*self._again, *self._queue]
         self._again.clear()
@@ -147,7 +147,7 @@ class RedisLink:
             await self._receive(connection)
 
     async def _send(self, connection: RedisConnection) -> None:
-        """Send all that is queued as one batch, as soon as nothing is in flight."""
+        """Send all queued calls as one batch, as soon as nothing is in flight."""
         while True:
             while not self._queue or self._flying:
                 await self._sender.park()
@@ -160,7 +160,7 @@ class RedisLink:
                 await connection.send(b"".join([pack(call.parts) for call in batch]))
 
     def _take_batch(self) -> list[RedisCall]:
-        """The next calls, those that nobody waits for any more left out."""
+        """Return the next calls, without those whose task was cancelled."""
         queue = self._queue
         batch: list[RedisCall] = []
         while queue and len(batch) < BATCH_MAX:
@@ -172,19 +172,19 @@ class RedisLink:
         return batch
 
     def _teach(self, call: RedisCall) -> None:
-        """The first use of a script on a connection brings its text along."""
+        """Send the text of a script on its first use on a connection."""
         if call.script is not None and call.script.sha not in self._sent_scripts:
             self._sent_scripts.add(call.script.sha)
             call.with_text()
 
     async def _receive(self, connection: RedisConnection) -> None:
-        """Give out what arrives, each round trip by its deadline."""
+        """Deliver arriving replies, each round trip within its deadline."""
         while True:
             patience_s = self._round_trip_s if self._flying else math.inf
             with trio.move_on_after(patience_s) as self._patience:
                 while True:
                     self._take(await connection.receive())
-            # It may be this process that was slow, with the answer here all the time.
+            # This process may have been slow while the answer was already here.
             with trio.move_on_after(GRACE_S) as grace:
                 while self._flying:
                     self._take(await connection.receive())
@@ -192,7 +192,7 @@ class RedisLink:
                 await self._stall(connection)
 
     async def _stall(self, connection: RedisConnection) -> None:
-        """Let nobody wait any longer, and see whether the answers still come."""
+        """Fail all waiting calls, and check whether answers still arrive."""
         why = f"no answer within {self._round_trip_s:g} s"
         self._say(logging.WARNING, f"the link to Redis stalls: {why}")
         self._lose(why)
@@ -211,7 +211,7 @@ class RedisLink:
             elif self._flying:
                 self._return(self._flying.popleft(), answer)
             else:
-                raise InvalidResponse("an answer that nobody asked for")
+                raise InvalidResponse("an unexpected answer")
         if not self._flying:
             self._patience.deadline = math.inf
             self._queue.extendleft(reversed(self._again))
@@ -221,7 +221,7 @@ class RedisLink:
 
     def _return(self, call: RedisCall, answer: Answer) -> None:
         if call.is_done:
-            return  # it failed when the link stalled
+            return  # it failed earlier, when the link stalled
         if not isinstance(answer, RedisError):
             call.answer(answer)
         elif isinstance(answer, NoScriptError) and call.script is not None:
@@ -230,7 +230,7 @@ class RedisLink:
             self._refuse(call, answer)
 
     def _send_text(self, call: RedisCall) -> None:
-        """The server does not know the script any more, so nothing happened: once more, before all that is queued."""
+        """Resend a script that the server has lost, before all queued calls. Nothing has happened yet."""
         if not call.is_left:
             call.with_text()
             self._again.append(call)
@@ -240,10 +240,10 @@ class RedisLink:
         call.fail(words)
         self._say(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
         if isinstance(error, ReadOnlyError):
-            raise error  # it is no primary any more: another connection may find the one that is
+            raise error  # no longer a primary: another connection may find the new one
 
     def _say(self, level: int, what: str) -> None:
-        """Log it, unless it was said just now; what Redis says differs by its script at most."""
+        """Log a message, unless it was logged recently. Messages that differ only in the script count as the same."""
         now, kind = trio.current_time(), what.partition(" script: ")[0]
         if now - self._said_at.get(kind, -math.inf) < SAY_AGAIN_S:
             return
@@ -253,7 +253,7 @@ class RedisLink:
         _log.log(level, "%s", what)
 
     async def _look_after(self) -> None:
-        """Ask for a sign of life while nobody else asks."""
+        """Send a PING when no other calls are made."""
         while True:
             await trio.sleep(QUIET_S)
             if self.fault is None and not self.waiting:

@@ -1,4 +1,4 @@
-"""Chooses the link of a key's calls: the only one of a single server, or that of the slot's server in a cluster."""
+"""Chooses the link for a key's calls: the only one, or in a cluster the one to the server of the key's slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storage.state import Reply
 from storage.supervision import Keep
 
 MOVES_MAX = 3
-SCOUT_S = 0.2  # how often the map is read anew while something is wrong with it
+SCOUT_S = 0.2  # how often the map is read again while it is wrong
 QUIET_SCOUT_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -32,55 +32,55 @@ class RedisRoutes(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Return the reason why some key cannot be called for now; None while all can."""
+        """Return why some keys cannot be used now; None if all can."""
         ...
 
     def links(self) -> Iterable[RedisLink]:
-        """All of them."""
+        """Return all links."""
         ...
 
     def link_of(self, key: bytes) -> RedisLink:
-        """The one for a key; raises StateUnavailable when there is none."""
+        """Return the link for a key. Raises StateUnavailable if it has none."""
         ...
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """As `Owner.refused`."""
+        """Like `Owner.refused`."""
         ...
 
     def lost(self, link: Calls) -> None:
-        """A link is down."""
+        """Handle that a link is down."""
         ...
 
 
 class SingleServer:
-    """One server, or what Sentinel says is the primary."""
+    """One server, or the primary according to Sentinel."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
 
     @property
     def fault(self) -> str | None:
-        """As `RedisRoutes.fault`."""
+        """Like `RedisRoutes.fault`."""
         return self._link.fault
 
     def links(self) -> Iterable[RedisLink]:
-        """The one."""
+        """Return the only link."""
         return (self._link,)
 
     def link_of(self, key: bytes) -> RedisLink:  # noqa: ARG002 - one for all keys
-        """The one."""
+        """Return the only link."""
         return self._link
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:  # noqa: ARG002 - there is nowhere else to go
-        """Nothing is seen to."""
+        """Return False: a single server has no other link to retry on."""
         return False
 
     def lost(self, link: Calls) -> None:
-        """The link sees to itself."""
+        """Do nothing; the link reconnects without help."""
 
 
 class Cluster:
-    """A link to each server that has slots. The map is read anew whenever a server says so or a link is lost."""
+    """A link to each server with slots. The map is read again when a server reports a move or a link is lost."""
 
     def __init__(
         self, seeds: Sequence[Address], access: Access, *, round_trip_s: float, nursery: trio.Nursery, keep: Keep
@@ -98,24 +98,24 @@ class Cluster:
 
     @property
     def fault(self) -> str | None:
-        """As `RedisRoutes.fault`."""
+        """Like `RedisRoutes.fault`."""
         if not self._links or None in self._slots:
             return "some slots of the cluster have no server"
         return next((link.fault for link, _ in self._links.values() if link.fault is not None), None)
 
     def links(self) -> Iterable[RedisLink]:
-        """Those to the servers of the map."""
+        """Return the links to the servers in the map."""
         return [link for link, _ in self._links.values()]
 
     def link_of(self, key: bytes) -> RedisLink:
-        """The one to the server of the key's slot."""
+        """Return the link to the server of the key's slot."""
         address = self._slots[slot_of(key)]
         if address is None:
             raise StateUnavailable("the key's slot has no server")
         return self._links[address][0]
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Follow a slot that has moved or is moving; nothing of the call happened."""
+        """Follow a slot that has moved or is moving; the call has not happened."""
         if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
             return False
         if call.is_left:
@@ -134,11 +134,11 @@ class Cluster:
         return True
 
     def lost(self, link: Calls) -> None:  # noqa: ARG002 - which one does not matter
-        """Perhaps another server has its slots by now."""
+        """Read the map again, because another server may have the slots now."""
         self._wrong.set()
 
     async def run(self, owner: Owner) -> None:
-        """Keep the map true until cancelled."""
+        """Keep the map up to date until cancelled."""
         self._owner = owner
         while True:
             self._wrong = trio.Event()
@@ -150,7 +150,7 @@ class Cluster:
                 await self._wrong.wait()
 
     async def _scout(self) -> bool:
-        """Read the map from the first server that answers."""
+        """Read the map from the first server that responds."""
         up = [address for address, (link, _) in self._links.items() if link.fault is None]
         self._rng.shuffle(up)
         others = [address for address in (*self._links, *self._seeds) if address not in up]
@@ -161,7 +161,7 @@ class Cluster:
                         self._take_map(address, await connection.ask(b"CLUSTER", b"SLOTS"))
                         return True
                 except FAULTS as exc:
-                    _log.debug("%s:%d does not tell the slots: %s", *address, exc)
+                    _log.debug("%s:%d did not return the slots: %s", *address, exc)
         return False
 
     def _take_map(self, teller: Address, entries: Reply) -> None:
@@ -194,7 +194,7 @@ class Cluster:
 
 
 def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
-    """First slot, last slot and primary of one line of CLUSTER SLOTS; a server without a name is the one that tells."""
+    """Return first slot, last slot and primary from a line of CLUSTER SLOTS. An empty name means the asked server."""
     assert isinstance(entry, list)
     first, last, primary = entry[:3]
     assert isinstance(first, int)

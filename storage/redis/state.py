@@ -1,4 +1,4 @@
-"""The shared state in Redis or Valkey: one server, a Cluster, or what Sentinel watches."""
+"""The shared state in Redis or Valkey: a single server, a Cluster, or servers behind Sentinel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class RedisState:
-    """As `State`. It owns the links, which tell it what happens to them."""
+    """Implements `State`. It owns the links, which report to it."""
 
     def __init__(self) -> None:
         self.routes: RedisRoutes
@@ -42,17 +42,17 @@ class RedisState:
 
     @property
     def fault(self) -> str | None:
-        """As `State.fault`."""
+        """Like `State.fault`."""
         return self.routes.fault
 
     async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
-        """As `State.run`."""
+        """Like `State.run`."""
         return await self._ask(script_call(script, keys, args))
 
     async def run_all(
         self, script: Script, calls: Sequence[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> list[Reply | Exception]:
-        """As `State.run_all`."""
+        """Like `State.run_all`."""
         outcomes: list[Reply | Exception] = []
         for first in range(0, len(calls), CHUNK):
             chunk = [script_call(script, keys, args) for keys, args in calls[first : first + CHUNK]]
@@ -69,35 +69,35 @@ class RedisState:
     def run_nowait(
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
     ) -> bool:
-        """As `State.run_nowait`."""
+        """Like `State.run_nowait`."""
         call = script_call(script, keys, args)
         call.on_loss = on_loss
         return self._submit_or_fail(call)
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
-        """As `State.call`."""
+        """Like `State.call`."""
         return await self._ask(RedisCall([name, key, *args], key))
 
     def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
-        """As `State.call_nowait`."""
+        """Like `State.call_nowait`."""
         call = RedisCall([name, key, *args], key)
         call.on_loss = on_loss
         return self._submit_or_fail(call)
 
     def publish(self, channel: bytes, message: bytes) -> bool:
-        """As `State.publish`."""
+        """Like `State.publish`."""
         return self._submit_or_fail(RedisCall([b"PUBLISH", channel, message], channel))
 
     def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
-        """As `State.subscribe`."""
+        """Like `State.subscribe`."""
         return self._channels.subscribe(channel)
 
     def on_connect(self, callback: Callable[[], None]) -> None:
-        """As `State.on_connect`."""
+        """Like `State.on_connect`."""
         self._callbacks.append(callback)
 
     def statistics(self) -> StateStatistics:
-        """As `State.statistics`; of the links that are there now."""
+        """Like `State.statistics`, for the current links."""
         links = list(self.routes.links())
         return StateStatistics(
             waiting=sum(link.waiting for link in links),
@@ -120,34 +120,34 @@ class RedisState:
         return True
 
     def connected(self, link: Calls) -> None:
-        """As `Owner.connected`."""
+        """Like `Owner.connected`."""
         self._channels.connected(link)
         for callback in self._callbacks:
             callback()
         self._changed.set()
 
     def lost(self, link: Calls) -> None:
-        """As `Owner.lost`."""
+        """Like `Owner.lost`."""
         self._channels.lost(link)
         self.routes.lost(link)
 
     def pushed(self, message: Reply) -> None:
-        """As `Owner.pushed`."""
+        """Like `Owner.pushed`."""
         self._channels.pushed(message)
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """As `Owner.refused`."""
+        """Like `Owner.refused`."""
         return self.routes.refused(call, error)
 
     async def wait_connected(self) -> None:
-        """Wait until nothing is at fault."""
+        """Wait until the links have no fault."""
         while self.fault is not None:
             self._changed = trio.Event()
             await self._changed.wait()
 
     async def drain(self) -> None:
-        """Wait until what nobody waits for is done too, such as the last releases; the deadline is the caller's."""
-        while self.statistics().waiting:  # noqa: ASYNC110 - only at the end, where an event would cost every call
+        """Wait for calls without a waiting task, such as the last releases. The caller sets the deadline."""
+        while self.statistics().waiting:  # noqa: ASYNC110 - only at the end; an event would slow every call
             await trio.sleep(DRAIN_TICK_S)
 
 
@@ -155,10 +155,10 @@ class RedisState:
 async def open_redis(
     url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S, keep: Keep = unsupervised
 ) -> AsyncIterator[RedisState]:
-    """The state at `url`; it is there after `start_s` even when the server is not, and connects by itself.
+    """Open the state at `url`. It is usable after `start_s` even without the server, and connects automatically.
 
     Raises:
-        StoreUnusable: the address cannot be read.
+        StoreUnusable: the address is invalid.
     """
     where, state = read_url(url), RedisState()
     async with trio.open_nursery() as nursery:
@@ -190,15 +190,15 @@ def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip
 
 @asynccontextmanager
 async def open_primary(sentinels: Sequence[Address], service: str, access: Access) -> AsyncIterator[RedisConnection]:
-    """A connection to the primary of a service; the password is the servers', not the sentinels'.
+    """Connect to the primary of a service. The password is for the servers, not for the sentinels.
 
     Raises:
-        One of FAULTS: nobody knows a primary, or it does not answer as one.
+        One of FAULTS: the sentinels know no primary, or it does not respond as one.
     """
     async with open_connection(await _find_primary(sentinels, service, access), access) as connection:
         role = await connection.ask(b"ROLE")
         if not isinstance(role, list) or role[0] != b"master":
-            raise trio.BrokenResourceError("what the sentinels name is no primary")
+            raise trio.BrokenResourceError("the server reported by the sentinels is not a primary")
         yield connection
 
 
@@ -210,7 +210,7 @@ async def _find_primary(sentinels: Sequence[Address], service: str, access: Acce
                 async with open_connection(sentinel, bare) as connection:
                     address = await connection.ask(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
             except FAULTS as exc:
-                _log.debug("the sentinel %s:%d does not answer: %s", *sentinel, exc)
+                _log.debug("the sentinel %s:%d does not respond: %s", *sentinel, exc)
                 continue
             match address:
                 case [bytes() as host, bytes() as port]:

@@ -1,4 +1,4 @@
-"""Reads the address of Redis."""
+"""Parses the address of Redis."""
 
 import ssl
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """An address, taken apart; `addresses` are those of the server, of some of the cluster or of the sentinels."""
+    """A parsed address. `addresses` belong to the server, to some cluster members, or to the sentinels."""
 
     form: Form
     addresses: tuple[Address, ...]
@@ -46,10 +46,10 @@ class RedisUrl:
 
 
 def read_url(url: str) -> RedisUrl:
-    """The parts of an address.
+    """Parse an address.
 
     Raises:
-        StoreUnusable: with words for the operator, and without the password.
+        StoreUnusable: with a message for the operator, without the password.
     """
     try:
         parts = urlsplit(url)
@@ -57,14 +57,14 @@ def read_url(url: str) -> RedisUrl:
         addresses = tuple(_address(host, _PORTS[form]) for host in parts.netloc.rpartition("@")[2].split(","))
         service, db = _path(parts.path.strip("/"), form)
     except (KeyError, ValueError) as exc:
-        raise StoreUnusable(f"not the address of a Redis; expected {_EXPECTED}") from exc
+        raise StoreUnusable(f"not a Redis address; expected {_EXPECTED}") from exc
     if form == "single" and len(addresses) > 1:
-        raise StoreUnusable("redis:// names one server; for several use redis+cluster:// or redis+sentinel://")
+        raise StoreUnusable("redis:// takes one server; for several use redis+cluster:// or redis+sentinel://")
     return RedisUrl(form, addresses, service, _access(parts, db, is_tls=is_tls))
 
 
 def _address(text: str, port: int) -> Address:
-    """`host`, `host:port` or `[v6]:port`."""
+    """Parse `host`, `host:port` or `[v6]:port`."""
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.path:
         raise ValueError(text)
@@ -72,7 +72,7 @@ def _address(text: str, port: int) -> Address:
 
 
 def _path(path: str, form: Form) -> tuple[str, int]:
-    """The service's name, of sentinels only, and the database's number, which a cluster has not."""
+    """Return the service name (Sentinel only) and the database number (not for a cluster)."""
     if form == "single":
         return "", int(path or 0)
     if form == "cluster":

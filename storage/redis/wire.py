@@ -1,8 +1,8 @@
-"""One connection to one Redis server: packs commands, parses replies (RESP3).
+"""One connection to a Redis server: packs commands, parses replies (RESP3).
 
-Of coredis this takes the parser and the errors only. Measured for a small script (us of CPU a call, alone / in a
-pipeline of 64): its client 241 / 20, its connection 154 / 9, this 50 / 5. And its connection turns a cancellation
-during the handshake into an error of its own, which a reconnect under a deadline must not do.
+It uses only the parser and the errors of coredis. Measured for a small script (us of CPU per call, alone / in a
+pipeline of 64): its client 241 / 20, its connection 154 / 9, this module 50 / 5. Its connection also turns a
+cancellation during the handshake into an error of its own, which breaks reconnecting under a deadline.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from storage.state import Reply
 
 RECEIVE_BYTES = 65536
 _SIZES_MAX = 256
-_SIZES = tuple(b"$%d" % size for size in range(_SIZES_MAX))  # ready: half the cost of packing a command
+_SIZES = tuple(b"$%d" % size for size in range(_SIZES_MAX))  # prepared: this halves the cost of packing a command
 
 _log = logging.getLogger(__name__)
 
-# Whatever ends a connection or keeps one from being made.
+# All errors that end a connection or prevent one.
 FAULTS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, RedisError)
 
 Answer: TypeAlias = "Reply | RedisError"
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
-    """A command as it goes over the wire."""
+    """Return a command in wire format."""
     lines = [b"*%d" % len(parts)]
     for part in parts:
         size = len(part)
@@ -50,16 +50,16 @@ class RedisConnection:
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.identity: tuple[bytes, bytes] | None = None
-        """The server's number and address for it; None where it does not tell."""
+        """The server's id and address for the connection; None if the server does not report them."""
         self._stream = stream
         self._parser = Parser()
 
     async def send(self, data: bytes) -> None:
-        """Send whole commands."""
+        """Send complete commands."""
         await self._stream.send_all(data)
 
     async def receive(self) -> list[tuple[bool, Answer]]:
-        """Return the replies that have arrived, at least one, each with whether it is a pushed message.
+        """Return the replies that have arrived, at least one, each with a flag for pushed messages.
 
         Raises:
             One of FAULTS.
@@ -74,14 +74,14 @@ class RedisConnection:
                 while not isinstance(parsed := self._parser.parse(), NotEnoughData):
                     answers.append((parsed[0] is DataType.PUSH, cast("Answer", parsed[1])))
             except ValueError as exc:
-                raise InvalidResponse("what arrived is no RESP3") from exc
+                raise InvalidResponse("the server did not send RESP3") from exc
         return answers
 
     async def ask(self, *parts: bytes) -> Reply:
-        """Send one command and wait for its reply; only before others use the connection.
+        """Send one command and wait for its reply. Only for use before other tasks use the connection.
 
         Raises:
-            One of FAULTS, such as the error that the server answered.
+            One of FAULTS, such as an error reply of the server.
         """
         await self.send(pack(parts))
         _, answer = (await self.receive())[0]
@@ -92,7 +92,7 @@ class RedisConnection:
 
 @asynccontextmanager
 async def open_connection(address: Address, access: Access) -> AsyncIterator[RedisConnection]:
-    """A connection that has logged in and gets answers; the deadline is the caller's.
+    """Open a connection that has logged in and responds. The caller sets the deadline.
 
     Raises:
         One of FAULTS.
@@ -104,14 +104,14 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Red
         connection.identity = await _identity(connection)
         yield connection
     finally:
-        # At once: what a frozen server has not read, it shall not wait for.
+        # Close at once, without waiting for a frozen server to read the rest.
         await trio.aclose_forcefully(stream)
 
 
 async def _open_stream(address: Address, access: Access) -> trio.abc.Stream:
     stream = await trio.open_tcp_stream(*address)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # What could not be delivered before a close shall not be delivered after it: who called was told that it failed.
+    # Data that was not delivered before a close must not be delivered after it, because the callers got an error.
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack_struct("ii", 1, 0))
     if access.tls is None:
         return stream
@@ -139,9 +139,9 @@ async def _identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
 
 
 async def end_remains(connection: RedisConnection, identity: tuple[bytes, bytes]) -> None:
-    """End an earlier connection on the server's side too: from here on nothing that was sent over it can happen."""
+    """End an earlier connection on the server too, so that nothing sent over it can happen any more."""
     number, address = identity
     try:
         await connection.ask(b"CLIENT", b"KILL", b"ID", number, b"ADDR", address)
     except RedisError as exc:
-        _log.info("Redis does not let connections be ended: %s", exc)
+        _log.info("Redis refused to end a connection: %s", exc)

@@ -20,9 +20,9 @@ class SqliteEngine:
         watch: FileWatch | None = None,
         publish_doubts: Callable[[Sequence[Callback]], None] = lambda _doubts: None,
     ) -> None:
-        """The connection is used by the writer's thread only; a database in memory has nothing to `watch`.
+        """Only the writer's thread uses the connection. A database in memory has no `watch`.
 
-        `publish_doubts` has the callbacks called on the Trio side.
+        `publish_doubts` calls the callbacks on the Trio side.
         """
         self._cursor = connection.cursor()
         self._connection = connection
@@ -33,7 +33,7 @@ class SqliteEngine:
 
     def begin(self) -> None:
         """Open a transaction, with the write lock from the start."""
-        if self._connection.in_transaction:  # an earlier error left it open, and undoing it failed
+        if self._connection.in_transaction:  # an earlier error left it open, and the rollback failed
             self.rollback()
         if self._watch is not None:
             self._watch.check()
@@ -42,7 +42,7 @@ class SqliteEngine:
         self._memo.begin()
 
     def commit(self) -> None:
-        """Make it durable, in a file that is still in its place. Raises CommitUnknown when it is not."""
+        """Make it durable, and check that the file is still in place. Raises CommitUnknown if it is not."""
         if self._watch is None:
             self._cursor.execute("COMMIT")
             return
@@ -56,7 +56,7 @@ class SqliteEngine:
             raise
 
     def rollback(self) -> None:
-        """Undo it; after some errors SQLite has done so already."""
+        """Undo the transaction. After some errors SQLite has already done so."""
         self._memo.forget()
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
@@ -67,14 +67,14 @@ class SqliteEngine:
         self._cursor.execute("SAVEPOINT call")
 
     def settle(self) -> None:
-        """Every statement is waited for."""
+        """Do nothing, because every statement is completed at once."""
 
     def keep(self) -> None:
         """Release the savepoint."""
         self._cursor.execute("RELEASE call")
 
     def undo(self) -> bool:
-        """Return to the savepoint; False when SQLite has dropped the whole transaction, as it does on a full disk."""
+        """Return to the savepoint; False if SQLite has dropped the whole transaction, such as on a full disk."""
         self._memo.forget()
         if not self._connection.in_transaction:
             return False
@@ -83,9 +83,9 @@ class SqliteEngine:
         return True
 
     def transaction(self, callbacks: list[Callback]) -> SqliteTx:
-        """The calls' view of the transaction."""
+        """Return the transaction for the calls."""
         return SqliteTx(self._cursor, callbacks, self._doubts, self._memo)
 
     def translate(self, error: Exception) -> Exception:
-        """The store's word for an error of the driver."""
+        """Translate an error of the driver."""
         return translate(error)

@@ -1,4 +1,4 @@
-"""The database file before it serves: its folder, its health and its schema."""
+"""Prepares the database file: its folder, its health and its schema."""
 
 import secrets
 import sqlite3
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
 
 _APPLIED = "_sqlite_migrations"
-"""The table in which sqlite-utils keeps what was applied."""
-CHECKED_BYTES_MAX = 268435456  # a whole check of more would hold up the start for seconds
+"""The table in which sqlite-utils records applied migrations."""
+CHECKED_BYTES_MAX = 268435456  # a full check of larger files would delay the start by seconds
 
 RESTORE = (
-    "stop the node, then put a backup of the file in its place, "
-    "or save what can be read with: sqlite3 {path} .recover | sqlite3 {path}.new"
+    "stop the node, then restore the file from a backup,"
+    "or recover readable data with: sqlite3 {path} .recover | sqlite3 {path}.new"
 )
 
 
@@ -32,11 +32,11 @@ class SqliteSchema:
         self._connection = connection
 
     def execute(self, sql: str) -> None:
-        """Run one statement; a counting key is SQLite's row id."""
+        """Run one statement. A serial key is SQLite's row id."""
         self._connection.execute(sql.replace("{serial}", "INTEGER PRIMARY KEY").replace("{clustered}", "WITHOUT ROWID"))
 
     def append_only(self, table: str) -> None:
-        """Refuse changes by triggers."""
+        """Add triggers that refuse changes."""
         for action in ("UPDATE", "DELETE"):
             self._connection.execute(
                 f"CREATE TRIGGER {table}_refuses_{action.lower()} BEFORE {action} ON {table} "
@@ -44,7 +44,7 @@ class SqliteSchema:
             )
 
     def allow_deletes(self, table: str, condition: str) -> None:
-        """Put a condition on the trigger that refuses."""
+        """Add a condition to the trigger that refuses deletes."""
         self._connection.execute(f"DROP TRIGGER {table}_refuses_delete")
         self._connection.execute(
             f"CREATE TRIGGER {table}_refuses_delete BEFORE DELETE ON {table} WHEN NOT ({condition}) "
@@ -52,14 +52,14 @@ class SqliteSchema:
         )
 
     def drop_append_only(self, table: str) -> None:
-        """Drop the table; its triggers go with it."""
+        """Drop the table together with its triggers."""
         self._connection.execute(f"DROP TABLE {table}")
 
     def partition(self, table: str, *, below: bytes, late: str) -> None:
-        """Rows go one by one here."""
+        """Do nothing, because rows are deleted one by one here."""
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Change the text of the definition, as SQLite's own page on ALTER TABLE does it."""
+        """Change the text of the definition in the way that SQLite's page on ALTER TABLE describes."""
         ((version,),) = self._connection.execute("PRAGMA schema_version").fetchall()
         self._connection.execute("PRAGMA writable_schema = ON")
         self._connection.execute(
@@ -75,21 +75,21 @@ class SqliteSchema:
         return SqliteTx(self._connection.cursor())
 
     def commit(self) -> None:
-        """Commit, and begin anew."""
+        """Commit, and begin a new transaction."""
         self._connection.execute("COMMIT")
         self._connection.execute("BEGIN")
 
 
 def make_data_folder(folder: Path) -> None:
-    """Make the folder of the file. Raises StoreUnusable when that cannot be."""
+    """Create the folder of the file. Raises StoreUnusable if that fails."""
     try:
         make_folder(folder)
     except OSError as exc:
-        raise StoreUnusable(f"cannot make the data folder {folder}: {exc.strerror}") from exc
+        raise StoreUnusable(f"cannot create the data folder {folder}: {exc.strerror}") from exc
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Look for damage. Raises StoreCorrupt with the way to restore."""
+    """Check for damage. Raises StoreCorrupt, which says how to restore the file."""
     try:
         small = path.stat().st_size <= CHECKED_BYTES_MAX
         found = connection.execute("PRAGMA quick_check(1)" if small else "SELECT 'ok' FROM sqlite_master").fetchone()
@@ -100,21 +100,21 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def damaged(path: Path, what: str) -> StoreCorrupt:
-    """The refusal of a damaged file, with the way to restore it."""
+    """Return the refusal of a damaged file, with instructions to restore it."""
     return StoreCorrupt(f"the database {path} is damaged ({what}): {RESTORE.format(path=path)}")
 
 
 def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> None:
-    """Apply what is missing, each migration in its own transaction, recorded where the sqlite-utils command shows it.
+    """Apply missing migrations, each in its own transaction, recorded in the format of the sqlite-utils command.
 
     Raises:
-        StoreTooNew: the file holds a migration that this program does not know.
+        StoreTooNew: the file has a migration that this program does not know.
     """
     applied = _applied(connection)
     refuse_newer(applied, sets)
     if {(one.name, migration.__name__) for one in sets for migration in one.migrations} <= set(applied):
         return
-    from sqlite_utils import Database  # noqa: PLC0415 - a tenth of a second, which most starts do without
+    from sqlite_utils import Database  # noqa: PLC0415 - a tenth of a second, not needed for most starts
 
     database = Database(connection)
     for one in sets:
@@ -122,7 +122,7 @@ def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> Non
 
 
 def name_life(connection: sqlite3.Connection) -> None:
-    """Draw a new application id, by which `storage.sqlite.watch` knows the file, and have it written there."""
+    """Write a new random application id into the file, which `storage.sqlite.watch` uses to recognize it."""
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {1 + secrets.randbelow(2**31 - 1)}")
     connection.execute("PRAGMA user_version = 0")

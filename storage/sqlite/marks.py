@@ -1,6 +1,7 @@
-"""Marks beside a database that outlive it: that there was one, and that its contents were replaced under a node.
+"""Marks next to a database that outlive it: that it existed, and that its contents were replaced under a running node.
 
-The first is a hidden file, which `rm data/*` leaves, and an attribute of the folder, where the file system has those.
+The first mark is a hidden file, which `rm data/*` leaves in place, plus an attribute of the folder if the file system
+supports it.
 """
 
 import os
@@ -11,17 +12,17 @@ from storage.errors import StoreUnusable
 from storage.private_files import open_private
 
 MISSING = (
-    "{database} is gone or empty, and there was a store: put it back, or a backup of it with its secret; "
-    "to begin with an empty one: sluice serve --new-store"
+    "{database} is missing or empty, but a store existed here: restore it, or a backup with its secret;"
+    "to start with an empty one: sluice serve --new-store"
 )
 REPLACED = (
-    "the contents of {database} were replaced while a node ran, and {log} belongs to those before: to go on from a "
+    "the contents of {database} were replaced while a node ran, and {log} belongs to the old ones: to continue from a"
     "backup, copy it into place again, remove {log} and {index}, and start"
 )
 
 
 def refuse_missing(database: Path, *, new_store: bool) -> None:
-    """Raises StoreUnusable where a store was made earlier and has no file now, unless a new one is wanted."""
+    """Raise StoreUnusable if an earlier store has no file now, unless a new one is wanted."""
     if new_store or not _was_made(database):
         return
     with suppress(OSError):
@@ -31,7 +32,7 @@ def refuse_missing(database: Path, *, new_store: bool) -> None:
 
 
 def mark_made(database: Path) -> None:
-    """Leave the marks of a store that has been made; where one cannot be left, the other has to do."""
+    """Leave the marks of a new store. If one of them cannot be written, the other is sufficient."""
     with suppress(OSError):
         os.close(open_private(_made(database)))
     with suppress(OSError, AttributeError):  # only Linux has attributes
@@ -45,7 +46,7 @@ def mark_replaced(database: Path) -> None:
 
 
 def refuse_mixed(database: Path) -> None:
-    """Raises StoreUnusable while the log of a file whose contents were replaced lies beside it; then all is well."""
+    """Raise StoreUnusable while the old log is next to a file with replaced contents; otherwise remove the mark."""
     mark = _replaced(database)
     if not mark.exists():
         return

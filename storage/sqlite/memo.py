@@ -1,4 +1,4 @@
-"""Something that one transaction leaves to the next, for as long as nothing else is written to the file."""
+"""A value that one transaction leaves to the next, valid until something else is written to the file."""
 
 import sqlite3
 from typing import TypeVar
@@ -7,7 +7,7 @@ _T = TypeVar("_T")
 
 
 class Memo:
-    """The writing connection's; used on its thread."""
+    """The memo of the writing connection; used on its thread."""
 
     __slots__ = ("_at", "_connection", "_cursor", "_others", "_what")
 
@@ -19,26 +19,26 @@ class Memo:
         self._others: int | None = None
 
     def begin(self) -> None:
-        """A transaction begins: from now on nobody else can commit."""
+        """Record that a transaction begins: no other connection can commit from now on."""
         self._others = None
 
     def forget(self) -> None:
-        """A transaction, or a part of it, has not happened."""
+        """Drop the value, because a transaction or part of it was rolled back."""
         self._what = None
 
     def remember(self, what: object) -> None:
-        """Remember `what`, which is true of the rows as they are now."""
+        """Keep `what`, which is valid for the current rows."""
         self._at = self._written()
         self._what = what
 
     def recall(self, kind: type[_T]) -> _T:
-        """The last that was remembered, if it is of this `kind` and nothing was written since; else a new one."""
+        """Return the value kept last, if it has this `kind` and nothing was written since; otherwise a new one."""
         if type(self._what) is kind and self._at == self._written():
             return self._what
         return kind()
 
     def _written(self) -> tuple[int, int]:
-        """How many rows this connection has changed, and a number that changes with the commits of others."""
+        """Return how many rows this connection has changed, and a number that changes with the commits of others."""
         if self._others is None:
             ((self._others,),) = self._cursor.execute("PRAGMA data_version").fetchall()
         return self._connection.total_changes, self._others

@@ -1,9 +1,9 @@
-"""Exclusive ownership of a database file: a lock on the file itself, which the kernel ends with the process.
+"""Exclusive ownership of a database file: a lock on the file itself, which the kernel releases with the process.
 
-The lock is flock(2)'s, which knows the file by its inode, not by its name, and has nothing to do with the record locks
-that SQLite takes. Closing any descriptor of a file drops all of its process's record locks on it, so the locked one is
-open for longer than SQLite, and nothing else here opens the database. Beside the file lies a note for those who find it
-taken; it is locked too, for nodes of earlier versions knew no other lock.
+The lock is flock(2)'s, which identifies the file by its inode instead of its name, and is independent of SQLite's
+record locks. Closing any descriptor of a file drops all record locks of its process on it. The locked descriptor is
+therefore closed only after SQLite, and no other code here opens the database. A note next to the file informs processes
+that find it in use. The note is locked too, because nodes of earlier versions used only that lock.
 """
 
 import errno
@@ -22,11 +22,11 @@ from storage.private_files import FILE_MODE, open_private, refuse_other_kinds
 NOTE_BYTES_MAX = 4096
 SHARED_LOCK_AT = 0x40000002
 SHARED_LOCK_BYTES = 510
-"""The length of the lock that SQLite's connections share; the last to close has it alone, and clears the log away."""
+"""The length of the lock that SQLite's connections share. The last to close holds it alone, and removes the log."""
 
 
 class Ownership:
-    """The held locks of a database and of its note."""
+    """The locks of a database and of its note."""
 
     def __init__(self, database: Path, file: int, note: int) -> None:
         """`file` and `note` are the locked descriptors, which `close` closes."""
@@ -37,16 +37,16 @@ class Ownership:
         self._lock = threading.Lock()
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Replace the note that `read_note` gives to other processes."""
+        """Replace the note that `read_note` returns to other processes."""
         text = json.dumps(dict(note)).encode()
         assert len(text) <= NOTE_BYTES_MAX
         with self._lock:
-            # One write, padded over the old note, so that a reader never sees half of each.
+            # One write, padded to cover the old note, so that readers never see a mix of both.
             self._text = text.ljust(NOTE_BYTES_MAX)
             os.pwrite(self._note, self._text, 0)
 
     def keep_note(self) -> None:
-        """Make the note again if it was removed; while that cannot be, it is left to the next call."""
+        """Create the note again if it was removed. If that fails, the next call retries it."""
         with self._lock, suppress(OSError):
             if _is_at(_note_path(self._database), self._note):
                 return
@@ -61,25 +61,25 @@ class Ownership:
             self._note = made
 
     def keep_log_apart(self) -> None:
-        """Have SQLite leave the log as it is when it closes, instead of writing it into the file.
+        """Make SQLite keep the log when it closes, instead of writing it into the file.
 
-        A shared lock of another owner than the process keeps SQLite from being the last that uses the file.
+        A shared lock with an owner other than the process prevents SQLite from being the file's last user.
         """
         lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, SHARED_LOCK_AT, SHARED_LOCK_BYTES, 0)
-        with suppress(OSError, AttributeError):  # only Linux has such locks; elsewhere the mark has to do
+        with suppress(OSError, AttributeError):  # only Linux has such locks; elsewhere the mark must suffice
             fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, lock)
 
     def close(self) -> None:
-        """Give the file up; SQLite must have closed it."""
+        """Release the file. SQLite must already have closed it."""
         os.close(self._note)
         os.close(self.file)
 
 
 @contextmanager
 def own(database: Path) -> Iterator[Ownership]:
-    """Hold the lock of `database`, a path without links, while the block runs; the file is made where it is missing.
+    """Hold the lock of `database`, a path without links, while the block runs. The file is created if missing.
 
-    A process owns a database once: a second try is refused by the note's lock, before it opens the file.
+    A process owns a database only once: the note's lock refuses a second attempt before it opens the file.
 
     Raises:
         StoreInUse: another process, or another opening in this one, holds it.
@@ -94,7 +94,7 @@ def own(database: Path) -> Iterator[Ownership]:
 
 
 def read_note(database: Path) -> dict[str, str] | None:
-    """The owner's note while somebody owns `database`; None when nobody does, or when it has just been removed.
+    """Return the owner's note while `database` has an owner; None otherwise, or if the note was just removed.
 
     Raises:
         StoreUnusable: this user may not see the lock.
@@ -141,7 +141,7 @@ def _begin_note(ownership: Ownership, database: Path) -> None:
 
 
 def _refuse_other_kinds(database: Path) -> None:
-    """Before a note is laid beside it."""
+    """Refuse a database that is not a regular file, before creating a note."""
     try:
         with suppress(FileNotFoundError):
             refuse_other_kinds(database)
@@ -150,7 +150,7 @@ def _refuse_other_kinds(database: Path) -> None:
 
 
 def _locked(path: Path, database: Path) -> int:
-    """A descriptor of the locked file at `path`."""
+    """Return a descriptor of the locked file at `path`."""
     try:
         descriptor = open_private(path)
     except OSError as exc:
@@ -163,27 +163,27 @@ def _locked(path: Path, database: Path) -> int:
             words = f"{database} is in use by another process; stop it, or use its admin address"
             raise StoreInUse(words) from exc
         raise StoreUnusable(f"cannot lock {path}: {exc.strerror}; a database needs a local disk") from exc
-    with suppress(OSError):  # a backup that was copied here may be open to all, and the log takes after the file
+    with suppress(OSError):  # a copied backup may be accessible to all, and the log gets the mode of the file
         os.fchmod(descriptor, FILE_MODE)
     return descriptor
 
 
 def _refuse_other_names(file: int, database: Path) -> None:
-    """A second name would have a second log beside it, and two logs destroy a file."""
+    """Refuse a file with a second name: it would have a second log, and two logs destroy a file."""
     if not _is_at(database, file):
         raise StoreInUse(f"{database} was replaced while it was being opened")
     names = os.fstat(file).st_nlink
     if names > 1:
         raise StoreUnusable(
             f"{database} has more than one name ({names} hard links), and SQLite keeps a log beside each; "
-            "remove the others (find them with: find DIR -samefile FILE), or copy the file"
+            "remove the other names (find them with: find DIR -samefile FILE), or copy the file"
         )
     if _is_mounted(database):
-        raise StoreUnusable(f"{database} is mounted by itself, without the log beside it; mount its folder instead")
+        raise StoreUnusable(f"{database} is mounted without its log; mount its folder instead")
 
 
 def _is_mounted(path: Path) -> bool:
-    """Whether a file is a mount point; only Linux tells."""
+    """Return whether a file is a mount point; detected only on Linux."""
     escaped = os.fsencode(path).replace(b"\\", b"\\134").replace(b" ", b"\\040").replace(b"\t", b"\\011")
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
@@ -212,7 +212,7 @@ def _is_free(descriptor: int) -> bool:
 
 
 def _parse(text: bytes) -> dict[str, str]:
-    """An owner that has only just begun may not have written its note yet: empty."""
+    """Parse a note. An owner that has just started may not have written it yet: empty."""
     try:
         note = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""The sizes of a file's tables, estimated from a bounded number of its pages, however large it is.
+"""The sizes of a file's tables, estimated from a bounded number of pages, however large the file is.
 
-SQLite's own count (`dbstat`) reads every page, which no node can afford beside its traffic. All leaves of a B-tree are
-equally deep, so here each level is counted from a sample of the level above: exactly while the levels are small, within
-some percent where they are not. Pages are read from the file as the last checkpoint has left them. Another checkpoint
-may write them meanwhile; a page that is no longer the tree's is left out.
+SQLite's own count (`dbstat`) reads every page, which a node with traffic cannot afford. All leaves of a B-tree have the
+same depth, so each level is counted from a sample of the level above: exactly for small levels, within some percent for
+large ones. Pages are read from the file as of the last checkpoint. Another checkpoint may write them meanwhile; pages
+that no longer belong to the tree are skipped.
 """
 
 import os
@@ -25,12 +25,12 @@ UNION ALL SELECT name, type, tbl_name, rootpage FROM sqlite_schema WHERE rootpag
 """
 
 ReadPage = Callable[[int], bytes]
-"""Returns a page by its number; less than a page where the file ends before."""
+"""Returns a page by its number, or a partial page at the end of the file."""
 
 
 @dataclass(slots=True)
 class TreePage:
-    """One page of a B-tree: its children, how many rows stand on it, and the pages that its long rows go on in."""
+    """One page of a B-tree: its children, its number of rows, and the overflow pages of its long rows."""
 
     children: list[int] = field(default_factory=list)
     rows: int = 0
@@ -39,18 +39,18 @@ class TreePage:
 
 @dataclass(slots=True)
 class TreeSize:
-    """An estimate of a whole B-tree; the one function that counts it adds to it."""
+    """An estimate of a whole B-tree, accumulated by the function that counts it."""
 
     pages: float = 0.0
     rows: float = 0.0
 
 
 def measure(file: int, tx: Tx) -> StoreSize:
-    """The sizes of the open database `file`; `tx` reads the same one."""
+    """Return the sizes of the open database `file`. `tx` reads the same database."""
     ((page_bytes,),) = tx.all("PRAGMA page_size")
     ((pages,),) = tx.all("PRAGMA page_count")
     ((free_pages,),) = tx.all("PRAGMA freelist_count")
-    rng = Random(pages)  # seeded, so that the same file gives the same sizes
+    rng = Random(pages)  # seeded, so that the same file always has the same sizes
     tables: dict[str, TableSize] = {}
     for _, kind, table, root in sorted(tx.all(TREES), key=lambda tree: tree[1] != "table"):
         tree = count_tree(lambda number: os.pread(file, page_bytes, (number - 1) * page_bytes), root, rng)
@@ -64,7 +64,7 @@ def measure(file: int, tx: Tx) -> StoreSize:
 
 
 def count_tree(read: ReadPage, root: int, rng: Random) -> TreeSize:
-    """An estimate of the tree at `root`, level by level."""
+    """Estimate the tree at `root`, level by level."""
     tree, level, number = TreeSize(), [root], 1.0
     for _ in range(DEPTH_MAX):
         sample = level if len(level) <= SAMPLE else rng.sample(level, SAMPLE)
@@ -80,7 +80,7 @@ def count_tree(read: ReadPage, root: int, rng: Random) -> TreeSize:
 
 
 def parse_page(page: bytes, *, is_first: bool = False) -> TreePage | None:
-    """The page as far as sizes go; None if it is none of a B-tree (the format is SQLite's, its section 1.6)."""
+    """Parse a page as far as sizes need it; None if it is not a B-tree page (SQLite file format, section 1.6)."""
     start = HEADER_BYTES if is_first else 0
     if len(page) < 512 or page[start] not in (INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF):
         return None
@@ -101,7 +101,7 @@ def parse_page(page: bytes, *, is_first: bool = False) -> TreePage | None:
 
 
 def _overflow(payload_bytes: int, page_bytes: int, *, is_table: bool) -> int:
-    """The number of pages that a row of this length goes on in."""
+    """Return the number of overflow pages of a row with this length."""
     most = page_bytes - 35 if is_table else (page_bytes - 12) * 64 // 255 - 23
     if payload_bytes <= most:
         return 0

@@ -26,10 +26,10 @@ from storage.store import BatchHandler, DiskSpace, Req, Res, StoreSize, StoreSta
 from storage.transactions import Callback, Job, run_batch
 
 READERS = 4
-OPEN_TRIES = 10  # somebody who only looks whether the store is in use holds the lock for a moment
+OPEN_TRIES = 10  # a process that checks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
-SCRUB_BUSY_MS = 50  # the writer waits meanwhile
-WATCH_CLOSE_S = 10.0  # as the writer's: a disk that does not answer must not keep the process alive for longer
+SCRUB_BUSY_MS = 50  # the writer waits during this time
+WATCH_CLOSE_S = 10.0  # like the writer's: a disk that does not respond must not keep the process alive for longer
 
 
 class SqliteStore:
@@ -40,7 +40,7 @@ class SqliteStore:
     def __init__(
         self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership, watch: FileWatch
     ) -> None:
-        """Everything given is owned by `open_sqlite`."""
+        """All arguments are owned by `open_sqlite`."""
         self._writer = writer
         self._watch = watch
         self._idle = list(readers)
@@ -56,13 +56,13 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._read, fn, limiter=self._limiter)
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Hand `request` to `handler` together with all that waits for it."""
+        """Pass `request` to `handler` together with all others that wait for it."""
         return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
         self, handler: BatchHandler[Req, Res], request: Req, on_failure: Callable[[], None] | None = None
     ) -> None:
-        """As `submit`, and nobody waits."""
+        """Like `submit`, without waiting for the result."""
         self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
 
     async def ping(self) -> None:
@@ -70,36 +70,36 @@ class SqliteStore:
         await self._writer.submit(Job(fn=_touch, abandonable=True))
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Leave a note for other processes."""
+        """Write the note for other processes."""
         self._ownership.announce(note)
 
     def statistics(self) -> StoreStatistics:
-        """Counters for the operator."""
+        """Return counters for the operator."""
         return self._writer.statistics()
 
     async def measure(self) -> StoreSize:
-        """The size of the file and its tables."""
+        """Return the size of the file and its tables."""
         return await trio.to_thread.run_sync(self._measure, limiter=self._limiter)
 
-    async def scrub(self, table: str) -> bool:  # noqa: ARG002 - the log is one for all tables
-        """Write the log into the file, and empty it: rows that were overwritten are left in the log alone."""
+    async def scrub(self, table: str) -> bool:  # noqa: ARG002 - one log for all tables
+        """Write the log into the file and truncate it, because overwritten rows remain only in the log."""
         return await trio.to_thread.run_sync(self._empty_log, limiter=self._limiter)
 
     async def flush_log(self) -> None:
-        """Write the log into the file as far as readers let it, beside the writer."""
+        """Write the log into the file as far as readers allow, in parallel to the writer."""
         await trio.to_thread.run_sync(self._flush_log, limiter=self._limiter)
 
     async def disk(self) -> DiskSpace:
-        """The disk that the file is on."""
+        """Return the space of the disk that the file is on."""
         return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
 
     def _measure(self) -> StoreSize:
-        """Tables are read from the file itself, so the log is written into it first."""
+        """Measure the file. Tables are read from the file itself, so the log is written into it first."""
         self._flush_log()
         return self._read(partial(measure, self._ownership.file))
 
     def _flush_log(self) -> None:
-        """Never into a file that is not the store's any more."""
+        """Write the log into the file, unless the file no longer belongs to the store."""
         self._watch.check()
         connection = self._idle.pop()
         try:
@@ -110,7 +110,7 @@ class SqliteStore:
             self._idle.append(connection)
 
     def _empty_log(self) -> bool:
-        """Whether it was done: not while somebody reads what stands in the log."""
+        """Truncate the log. Return False if a reader still uses it."""
         self._watch.check()
         connection = self._idle.pop()
         try:
@@ -127,7 +127,7 @@ class SqliteStore:
         try:
             found = os.fstatvfs(self._ownership.file)
         except OSError as exc:
-            raise StoreUnavailable(f"the disk cannot be looked at: {exc.strerror}") from exc
+            raise StoreUnavailable(f"the disk cannot be checked: {exc.strerror}") from exc
         return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def _read(self, fn: Callable[[Tx], T]) -> T:
@@ -148,12 +148,12 @@ class SqliteStore:
 async def open_sqlite(
     path: Path, migrations: Sequence[MigrationSet], *, new_store: bool = False
 ) -> AsyncIterator[SqliteStore]:
-    """Own, check and migrate the file at `path`, which has no links in it, and serve it.
+    """Own, check and migrate the file at `path`, which contains no links, and serve it.
 
-    It is made where there was none; where there was one that is gone, only if `new_store`.
+    The file is created if no store existed there; a missing file of an earlier store is created only with `new_store`.
 
     Raises:
-        StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with words for the operator.
+        StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with a message for the operator.
     """
     make_data_folder(path.parent)
     refuse_missing(path, new_store=new_store)
@@ -170,7 +170,7 @@ async def open_sqlite(
             writer.refuse(fault)
 
         async with open_writer(partial(run_batch, engine)) as writer:
-            stack.enter_context(_running(watch))  # until all is committed, and then for one look more
+            stack.enter_context(_running(watch))  # until everything is committed, and then for one more check
             yield SqliteStore(writer, connections.readers, ownership, watch)
 
 
@@ -180,12 +180,12 @@ def _watch(
     try:
         return FileWatch(path, ownership, connection, publish)
     except OSError as exc:
-        raise StoreUnusable(f"{path} was taken away while it was being opened: {exc.strerror}") from exc
+        raise StoreUnusable(f"{path} was removed while it was being opened: {exc.strerror}") from exc
 
 
 @contextmanager
 def _running(watch: FileWatch) -> Iterator[None]:
-    """The thread of `watch`, in the block."""
+    """Run the thread of `watch` while the block runs."""
     thread = threading.Thread(target=watch.run, name="storage-watch", daemon=True)
     thread.start()
     try:
@@ -225,7 +225,7 @@ class _Connections:
 
 
 def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: ExitStack) -> _Connections:
-    """The checked and migrated file's connections; the writing one, closed last, tidies the log."""
+    """Open the connections of the checked and migrated file. The writing one is closed last and cleans up the log."""
     try:
         writing = stack.enter_context(closing(connect(path)))
         check(writing, path)
@@ -243,5 +243,5 @@ def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: Exi
 
 
 def _touch(tx: Tx) -> None:
-    """A write that changes nothing anyone reads."""
+    """Write without changing any data that is read."""
     tx.run(f"PRAGMA user_version = {(tx.one('PRAGMA user_version') or (0,))[0]}")

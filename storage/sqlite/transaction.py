@@ -1,4 +1,4 @@
-"""SQLite connections: how they are set up, their transactions, and their errors in the store's words."""
+"""SQLite connections: their setup, their transactions, and the translation of their errors."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +14,19 @@ from storage.sqlite.memo import Memo
 from storage.store import Row, T, Value
 from storage.transactions import Callback
 
-# Rows go in pieces of so many, or of a multiple of a few, and one of the rest: few different statements have to be
-# prepared and kept, and each statement begins with 10,000 to 20,000 instructions. To prepare one for each length took
-# a miss 60,000 while they were new.
+# Rows are sent in pieces of this size or of a multiple of `STEP`, plus one piece for the rest. This keeps the number of
+# prepared statements small, and each statement starts with 10,000 to 20,000 instructions. Preparing one for each length
+# would take 60,000 per miss.
 ROWS_MAX = 64
 STEP = 4
 STATEMENTS_KEPT = 512
 NOW = "((julianday('now') - 2440587.5) * 86400.0)"
-# One text whatever the list's length, so it is prepared once; and one parameter, where each costs 600 instructions.
+# The text does not depend on the list's length, so it is prepared once. It needs one parameter, where each would cost
+# 600 instructions.
 LIST = "(SELECT value FROM json_each(?))"
-BUSY_MS = 5000  # only an outside tool on the file can make the writer wait
+BUSY_MS = 5000  # only an external tool on the file can make the writer wait
 CACHE_KIB = 8192
-# Pages between checkpoints: a checkpoint costs two more fsyncs, so it should pay for many commits (16 MB of log).
+# Pages between checkpoints. A checkpoint costs two more fsyncs, so it should cover many commits (16 MB of log).
 CHECKPOINT_PAGES = 4000
 LOG_BYTES_KEPT = 67108864
 
@@ -38,13 +39,13 @@ _ENVIRONMENT = {
     sqlite3.SQLITE_LOCKED: "the database is locked",
     sqlite3.SQLITE_NOMEM: "out of memory",
     sqlite3.SQLITE_NOTADB: "the file is not a database",
-    sqlite3.SQLITE_PROTOCOL: "the database's locks do not work; is it on a network disk?",
+    sqlite3.SQLITE_PROTOCOL: "the database's locks do not work; it may be on a network disk",
     sqlite3.SQLITE_READONLY: "the database is read-only",
 }
 
 
 def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
-    """A connection with explicit transactions, durable commits and foreign keys."""
+    """Open a connection with explicit transactions, durable commits and foreign keys."""
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_KEPT, timeout=BUSY_MS / 1000
     )
@@ -57,11 +58,11 @@ def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-# The file is not mapped into memory: whoever cuts it off, as `cp` does that copies another over it, would end the
-# process by SIGBUS at the next page read.
+# The file is not mapped into memory: truncating it, like `cp` does when it overwrites the file, would end the process
+# by SIGBUS at the next page read.
 def _pragmas(*, query_only: bool) -> Iterator[str]:
     yield "journal_mode = WAL"
-    # Some builds wipe what is deleted. Nothing here is a secret as it is stored, and every closed charge is deleted.
+    # Some builds wipe deleted data. No stored data is secret in its stored form, and every closed charge is deleted.
     yield "secure_delete = OFF"
     yield "synchronous = FULL"
     yield "foreign_keys = ON"
@@ -75,7 +76,7 @@ def _pragmas(*, query_only: bool) -> Iterator[str]:
 
 
 def translate(error: Exception) -> Exception:
-    """The store's word for an error of the driver or of the file system; a bug stays what it is."""
+    """Translate an error of the driver or file system. A bug is returned unchanged."""
     if isinstance(error, sqlite3.IntegrityError):
         return _because(ConstraintViolated(str(error)), error)
     code = getattr(error, "sqlite_errorcode", None)
@@ -101,9 +102,9 @@ class SqliteTx:
         doubts: list[Callback] | None = None,
         memo: Memo | None = None,
     ) -> None:
-        """The lists receive what `on_commit` and `on_doubt` are told; None where a commit cannot be, or not be lost.
+        """The lists receive the callbacks of `on_commit` and `on_doubt`; None if a commit cannot happen or be lost.
 
-        Nothing is remembered where there is no `memo`.
+        Nothing is kept without a `memo`.
         """
         self._cursor = cursor
         self._callbacks = callbacks
@@ -111,32 +112,33 @@ class SqliteTx:
         self._memo = memo
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         if params and isinstance(params[0], bytes):
             params = [bytearray(value) if value.__class__ is bytes else value for value in params]  # type: ignore[misc]
         return self._cursor.execute(_plain(sql), params).fetchall()
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
-        """The first row, if any."""
+        """Return the first row, if any."""
         rows = self._cursor.execute(_plain(sql), params).fetchall()
         return rows[0] if rows else None
 
     def run(self, sql: str, params: Sequence[Value] = ()) -> int:
-        """Run a statement that changes rows; how many it changed."""
+        """Run a statement that changes rows. Return how many it changed."""
         return self._cursor.execute(_plain(sql), params).rowcount
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:
         """Run one statement for all rows.
 
-        Not `executemany`: the driver gives up the interpreter's lock at every step, and under load waits for it again.
+        Not `executemany`: the driver releases the interpreter lock at every step, and under load has to wait for it
+        again.
         """
-        if one is not None and len(rows) == 1:  # quicker than `UPDATE ... FROM` a list of one
+        if one is not None and len(rows) == 1:  # faster than `UPDATE ... FROM` a list of one
             self._cursor.execute(one, rows[0])
         elif rows:
             self.count_many(sql, rows)
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
-        """As `run_many`; how many rows it changed."""
+        """Like `run_many`. Return how many rows it changed."""
         if len(rows) == 1:
             row = [*rows[0], *params]
             if row[0].__class__ is bytes:
@@ -152,63 +154,63 @@ class SqliteTx:
         return changed
 
     def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """All rows of a query over the list `{in}`."""
+        """Return all rows of a query over the list `{in}`."""
         if not values:
             return []
         if isinstance(values[0], bytes):
             values = _plain_bytes(values)
         if len(values) == 1 and (alone := _over_one(sql)):
             return self._cursor.execute(alone, values).fetchall()
-        if isinstance(values[0], bytearray):  # which JSON does not have
+        if isinstance(values[0], bytearray):  # not possible in JSON
             return [row for one in _filled(values) for row in self._cursor.execute(_over_marks(sql, len(one)), one)]
         return self._cursor.execute(_over_list(sql), (_listed(values),)).fetchall()
 
     def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
-        """Run a statement that changes rows, over the list `{in}`; how many it changed."""
+        """Run a statement that changes rows over the list `{in}`. Return how many it changed."""
         if not values:
             return 0
         if isinstance(values[0], bytes):
             values = _plain_bytes(values)
         if len(values) == 1 and (alone := _over_one(sql)):
             return self._cursor.execute(alone, (*params, values[0])).rowcount
-        if isinstance(values[0], bytearray):  # which JSON does not have
+        if isinstance(values[0], bytearray):  # not possible in JSON
             pieces = _filled(values)
             return sum(self._cursor.execute(_over_marks(sql, len(one)), (*params, *one)).rowcount for one in pieces)
         return self._cursor.execute(_over_list(sql), (*params, _listed(values))).rowcount
 
     def lock(self, names: Sequence[str]) -> None:
-        """The writer is the only one: everything is locked."""
+        """Do nothing: there is only one writer, so everything is locked."""
 
     def pin(self, table: str) -> None:
-        """No table has partitions."""
+        """Do nothing: tables have no partitions here."""
 
     def recall(self, kind: type[T]) -> T | None:
-        """The last of this kind that was remembered, if it holds."""
+        """Return the value of this kind that was kept last, if it is still valid."""
         return self._memo.recall(kind) if self._memo is not None else None
 
     def remember(self, what: object) -> None:
-        """Remember `what`, where there is a memo."""
+        """Keep `what`, if there is a memo."""
         if self._memo is not None:
             self._memo.remember(what)
 
     def on_commit(self, callback: Callable[[], None]) -> None:
-        """Ask for `callback` after the commit."""
+        """Call `callback` after the commit."""
         assert self._callbacks is not None, "nothing is committed on a query-only connection"
         self._callbacks.append(callback)
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """Ask for `callback` should the commit be in a file that is gone."""
+        """Call `callback` if the commit may be in a file that is missing."""
         if self._doubts is not None:
             self._doubts.append(callback)
 
 
 def _plain_bytes(values: Sequence[Any]) -> list[Any]:
-    """Bytes as the driver binds them at once; for `bytes` it looks for an adapter first, at some 4,000 instructions."""
+    """Return bytes in the type that the driver binds directly; for `bytes` it spends 4,000 instructions on adapters."""
     return [*map(bytearray, values)]
 
 
 def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Pieces for lists after `IN`, which may name a value again: filled up, since each makes a table of its own."""
+    """Yield pieces for lists after `IN`, padded with repeated values, because each length is a separate statement."""
     for start in range(0, len(values), ROWS_MAX):
         piece = values[start : start + ROWS_MAX]
         yield [*piece, *[piece[-1]] * (-len(piece) % STEP)]
@@ -225,21 +227,21 @@ def _pieces(values: Sequence[T]) -> Sequence[Sequence[T]]:
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_list(sql: str) -> str:
-    """`sql` over a list in SQLite's words; kept, since making it anew took a thirtieth of a lone charge's commit."""
+    """Return `sql` over a list in SQLite's syntax. Cached: building it took a thirtieth of a lone charge's commit."""
     return _plain(sql).replace("{in}", LIST)
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_marks(sql: str, count: int) -> str:
-    """`sql` over a list of so many parameters."""
+    """Return `sql` over a list of `count` parameters."""
     return _plain(sql).replace("{in}", "(" + ",".join("?" * count) + ")")
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_one(sql: str) -> str | None:
-    """`sql` over a list of one, whose value is the parameter; None if it is written in another way.
+    """Return `sql` over a list of one, with its value as the parameter; None if the SQL has another form.
 
-    SQLite makes a table of the list, and sorts by it, even where it sees that the list is one value.
+    SQLite builds and sorts a table for the list, even if it has only one value.
     """
     if " IN {in}" in sql and " NOT IN {in}" not in sql:
         return _plain(sql).replace(" IN {in}", " = ?")
@@ -250,19 +252,19 @@ def _over_one(sql: str) -> str | None:
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _rows(sql: str, count: int, columns: int) -> str:
-    """`sql` over so many rows."""
+    """Return `sql` over `count` rows."""
     marks = "(" + ",".join("?" * columns) + ")"
     return _plain(sql).replace("{rows}", ",".join([marks] * count))
 
 
 def _plain(sql: str) -> str:
-    """`sql` in SQLite's words."""
+    """Return `sql` in SQLite's syntax."""
     return sql.replace("{lock}", "").replace("{now}", NOW) if "{" in sql else sql
 
 
 def _listed(values: Sequence[Value]) -> str:
-    """The list as JSON, of whose texts SQLite would see no more than what stands before a NUL."""
+    """Return the list as JSON. Texts with a NUL are refused, because SQLite would read them only up to it."""
     text = orjson.dumps(values).decode()
     if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for value in values):
-        raise ConstraintViolated("a text holds a NUL")
+        raise ConstraintViolated("a text contains a NUL")
     return text

@@ -1,12 +1,12 @@
-"""Watches the files of an open database, since SQLite goes on in files that were removed or replaced.
+"""Watches the files of an open database, because SQLite keeps using files that were removed or replaced.
 
-Each commit is followed by a look at the files' names, and a thread looks at more, twice a second. A file that was moved
-away may come back; contents that were replaced never do.
+Each commit is followed by a check of the files' names, and a thread checks more twice a second. A file that was moved
+away may return; replaced contents never do.
 
-Contents are known by two fields of the database's header: the application id is drawn at each opening, and the user
-version counts the half seconds in which there were commits. Both are written into the file by checkpoints. So a backup
-of another life has another id, and one from before the last checkpoint a lower count; a later one differs from the file
-only in pages that stand in the log too.
+Contents are identified by two fields of the database header: the application id is random for each opening, and the
+user version counts the half seconds with commits. Checkpoints write both into the file. A backup from another opening
+therefore has another id, and one from before the last checkpoint a lower count. A later backup differs from the file
+only in pages that are also in the log.
 """
 
 import logging
@@ -24,7 +24,7 @@ from storage.sqlite.owner import Ownership
 
 WATCH_S = 0.5
 AGAIN_S = 0.01
-# A folder's time has the grain of the kernel's clock: of what changes within it, it does not tell.
+# A folder's time has the granularity of the kernel's clock, so changes within it are not visible.
 SETTLED_S = 1.0
 HEADER_BYTES = 100
 COUNT_AT, ID_AT = 60, 68
@@ -33,30 +33,30 @@ _log = logging.getLogger(__name__)
 
 
 class DatabaseFiles:
-    """The database, its log and its index, by the names under which they were opened."""
+    """The database, its log and its index, by the names that were opened."""
 
     def __init__(self, path: Path) -> None:
-        """All three are there now."""
+        """Record the identities of the three files, which must exist."""
         self._names = tuple(f"{path}{end}" for end in ("", "-wal", "-shm"))
         self._opened = [_identity(os.stat(name)) for name in self._names]
         self._folder = str(path.parent)
         self._seen: tuple[int, int, int] | None = None
 
     def fault(self) -> str | None:
-        """Name the file that is not the one that was opened; None while all are."""
+        """Return which file is not the opened one any more; None if all are."""
         for name, opened in zip(self._names, self._opened, strict=True):
             try:
                 found = _identity(os.stat(name))
             except (FileNotFoundError, NotADirectoryError):
                 return f"{name} was removed"
             except OSError as exc:
-                return f"{name} cannot be looked at: {exc.strerror}"
+                return f"{name} cannot be checked: {exc.strerror}"
             if found != opened:
                 return f"{name} was replaced"
         return None
 
     def fault_after_commit(self) -> str | None:
-        """As `fault`, by one look at the folder while no entry of it has changed since the last."""
+        """Like `fault`, but with a single check of the folder if it has not changed since the last call."""
         try:
             folder = os.stat(self._folder)
         except OSError:
@@ -71,12 +71,12 @@ class DatabaseFiles:
 
 
 class FileWatch:
-    """Tells why the database cannot be used: `fault`, None while it can."""
+    """Keeps the reason why the database cannot be used: `fault`, None while it can."""
 
     def __init__(
         self, path: Path, ownership: Ownership, connection: sqlite3.Connection, publish: Callable[[str | None], None]
     ) -> None:
-        """`connection` is the watching thread's; `tell` is told each change of `fault`, from any thread."""
+        """The watching thread uses `connection`. `publish` is called with each change of `fault`, from any thread."""
         self.fault: str | None = None
         self._path = path
         self._ownership = ownership
@@ -90,16 +90,16 @@ class FileWatch:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
-        # Where another program was reading, no checkpoint has written this life's id into the file yet.
+        # If another program was reading, no checkpoint has written this opening's id into the file yet.
         self._ids = {self._id, _number(self._header(), ID_AT)}
 
     def check(self) -> None:
-        """Raises StoreUnavailable while there is a fault."""
+        """Raise StoreUnavailable while there is a fault."""
         if self.fault is not None:
             raise StoreUnavailable(self.fault)
 
     def next_count(self) -> int | None:
-        """The user version that goes into the next commit, twice a second at most."""
+        """Return the user version for the next commit, at most twice a second."""
         now = time.monotonic()
         if now < self._count_at:
             return None
@@ -108,20 +108,20 @@ class FileWatch:
         return self._counted
 
     def check_commit(self) -> None:
-        """Raises CommitUnknown if the commit that was just made may be in a file that is not kept."""
+        """Raise CommitUnknown if the last commit may be in a file that is not kept."""
         if fault := self.fault or self._files.fault_after_commit():
             self._wake.set()
             raise CommitUnknown(f"{fault} during a commit")
 
     def run(self) -> None:
-        """The thread: look until `stop`."""
+        """Run the thread: check until `stop`."""
         while not self._stopping:
             self._wake.wait(WATCH_S)
             self._wake.clear()
             self._look()
 
     def stop(self) -> None:
-        """End the thread's work after a last look: closing writes the log into the file."""
+        """End the thread after a last check, because closing writes the log into the file."""
         self._stopping = True
         self._wake.set()
 
@@ -139,7 +139,7 @@ class FileWatch:
             )
         elif self._is_restored():
             self._is_final = True
-            self._change(f"another program has put other contents into {self._path}: restart the node")
+            self._change(f"another program has replaced the contents of {self._path}: restart the node")
         else:
             self._look_at_names()
 
@@ -149,7 +149,7 @@ class FileWatch:
         self._change(None if fault is None else f"{fault}: {self._advice(fault)}")
 
     def _save_log(self) -> bool:
-        """Write what was committed into the file that is open: the log may be gone, or apart from it, from now on."""
+        """Write committed data into the open file, because its log may be removed or separated from now on."""
         with suppress(sqlite3.Error):
             ((is_busy, _, _),) = self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
             return not is_busy
@@ -157,17 +157,17 @@ class FileWatch:
 
     def _advice(self, fault: str) -> str:
         if not self._is_saved:
-            return "leave the node running until it has written what was committed into the file that it has open"
+            return "keep the node running until it has written all commits into the file that it has open"
         if not fault.startswith(f"{self._path} "):
-            return "remove it if it is there, and restart the node; what was committed is in the database"
+            return "remove it if it exists, and restart the node; all commits are in the database"
         held = f"/proc/{os.getpid()}/fd/{self._ownership.file}"
         return (
-            f"put the same file back; or, before the node ends, copy {held} to {self._path}, which holds all that was "
+            f"restore the same file; or, before the node ends, copy {held} to {self._path}, which contains all that was"
             "committed, and restart the node"
         )
 
     def _is_overwritten(self) -> bool:
-        """Whether the file's header is another's, and still is after a moment: the first look may meet a write."""
+        """Return whether the file has another header, also after a moment, because the first check may hit a write."""
         if self._has_header():
             return False
         time.sleep(AGAIN_S)
@@ -177,7 +177,7 @@ class FileWatch:
         try:
             header = self._header()
         except OSError:
-            return True  # a disk that cannot be read is not another one
+            return True  # a disk that cannot be read does not mean another file
         id_, count = _number(header, ID_AT), _number(header, COUNT_AT)
         if len(header) < HEADER_BYTES or id_ not in self._ids:
             return False

@@ -1,4 +1,4 @@
-"""Everything of billing on one store, with a clock and ids that tests can foresee."""
+"""All of billing on one store, with a predictable clock and predictable ids."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
@@ -56,12 +56,12 @@ class PublishedEvents:
         tx.on_commit(partial(self.reversals.append, reversal))
 
     def steps(self, account_id: str) -> list[str]:
-        """The levels that the account's credits have fallen to, in order."""
+        """Return the levels that the account's credits have fallen to, in order."""
         return [fall.to for fall in self.low_balances if fall.account_id == account_id]
 
 
 class Desk:
-    """Billing as a node has it, one of many with a `shared` gate. `time` is the clock; tests move it."""
+    """Billing as a node sets it up, with a `shared` gate if there are many nodes. Tests move the clock `time`."""
 
     def __init__(self, store: Store, shared: Gate | None = None) -> None:
         self.time = EPOCH
@@ -78,7 +78,7 @@ class Desk:
         self.ledger = Ledger(store, now=self.now)
 
     def restarted(self) -> "Desk":
-        """The desk of the next process on the same store."""
+        """Return the desk of the next process on the same store."""
         desk = Desk(self.store)
         desk.time, desk._numbers = self.time, self._numbers
         return desk

@@ -1,6 +1,6 @@
 """A process that recovers, then takes, settles and refunds as fast as it can until it is killed.
 
-Prints `recovered N` once and then, for each closing that the store has confirmed, the request's id and its cost.
+Prints `recovered N` once, and then for each closing that the store has confirmed the request's id and its cost.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A store as the last version before the journal left it: entries in three rows a charge, and charges that are open."""
+"""A store of the last version before the journal: entries in three rows per charge, and open charges."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOOKS: Final = {
 
 @dataclass
 class OldAccount:
-    """An account with its key; `spent` are the credits that were settled."""
+    """An account with its key. `spent` counts the settled credits."""
 
     id: str
     key: str
@@ -51,7 +51,7 @@ class OldAccount:
 
 
 class OldLedger:
-    """Accounts, their entries and their open charges, until `fill` writes them; entries are numbered from 1."""
+    """Collects accounts, their entries and their open charges until `fill` writes them. Entries are numbered from 1."""
 
     def __init__(self, now: float = EPOCH) -> None:
         self.accounts: list[OldAccount] = []
@@ -59,7 +59,7 @@ class OldLedger:
         self.now = now
 
     def account(self, credits: int, *, unlimited: bool = False) -> OldAccount:  # noqa: A002 - the spec's noun
-        """A new account with a key."""
+        """Add an account with a key."""
         number = len(self.accounts)
         account = OldAccount(f"acc_{number}", f"key_{number}", unlimited, self.now)
         self.accounts.append(account)
@@ -67,12 +67,12 @@ class OldLedger:
         return account
 
     def grant(self, account: OldAccount, amount: int, kind: str = "purchase", description: str = "Credit pack") -> None:
-        """Credits come in."""
+        """Add a purchase of credits."""
         account.balance += amount
         self._enter(account, kind, amount, None, description)
 
     def take(self, account: OldAccount, request_id: str, price: int) -> None:
-        """A charge is opened; an unlimited account is given what it lacks."""
+        """Open a charge. An unlimited account is issued the missing credits."""
         if account.balance < price:
             assert account.unlimited
             missing, account.balance = price - account.balance, price
@@ -83,7 +83,7 @@ class OldLedger:
         self._enter(account, "deduction", price, request_id, "repository")
 
     def close(self, account: OldAccount, request_id: str, used: int) -> None:
-        """A charge is closed."""
+        """Close a charge."""
         price = account.open.pop(request_id)
         account.held -= price
         account.spent += used
@@ -94,7 +94,7 @@ class OldLedger:
             self._enter(account, "refund", price - used, request_id, "Refund" if used else "Upstream failed")
 
     def play(self, rng: Random, steps: int) -> None:
-        """A history at random, of calls that come and go at once and of runs of monitors."""
+        """Add a random history of short calls and of monitor runs."""
         running: list[tuple[OldAccount, str]] = []
         for _ in range(steps):
             self.now += rng.expovariate(3)
@@ -114,7 +114,7 @@ class OldLedger:
                 running.append((account, request_id))
 
     def fill(self, tx: Tx) -> None:
-        """Write all of it into a store of the version before."""
+        """Write all of it into a store of the previous version."""
         tx.run_many(
             ADD_ACCOUNTS,
             [(a.id, "A", "free", int(a.unlimited), a.balance, a.held, a.created_at, 7, 0) for a in self.accounts],
@@ -133,7 +133,7 @@ class OldLedger:
                 tx.run_many(ADD_CHARGES, rows)
 
     def lines(self, account: OldAccount) -> list[Transaction]:
-        """The account's statement as that version told it, newest first."""
+        """Return the account's statement as that version showed it, newest first."""
         found = []
         for number, entry in enumerate(self.entries, 1):
             owner, kind, _debit, _credit, amount, after, request_id, key, platform, endpoint, text, at = entry

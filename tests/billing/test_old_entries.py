@@ -1,4 +1,4 @@
-"""A store of the version before the journal is migrated: every balance and every line reads as before."""
+"""A store of the version before the journal is migrated: every balance and every line stays the same."""
 
 import signal
 import sqlite3
@@ -51,7 +51,7 @@ async def write(url: str, ledger: OldLedger) -> None:
 
 
 async def assert_as_before(desk: Desk, ledger: OldLedger) -> None:
-    """Balances, whole statements, each line's page and each request's lines."""
+    """Return balances, whole statements, each line's page and each request's lines."""
     for account in ledger.accounts:
         now = await desk.accounts.get(account.id)
         assert (now.balance, now.held) == (account.balance, account.held)
@@ -67,8 +67,8 @@ async def assert_as_before(desk: Desk, ledger: OldLedger) -> None:
                 assert found == of_request
 
 
-async def test_every_balance_and_every_line_reads_as_before(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of 50 entries, so that refunds and covers of a charge fall into other steps than its taking."""
+async def test_migration_keeps_every_balance_and_line(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 50 entries, so that refunds and covers of a charge are in other steps than its taking."""
     monkeypatch.setattr(old_entries, "STEP", 50)
     ledger = old_ledger(1_000)
     with trio.fail_after(60):
@@ -82,8 +82,8 @@ async def test_every_balance_and_every_line_reads_as_before(store_url: str, monk
             assert week.last_7d == ledger.accounts[0].spent + ledger.accounts[0].held
 
 
-async def test_the_account_goes_on_above_its_old_lines(store_url: str) -> None:
-    """Open charges are refunded, new ones are taken, an old request is charged no second time."""
+async def test_account_continues_after_its_old_lines(store_url: str) -> None:
+    """Open charges are refunded, new ones are taken, and an old request is not charged again."""
     ledger = old_ledger(200)
     account = ledger.accounts[2]
     with trio.fail_after(60):
@@ -106,8 +106,8 @@ async def test_the_account_goes_on_above_its_old_lines(store_url: str) -> None:
             await desk.assert_sound()
 
 
-async def test_a_line_that_would_not_read_as_before_stops_the_migration_and_nothing_is_lost(store_url: str) -> None:
-    """Method: the taking of a charge that is settled is missing."""
+async def test_mismatched_line_stops_the_migration_without_loss(store_url: str) -> None:
+    """Method: the taking of a settled charge is missing."""
     ledger = old_ledger(100)
     at = next(i for i, entry in enumerate(ledger.entries) if entry[1] == "settlement")
     request_id = ledger.entries[at][6]
@@ -116,7 +116,7 @@ async def test_a_line_that_would_not_read_as_before_stops_the_migration_and_noth
     ledger.entries = [*kept, refund]
     with trio.fail_after(60):
         await write(store_url, ledger)
-        with pytest.raises(StoreUnusable, match="does not read as before"):
+        with pytest.raises(StoreUnusable, match="reads differently"):
             async with open_store(store_url, [MIGRATIONS]):
                 pass
         async with open_store(store_url, [MigrationSet(MIGRATIONS.name, MIGRATIONS.migrations[:6])]) as store:
@@ -124,8 +124,8 @@ async def test_a_line_that_would_not_read_as_before_stops_the_migration_and_noth
 
 
 @pytest.mark.sqlite
-async def test_a_migration_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Killed at ten moments, by what it has written; on SQLite, whose file can be looked at from here."""
+async def test_killed_migration_continues_where_it_stopped(tmp_path: Path) -> None:
+    """Killed at ten moments, chosen by the rows written; on SQLite, whose file can be read from here."""
     ledger, file = old_ledger(10_000), tmp_path / "store.db"
     await write(f"sqlite:///{file}", ledger)
     kills, last = 0, 0
@@ -140,7 +140,7 @@ async def test_a_migration_that_is_killed_goes_on_where_it_was(tmp_path: Path) -
 
 
 def migrate_until_killed(file: Path, *, rows: int) -> bool:
-    """Migrate in a process that is killed once there are more rows than these; whether it was still at it."""
+    """Migrate in a process that is killed once there are more rows than this. Return whether it was still running."""
     command = [sys.executable, "-c", MIGRATE, f"sqlite:///{file}", "40"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None and rows_in(file) <= rows:

@@ -14,7 +14,7 @@ Call = Callable[[], Awaitable[object]]
 
 @contextmanager
 def held_writer(store: Store, *, also: Callable[[Tx], None] = lambda tx: None) -> Iterator[threading.Event]:
-    """The writer's thread is busy while the block runs, so that what is submitted inside waits together."""
+    """Keep the writer's thread busy while the block runs, so that calls submitted inside it wait together."""
     begun, go = threading.Event(), threading.Event()
 
     def hold(tx: Tx, requests: Sequence[None]) -> list[None]:
@@ -43,7 +43,7 @@ async def collect(results: list[object], call: Call) -> None:
 
 
 async def submit_all(store: Store, calls: Sequence[Call]) -> list[object]:
-    """Let all `calls` wait for the same commit; their results in order."""
+    """Let all `calls` wait for the same commit. Return their results in order."""
     results: list[list[object]] = [[] for _ in calls]
     async with trio.open_nursery() as nursery:
         with held_writer(store) as begun:

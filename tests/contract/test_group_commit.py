@@ -1,4 +1,4 @@
-"""The writer on each real engine: what shares a commit, what fails alone, and what a cancelled call leaves behind."""
+"""The writer on each real engine: which calls share a commit, which fail alone, and the effects of cancelled calls."""
 
 import gc
 import logging
@@ -25,7 +25,7 @@ from tests.contract.calls import held_writer, submit_all, wait_held
 from tests.storage.tables import NOTES, add, add_note, add_notes, all_texts
 
 
-async def test_calls_that_come_at_once_share_a_commit_but_for_the_first_that_finds_the_writer_at_rest(
+async def test_concurrent_calls_share_a_commit_except_the_first(
     store: Store,
 ) -> None:
     before = store.statistics().commits
@@ -36,8 +36,8 @@ async def test_calls_that_come_at_once_share_a_commit_but_for_the_first_that_fin
     assert len(await all_texts(store)) == 64
 
 
-async def test_a_handler_gets_neighbours_together_and_the_order_of_arrival_holds(store: Store) -> None:
-    """Goal: a close that came after a charge sees it. Method: writes and two handlers take turns in one batch."""
+async def test_handler_receives_neighbours_together_in_order(store: Store) -> None:
+    """Goal: a close after a charge sees the charge. Method: writes and two handlers alternate in one batch."""
     seen: list[list[str]] = []
 
     def watch(tx: Tx, requests: Sequence[str]) -> list[int]:
@@ -61,13 +61,13 @@ async def test_a_handler_gets_neighbours_together_and_the_order_of_arrival_holds
     assert await all_texts(store) == ["a", "b", "c", "d"]
 
 
-async def test_a_refusal_is_one_requests_own(store: Store) -> None:
+async def test_refusal_affects_only_its_request(store: Store) -> None:
     results = await submit_all(store, [partial(store.submit, add_notes, text) for text in ("a", "bad b", "c")])
     assert [type(result) for result in results] == [str, ValueError, str]
     assert await all_texts(store) == ["a", "c"]
 
 
-async def test_a_handler_that_breaks_fails_its_own_requests_and_nobody_elses(store: Store) -> None:
+async def test_failing_handler_affects_only_its_requests(store: Store) -> None:
     results = await submit_all(
         store,
         [
@@ -83,7 +83,7 @@ async def test_a_handler_that_breaks_fails_its_own_requests_and_nobody_elses(sto
     assert await all_texts(store) == ["before", "after"]
 
 
-async def test_a_write_that_raises_leaves_nothing_and_raises_what_it_raised(store: Store) -> None:
+async def test_raising_write_changes_nothing_and_its_error_is_raised(store: Store) -> None:
     def half(tx: Tx) -> None:
         add(tx, "half")
         raise LookupError("changed my mind")
@@ -93,13 +93,13 @@ async def test_a_write_that_raises_leaves_nothing_and_raises_what_it_raised(stor
     assert await all_texts(store) == ["whole"]
 
 
-async def test_a_broken_constraint_is_told_in_the_stores_words(store: Store) -> None:
+async def test_constraint_violation_raises_the_stores_error(store: Store) -> None:
     await store.write(add_note("one"))
     with pytest.raises(ConstraintViolated, match=r"(?i)unique"):
         await store.write(add_note("one"))
 
 
-async def test_a_commit_that_fails_fails_everyone_and_the_store_goes_on(store: Store) -> None:
+async def test_failed_commit_fails_all_calls_and_the_store_continues(store: Store) -> None:
     """Method: a foreign key that is only checked at COMMIT makes the real commit fail."""
 
     def poison(tx: Tx) -> None:
@@ -122,7 +122,7 @@ async def test_a_commit_that_fails_fails_everyone_and_the_store_goes_on(store: S
     assert await all_texts(store) == ["alive"]
 
 
-async def test_callbacks_run_after_the_commit_in_order_before_anyone_resumes(store: Store) -> None:
+async def test_callbacks_run_after_the_commit_before_callers_resume(store: Store) -> None:
     order: list[str] = []
 
     def write(name: str, tx: Tx) -> None:
@@ -144,7 +144,7 @@ async def test_callbacks_run_after_the_commit_in_order_before_anyone_resumes(sto
     assert set(order[2:]) == {"resumed a", "failed b", "resumed c"}
 
 
-async def test_a_call_cancelled_while_it_waits_never_happens(store: Store) -> None:
+async def test_call_cancelled_while_waiting_never_happens(store: Store) -> None:
     with trio.move_on_after(0.2) as scope, held_writer(store) as begun:
         await wait_held(begun)
         await store.write(add_note("never"))
@@ -153,7 +153,7 @@ async def test_a_call_cancelled_while_it_waits_never_happens(store: Store) -> No
     assert await all_texts(store) == ["later"]
 
 
-async def test_a_call_in_a_cancelled_scope_never_happens(store: Store) -> None:
+async def test_call_in_a_cancelled_scope_never_happens(store: Store) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await store.write(add_note("never"))
@@ -161,7 +161,7 @@ async def test_a_call_in_a_cancelled_scope_never_happens(store: Store) -> None:
     assert await all_texts(store) == []
 
 
-async def test_a_call_that_is_running_is_awaited_even_when_cancelled(store: Store) -> None:
+async def test_running_call_is_awaited_when_cancelled(store: Store) -> None:
     running, go = threading.Event(), threading.Event()
 
     def slow(tx: Tx) -> str:
@@ -186,8 +186,8 @@ async def test_a_call_that_is_running_is_awaited_even_when_cancelled(store: Stor
     assert await all_texts(store) == ["slow"]
 
 
-async def test_a_cancelled_call_either_happened_or_did_not(store: Store) -> None:
-    """Goal: who hears nothing has written nothing. Method: cancel hundreds of calls at random moments."""
+async def test_cancelled_call_is_atomic(store: Store) -> None:
+    """Goal: a caller that was cancelled has written nothing. Method: cancel hundreds of calls at random moments."""
     rng = random.Random(7)
     done: set[str] = set()
 
@@ -205,10 +205,10 @@ async def test_a_cancelled_call_either_happened_or_did_not(store: Store) -> None
 
 
 @pytest.mark.parametrize("callers", [1, 6])
-async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not(
+async def test_call_cancelled_while_the_thread_takes_it_is_atomic(
     store: Store, monkeypatch: pytest.MonkeyPatch, callers: int
 ) -> None:
-    """Method: few callers at a time give up at random around the instant at which the thread takes their calls."""
+    """Method: a few callers at a time give up at random around the instant at which the thread takes their calls."""
     rng = random.Random(11)
     heard: list[str] = []
     takers: Counter[str] = Counter()
@@ -228,7 +228,7 @@ async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not
     async with trio.open_nursery() as nursery:
         for name in "abcdef"[:callers]:
             nursery.start_soon(caller, name)
-    # A lone call may be taken at once each time, and then it is waited for.
+    # A lone call may always be taken at once, and then it is awaited.
     assert 0 < len(heard) <= 300 * callers - (callers > 1)
     assert sorted(map(str.upper, await all_texts(store))) == sorted(heard)
     assert takers["storage-writer"] > 50
@@ -236,7 +236,7 @@ async def test_a_call_given_up_as_the_thread_takes_it_either_happened_or_did_not
 
 @contextmanager
 def interrupted_everywhere() -> Iterator[None]:
-    """Let another thread go on wherever an object is made: collecting garbage may run any code, in any thread."""
+    """Switch threads whenever an object is created, because garbage collection may run any code in any thread."""
 
     def interrupt(_phase: str, _info: object) -> None:
         time.sleep(0)
@@ -251,8 +251,8 @@ def interrupted_everywhere() -> Iterator[None]:
         gc.callbacks.remove(interrupt)
 
 
-async def test_calls_keep_their_order_though_threads_interrupt_each_other_anywhere(store: Store) -> None:
-    """Method: calls that are sent and given up while the thread takes them, with a switch at every new object."""
+async def test_calls_keep_their_order_despite_thread_switches(store: Store) -> None:
+    """Method: calls are sent and given up while the thread takes them, with a switch at every new object."""
     seen: list[int] = []
 
     def watch(_tx: Tx, numbers: Sequence[int]) -> list[int]:
@@ -273,8 +273,8 @@ async def test_calls_keep_their_order_though_threads_interrupt_each_other_anywhe
     assert len(seen) == len(set(seen))
 
 
-async def test_callbacks_come_in_the_order_of_the_commits_whoever_hears_of_them_first(store: Store) -> None:
-    """Method: lone callers, several at once, calls that nobody waits for and pauses, by turns at random."""
+async def test_callbacks_run_in_commit_order(store: Store) -> None:
+    """Method: lone callers, several at once, calls without a caller, and pauses alternate at random."""
     rng = random.Random(4)
     heard: list[int] = []
 
@@ -300,9 +300,7 @@ async def test_callbacks_come_in_the_order_of_the_commits_whoever_hears_of_them_
     assert heard == sorted(heard)
 
 
-async def test_a_lone_caller_waits_for_his_own_outcome_whatever_rings(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lone_caller_waits_for_its_own_outcome(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     bells: list[Bell] = []
     wait = Bell.wait
 
@@ -317,7 +315,7 @@ async def test_a_lone_caller_waits_for_his_own_outcome_whatever_rings(
     assert len(bells) > 20
 
 
-async def test_the_queue_is_bounded(store: Store) -> None:
+async def test_queue_is_bounded(store: Store) -> None:
     def nothing(tx: Tx, requests: Sequence[int]) -> list[int]:
         return list(requests)
 
@@ -334,7 +332,7 @@ async def test_the_queue_is_bounded(store: Store) -> None:
     await store.write(add_note("room again"))
 
 
-async def test_a_batch_is_bounded(store: Store) -> None:
+async def test_batch_is_bounded(store: Store) -> None:
     sizes: list[int] = []
 
     def measure(tx: Tx, requests: Sequence[int]) -> list[int]:
@@ -349,9 +347,7 @@ async def test_a_batch_is_bounded(store: Store) -> None:
     assert sizes == [512, 512, 176]
 
 
-async def test_an_error_that_nobody_waits_for_is_logged_counted_and_told(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_background_error_is_logged_counted_and_passed_on(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
     with caplog.at_level(logging.CRITICAL + 1):
         store.submit_nowait(add_notes, "bad", lambda: told.append("bad"))
@@ -362,7 +358,7 @@ async def test_an_error_that_nobody_waits_for_is_logged_counted_and_told(
     assert await all_texts(store) == ["good", "last"]
 
 
-async def test_what_was_submitted_is_committed_before_the_store_closes(store_url: str) -> None:
+async def test_submitted_calls_are_committed_before_the_store_closes(store_url: str) -> None:
     with trio.fail_after(10):
         async with open_store(store_url, [NOTES]) as store:
             for number in range(1000):
@@ -373,7 +369,7 @@ async def test_what_was_submitted_is_committed_before_the_store_closes(store_url
             assert len(await all_texts(store)) == 1000
 
 
-async def test_a_ping_writes_and_may_be_given_up(store: Store) -> None:
+async def test_ping_writes_and_can_be_cancelled(store: Store) -> None:
     commits = store.statistics().commits
     await store.ping()
     assert store.statistics().commits == commits + 1
@@ -385,8 +381,8 @@ async def test_a_ping_writes_and_may_be_given_up(store: Store) -> None:
     await store.write(add_note("fine"))
 
 
-async def test_what_nobody_waits_for_is_committed_soon_however_long_the_writer_has_rested(store: Store) -> None:
-    """Method: pauses around the instant at which its thread goes to rest, with and without calls in between."""
+async def test_background_call_is_committed_soon_after_any_rest(store: Store) -> None:
+    """Method: pauses around the instant at which the thread goes to rest, with and without calls in between."""
     rng = random.Random(1)
     with trio.fail_after(60):
         for number in range(120):

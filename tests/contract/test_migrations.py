@@ -26,17 +26,17 @@ def m0002_kept(schema: Schema) -> None:
     schema.append_only("notes")
 
 
-async def test_a_later_program_upgrades_what_an_earlier_one_wrote(store_url: str) -> None:
+async def test_newer_program_upgrades_an_older_database(store_url: str) -> None:
     async with open_store(store_url, [NOTES]) as store:
         await store.write(add_note("old"))
     newer = MigrationSet("notes", (m0001_notes, m0002_colours))
-    for _ in range(2):  # the second time there is nothing to do
+    for _ in range(2):  # there is nothing to do the second time
         async with open_store(store_url, [newer]) as store:
             rows = await store.read(lambda tx: tx.all("SELECT text, colour FROM notes"))
             assert rows == [("old", None)]
 
 
-async def test_a_database_of_a_newer_program_is_refused(store_url: str) -> None:
+async def test_database_of_a_newer_program_is_refused(store_url: str) -> None:
     async with open_store(store_url, [MigrationSet("notes", (m0001_notes, m0002_colours))]):
         pass
     with pytest.raises(StoreTooNew, match="notes/m0002_colours"):
@@ -47,17 +47,17 @@ async def test_a_database_of_a_newer_program_is_refused(store_url: str) -> None:
             pass
 
 
-async def test_a_migration_that_breaks_leaves_nothing_and_can_be_tried_again(store_url: str) -> None:
+async def test_failed_migration_leaves_nothing_and_can_be_retried(store_url: str) -> None:
     with pytest.raises(Exception, match="NONSENSE"):
         async with open_store(store_url, [MigrationSet("notes", (m0001_notes, m0002_breaks))]):
             pass
     async with open_store(store_url, [NOTES]) as store:
         assert await all_texts(store) == []
     async with open_store(store_url, [MigrationSet("notes", (m0001_notes, m0002_whole))]):
-        """A migration that broke has left no table in the way."""
+        """Check that the failed migration left no table behind."""
 
 
-async def test_an_append_only_table_refuses_changes(store_url: str) -> None:
+async def test_append_only_table_refuses_changes(store_url: str) -> None:
     async with open_store(store_url, [MigrationSet("notes", (m0001_notes, m0002_kept))]) as store:
         await store.write(add_note("kept"))
         for sql in ("DELETE FROM notes", "UPDATE notes SET text = 'x'"):
@@ -76,7 +76,7 @@ def m0002_reworded(schema: Schema) -> None:
     schema.tx.run("INSERT INTO kinds (kind) VALUES (2)")
 
 
-async def test_a_rule_in_other_words_holds_as_before(store_url: str) -> None:
+async def test_reworded_rule_still_applies(store_url: str) -> None:
     older = MigrationSet("kinds", (m0001_kinds,))
     newer = MigrationSet("kinds", (m0001_kinds, m0002_reworded))
     async with open_store(store_url, [older]) as store:
@@ -95,7 +95,7 @@ async def test_a_rule_in_other_words_holds_as_before(store_url: str) -> None:
                 assert await store.read(lambda tx: tx.all("PRAGMA integrity_check")) == [("ok",)]
 
 
-async def test_nodes_that_start_together_migrate_once(store_url: str) -> None:
+async def test_nodes_starting_together_migrate_once(store_url: str) -> None:
     if store_url.startswith("sqlite"):
         pytest.skip("a file has one owner")
     seen: list[list[str]] = []

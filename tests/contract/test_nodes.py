@@ -1,4 +1,4 @@
-"""The database's clock says who lives, and each dead node is recovered by one other at a time."""
+"""The database's clock decides which nodes live, and each dead node is recovered by one other node at a time."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -36,7 +36,7 @@ async def take_over(store: Store, id_: str) -> list[str]:
 
 
 async def age(store: Store, seconds: float, *ids: str) -> None:
-    """Put what is known of these nodes so many seconds further into the past, as if it had waited."""
+    """Move the rows of these nodes some seconds into the past, as if time had passed."""
     sql = "UPDATE nodes SET seen_at = seen_at - ?, taken_at = taken_at - ? WHERE id = ?"
     for id_ in ids:
         await store.write(lambda tx, id_=id_: tx.run(sql, (seconds, seconds, id_)))  # type: ignore[misc]
@@ -46,7 +46,7 @@ async def living(store: Store) -> list[str]:
     return await store.read(partial(nodes.living))
 
 
-async def test_who_beats_lives_and_who_is_silent_is_taken_over_once(store: Store) -> None:
+async def test_silent_node_is_taken_over_once(store: Store) -> None:
     await join(store, "a", "b", "c")
     assert await living(store) == ["a", "b", "c"]
     await age(store, 19, "a", "b", "c")
@@ -60,7 +60,7 @@ async def test_who_beats_lives_and_who_is_silent_is_taken_over_once(store: Store
     assert await living(store) == ["a", "b"]
 
 
-async def test_who_was_declared_dead_stays_dead(store: Store) -> None:
+async def test_node_declared_dead_stays_dead(store: Store) -> None:
     await join(store, "a", "paused")
     await age(store, 21, "paused")
     assert await take_over(store, "a") == ["paused"]
@@ -68,7 +68,7 @@ async def test_who_was_declared_dead_stays_dead(store: Store) -> None:
     assert not await beat(store, "never joined")
 
 
-async def test_who_was_silent_but_not_taken_over_goes_on(store: Store) -> None:
+async def test_silent_node_not_taken_over_continues(store: Store) -> None:
     await join(store, "alone")
     await age(store, 21, "alone")
     assert await take_over(store, "alone") == [], "nobody recovers itself"
@@ -76,8 +76,8 @@ async def test_who_was_silent_but_not_taken_over_goes_on(store: Store) -> None:
     assert await living(store) == ["alone"]
 
 
-async def test_the_dead_are_offered_again_for_what_they_did_later(store: Store) -> None:
-    """Goal: neither a second death nor a paused node's last moment leaves anything open."""
+async def test_dead_nodes_are_offered_again(store: Store) -> None:
+    """Goal: neither a second death nor a paused node's last moment leaves work open."""
     await join(store, "a", "dead")
     await age(store, 21, "dead")
     assert await take_over(store, "a") == ["dead"]
@@ -87,7 +87,7 @@ async def test_the_dead_are_offered_again_for_what_they_did_later(store: Store) 
     assert await take_over(store, "b") == ["a", "dead"]
 
 
-async def test_only_who_was_recovered_is_forgotten(store: Store) -> None:
+async def test_only_recovered_nodes_are_forgotten(store: Store) -> None:
     await join(store, "a", "recovered", "not yet")
     hours_ago = "UPDATE nodes SET seen_at = {now} - 9000, taken_by = 'a', taken_at = {now} - 8000 WHERE id <> 'a'"
     await store.write(lambda tx: tx.run(hours_ago))
@@ -97,14 +97,14 @@ async def test_only_who_was_recovered_is_forgotten(store: Store) -> None:
     assert await store.read(lambda tx: tx.all("SELECT id FROM nodes ORDER BY id")) == [("a",), ("not yet",)]
 
 
-async def test_who_leaves_is_not_recovered(store: Store) -> None:
+async def test_node_that_left_is_not_recovered(store: Store) -> None:
     await join(store, "a", "gone")
     await store.write(partial(nodes.leave, node_id="gone"))
     await age(store, 21, "gone")
     assert await take_over(store, "a") == []
 
 
-async def test_who_left_or_was_forgotten_is_unknown_whatever_else_became_of_the_others(store: Store) -> None:
+async def test_node_that_left_or_was_forgotten_is_unknown(store: Store) -> None:
     await join(store, "lives", "dead", "gone")
     await store.write(partial(nodes.leave, node_id="gone"))
     await age(store, 21, "dead")
@@ -114,7 +114,7 @@ async def test_who_left_or_was_forgotten_is_unknown_whatever_else_became_of_the_
     assert await store.read(partial(nodes.unknown, ids=[])) == []
 
 
-async def test_who_keeps_its_state_to_itself_must_be_alone(store: Store) -> None:
+async def test_node_without_shared_state_must_be_alone(store: Store) -> None:
     await join(store, "first", "second")
     assert await rivals(store, "new", shares_state=True) == []
     assert await rivals(store, "new", shares_state=False) == ["first", "second"]
@@ -122,7 +122,7 @@ async def test_who_keeps_its_state_to_itself_must_be_alone(store: Store) -> None
     assert await rivals(store, "new", shares_state=True) == ["alone"]
 
 
-async def test_of_two_that_must_not_live_side_by_side_the_later_one_is_wrong(store: Store) -> None:
+async def test_later_of_two_rivals_is_wrong(store: Store) -> None:
     await join(store, "z first", "alone", shares_state=False)
     # The two may have joined within one tick of the database's clock.
     await store.write(lambda tx: tx.run("UPDATE nodes SET started_at = started_at - 1 WHERE id = 'z first'"))
@@ -134,7 +134,7 @@ async def test_of_two_that_must_not_live_side_by_side_the_later_one_is_wrong(sto
     assert await rivals(store, "z first", shares_state=False) == ["alone"]
 
 
-async def test_the_dead_are_nobodys_rivals(store: Store) -> None:
+async def test_dead_nodes_are_not_rivals(store: Store) -> None:
     await join(store, "silent", "taken", shares_state=False)
     await age(store, 21, "silent", "taken")
     await store.write(lambda tx: tx.run("UPDATE nodes SET taken_by = 'x', taken_at = {now} WHERE id = 'taken'"))
@@ -143,17 +143,19 @@ async def test_the_dead_are_nobodys_rivals(store: Store) -> None:
     assert list(await store.read(partial(nodes.rivals, node_id="new", shares_state=True))) == ["silent"]
 
 
-async def test_the_clock_is_the_databases(store: Store) -> None:
-    """Goal: nodes whose clocks are seconds apart agree. Method: whatever is kept is within a second of the database's
-    own time, which no caller can tell it."""
+async def test_instants_use_the_databases_clock(store: Store) -> None:
+    """Goal: nodes with different clocks agree.
+
+    Method: all stored instants are within a second of the database's own time, which callers cannot influence.
+    """
     await join(store, "a")
     ages = "SELECT ABS({now} - started_at), ABS({now} - seen_at) FROM nodes"
     ((started_s, seen_s),) = await store.read(lambda tx: tx.all(ages))
     assert max(started_s, seen_s) < 2
 
 
-async def test_of_many_that_race_for_the_dead_each_dead_goes_to_one(store_url: str) -> None:
-    """Method: on PostgreSQL every racer has a connection of its own."""
+async def test_each_dead_node_goes_to_one_of_many_rivals(store_url: str) -> None:
+    """Method: on PostgreSQL every node has its own connection."""
     dead = [f"dead {number}" for number in range(8)]
     racers = 1 if store_url.startswith("sqlite") else 4
     taken: list[str] = []

@@ -1,4 +1,4 @@
-"""Reads see one moment, and change nothing."""
+"""Reads see one snapshot, and change nothing."""
 
 import pytest
 import trio
@@ -13,7 +13,7 @@ async def test_readers_cannot_write(store: Store) -> None:
         await store.read(lambda tx: tx.run("INSERT INTO notes (text) VALUES ('x')"))
 
 
-async def test_a_reader_sees_one_moment_and_what_was_committed_before_it(store: Store) -> None:
+async def test_reader_sees_one_snapshot_after_earlier_commits(store: Store) -> None:
     await store.write(add_note("before"))
     looked, go = trio.Event(), trio.Event()
 

@@ -1,4 +1,4 @@
-"""Statements over lists and rows, and the types that come back, are the same on each engine."""
+"""Statements over lists and rows, and the returned types, are the same on each engine."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -49,7 +49,7 @@ def write_and_read(tx: Tx, rows: Sequence[Sequence[Value]]) -> list[tuple[object
     return found
 
 
-async def test_whatever_is_written_comes_back(store_url: str) -> None:
+async def test_values_survive_a_round_trip(store_url: str) -> None:
     async with open_store(store_url, [KINDS]) as store:
         examples: list[list[tuple[Value, ...]]] = []
 
@@ -89,8 +89,8 @@ async def test_lists_of_any_length_are_written_found_and_changed(store_url: str,
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 69, 130])
-async def test_rows_are_counted_and_lists_of_bytes_are_of_any_length(store_url: str, count: int) -> None:
-    """`{rows}` that copy what they find, of which some is not there; bytes stand first, and behind `IN`."""
+async def test_rows_are_counted_and_lists_of_bytes_have_any_length(store_url: str, count: int) -> None:
+    """`{rows}` copy found rows, some of which are missing; bytes come first, and after `IN`."""
     insert = """
     INSERT INTO kinds (id, whole, blob)
     WITH asked (blob, word) AS (VALUES {rows})
@@ -114,7 +114,7 @@ async def test_rows_are_counted_and_lists_of_bytes_are_of_any_length(store_url: 
         await store.write(run)
 
 
-async def test_a_sum_of_integers_is_an_integer_and_an_average_is_none(store_url: str) -> None:
+async def test_sum_of_integers_is_an_integer_and_average_is_not(store_url: str) -> None:
     async with open_store(store_url, [KINDS]) as store:
         await store.write(lambda tx: tx.run_many("INSERT INTO kinds (id, whole) VALUES {rows}", [("a", 1), ("b", 2)]))
         row = await store.read(lambda tx: tx.one("SELECT SUM(whole), AVG(whole), COUNT(*), MAX(real) FROM kinds"))
@@ -123,9 +123,7 @@ async def test_a_sum_of_integers_is_an_integer_and_an_average_is_none(store_url:
 
 
 @pytest.mark.parametrize("rows", [[("a", 13)], [("a", 1), ("a", 2)]])
-async def test_rows_that_break_a_rule_are_refused_in_the_stores_words(
-    store_url: str, rows: list[tuple[Value, ...]]
-) -> None:
+async def test_constraint_violations_raise_the_stores_error(store_url: str, rows: list[tuple[Value, ...]]) -> None:
     def insert(tx: Tx) -> None:
         tx.run_many("INSERT INTO kinds (id, whole) VALUES {rows}", rows)
 
@@ -141,8 +139,8 @@ async def test_rows_that_break_a_rule_are_refused_in_the_stores_words(
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0", "a\0b", "\0a"])
-async def test_a_text_with_nul_is_kept_whole_or_refused_and_never_cut(store_url: str, text: str) -> None:
-    """Goal: nobody finds `a` by `a\\0b`. PostgreSQL's driver ends a text at its first NUL, and SQLite one in a list."""
+async def test_text_with_nul_is_kept_or_refused_but_never_truncated(store_url: str, text: str) -> None:
+    """Goal: `a\0b` does not find `a`. PostgreSQL's driver ends a text at its first NUL, and SQLite one in a list."""
     async with open_store(store_url, [KINDS]) as store:
         await store.write(lambda tx: tx.run_many("INSERT INTO kinds (id) VALUES {rows}", [("a",), ("",)]))
         for call in (
@@ -160,7 +158,7 @@ async def test_a_text_with_nul_is_kept_whole_or_refused_and_never_cut(store_url:
         assert {id_ for (id_,) in await store.read(lambda tx: tx.all("SELECT id FROM kinds"))} <= {"a", "", text}
 
 
-async def test_the_databases_clock_goes_on(store_url: str) -> None:
+async def test_databases_clock_advances(store_url: str) -> None:
     async with open_store(store_url, [KINDS]) as store:
         first, second = [(await store.write(lambda tx: tx.all("SELECT {now}")))[0][0] for _ in range(2)]
         assert 1.7e9 < first <= second < first + 60

@@ -27,7 +27,7 @@ def of(size: StoreSize, name: str) -> tuple[int, int]:
     return table.bytes, table.index_bytes
 
 
-async def test_tables_and_their_indexes_are_measured_and_grow(store: Store) -> None:
+async def test_sizes_of_tables_and_indexes_grow(store: Store) -> None:
     before = await store.measure()
     await store.write(partial(add_notes, count=400))
     after = await store.measure()
@@ -39,14 +39,14 @@ async def test_tables_and_their_indexes_are_measured_and_grow(store: Store) -> N
     assert next(table.name for table in after.tables) == "notes"
 
 
-async def test_only_a_file_tells_of_its_disk(store_url: str) -> None:
+async def test_only_a_file_reports_its_disk(store_url: str) -> None:
     async with open_store(store_url, [NOTES]) as store:
         assert (await store.disk() is None) == is_shared(store_url)
 
 
-async def test_partitions_are_one_table(store_url: str) -> None:
+async def test_partitions_are_reported_as_one_table(store_url: str) -> None:
     if not is_shared(store_url):
-        return  # SQLite has none
+        return  # not on SQLite
     with trio.fail_after(60):
         async with open_store(store_url, [MigrationSet("months", (m0001_by_month,))]) as store:
             await store.write(

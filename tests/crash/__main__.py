@@ -1,4 +1,4 @@
-"""`python -m tests.crash --kills 1000`: the ordeal for longer than a test run allows."""
+"""`python -m tests.crash --kills 1000`: the crash test for longer than a test run allows."""
 
 import argparse
 import tempfile
@@ -18,7 +18,7 @@ ORDEALS: Final = {"calls": ordeal, "composites": composites.ordeal, "payments": 
 
 
 def main() -> None:
-    """Run it, and tell what it came to."""
+    """Run it, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""The load on a node that may die at any moment: each client is one task that asks until its connection breaks."""
+"""The load on a node that may die at any moment: each client is a task that sends requests until it is disconnected."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from upstreams.transport.http import Exchange, HttpCall
 from upstreams.transport.origin import Origin
 
 HOT = 5
-"""Handles that everybody asks for, so that the cache answers."""
+"""Handles requested by every client, so that the cache answers."""
 RETRIED = (409, 500, 502, 503)
 KEYS_PENDING_MAX = 200
 
 
 @dataclass
 class Node:
-    """The node while it lives. Whoever kills it says so first."""
+    """The node while it lives. Set this before killing it."""
 
     exchange: Exchange
     public: Origin
@@ -32,12 +32,12 @@ class Node:
     is_killed: bool = False
 
     async def ask(self, target: str, key: str, **headers: str) -> tuple[int, dict[str, Any]]:
-        """Status and envelope of one call. Raises NodeDied."""
+        """Return status and envelope of one call. Raises NodeDied."""
         named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         return await self._exchange(HttpCall("GET", self.public, target, (("x-api-key", key), *named)))
 
     async def operate(self, name: str, token: str, arguments: Mapping[str, object]) -> Any:
-        """An operation of the admin address, which does it. Raises NodeDied."""
+        """Run an operation of the admin address. Raises NodeDied."""
         headers = (("authorization", f"Bearer {token}"), ("content-type", "application/json"))
         call = HttpCall("POST", self.admin, f"/admin/{name}", headers, orjson.dumps(dict(arguments)))
         status, answer = await self._exchange(call)
@@ -51,20 +51,20 @@ class Node:
 
 @dataclass
 class Clients:
-    """All clients over all lives of the node; what a kill leaves undone is taken up in the next life."""
+    """All clients over all lives of the node. Work interrupted by a kill is continued in the next life."""
 
     rng: Random
     seen: Seen
     key: str
     admin_token: str
     treasury: str
-    """The account that is granted credits and whose keys come and go."""
+    """The account that is granted credits and whose keys are created and revoked."""
     pending: deque[tuple[str, str, bool]] = field(default_factory=deque)
-    """Idempotency keys without an outcome: key, target, whether it asks for a refresh."""
+    """Idempotency keys without an outcome: key, target, whether it requests a refresh."""
     _keys_made: int = 0
 
     async def plain(self, node: Node, life: Life) -> None:
-        """Cheap calls, composites and refreshes, one after another."""
+        """Make cheap calls, composites and refreshes, one after another."""
         while True:
             target = self._target()
             headers = {"cache_control": "no-cache"} if self.rng.random() < 0.3 else {}
@@ -79,7 +79,7 @@ class Clients:
         if status == 200 and used in (1, 5):
             life.charged(request_id, used, sent=sent)
             return
-        # A hit, a refusal, or a composite that was closed before its answer: known for good.
+        # A hit, a refusal, or a composite that was closed before its answer: certain.
         is_hit = status == 200 and envelope["cached"]
         assert used == (2 if status == 200 and not is_hit else 0)
         self.seen.counts["cached"] += is_hit
@@ -87,7 +87,7 @@ class Clients:
         self.seen.exact[request_id] = used
 
     async def claiming(self, node: Node, life: Life) -> None:
-        """Calls under idempotency keys, each repeated until it has an outcome; outcomes of old keys asked for again."""
+        """Make calls with idempotency keys, each repeated until it has an outcome, and repeat old keys."""
         while True:
             if self.seen.finished and self.rng.random() < 0.3:
                 await self.replay(node, self.rng.choice(list(self.seen.finished)))
@@ -98,7 +98,7 @@ class Clients:
             await self.until_finished(node, *self.pending.popleft())
 
     async def until_finished(self, node: Node, key: str, target: str, no_cache: bool) -> None:
-        """Ask until the key has its outcome; a kill leaves it for the next life."""
+        """Repeat the call until the key has its outcome; after a kill, the next life continues."""
         try:
             while not await self._is_finished(node, key, target, no_cache):
                 self.seen.counts["retried"] += 1
@@ -108,7 +108,7 @@ class Clients:
             raise
 
     async def _is_finished(self, node: Node, key: str, target: str, no_cache: bool) -> bool:
-        """Ask once, at times without the patience to wait for the answer."""
+        """Make the call once, sometimes without the patience to wait for the answer."""
         headers = {"cache_control": "no-cache"} if no_cache else {}
         hurry_s = self.rng.random() * 0.02 if self.rng.random() < 0.2 else PATIENCE_S
         with trio.move_on_after(hurry_s) as hurry:
@@ -125,7 +125,7 @@ class Clients:
         return True
 
     async def replay(self, node: Node, key: str) -> None:
-        """An outcome that was seen stays, whatever died in between, and another request gets no part of it."""
+        """Check that an outcome, once seen, never changes, and that another request gets no part of it."""
         first = self.seen.finished[key]
         status, envelope = await node.ask(first.target, self.key, idempotency_key=key)
         assert envelope.get("idempotent_replay") is True, f"{key} was forgotten: {envelope}"
@@ -136,7 +136,7 @@ class Clients:
         self.seen.counts["replayed"] += 1
 
     async def granting(self, node: Node, life: Life) -> None:
-        """Credits that are granted, and a balance that is read; whoever is told of a grant keeps it."""
+        """Grant credits and read the balance. A confirmed grant must be kept."""
         while True:
             self.seen.perhaps_granted += 1
             before = self.seen.granted
@@ -146,9 +146,9 @@ class Clients:
             await trio.sleep(self.rng.random() * 0.02)
 
     async def keying(self, node: Node, life: Life) -> None:
-        """Keys that are made and revoked; who was told so is never let in with them again."""
+        """Create and revoke keys. A confirmed revocation must hold."""
         for record in await node.operate("key.list", self.admin_token, {"account": self.treasury}):
-            if record["revoked_at"] is None:  # the last life ended between the two
+            if record["revoked_at"] is None:  # the previous life ended between the two
                 await node.operate("key.revoke", self.admin_token, {"key": record["id"]})
         while True:
             made = await node.operate("key.create", self.admin_token, {"account": self.treasury})
@@ -161,7 +161,7 @@ class Clients:
             await trio.sleep(self.rng.random() * 0.02)
 
     def _target(self) -> str:
-        """Mostly profiles that nobody has asked for, some that everybody does, and a composite now and then."""
+        """Return mostly new profiles, some popular ones, and sometimes a composite."""
         dice = self.rng.random()
         name = f"hot{self.rng.randrange(HOT)}" if dice < 0.3 else f"user{self.rng.randrange(10**6)}"
         if dice > 0.75:

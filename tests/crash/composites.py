@@ -1,7 +1,8 @@
-"""A node that is killed in the middle of composites and batches, again and again: what is taken is used or given back.
+"""A node is killed repeatedly during composites and batches: taken credits are used or refunded.
 
-Their legs are quick, fail, are cut or hang; clients hang up at any moment, on streams too. At the end each request was
-charged at most once, costs no more than was taken, and what its answer says where one was seen; nothing is held.
+Their legs are quick, fail, are cut or hang; clients disconnect at any moment, also from streams. At the end, each
+request was charged at most once, costs no more than was taken, and matches its answer if that was seen; no credits are
+held.
 """
 
 from __future__ import annotations
@@ -59,18 +60,18 @@ _POSTS: Final = ("https://mastodon.social/@u/{}", "https://news.ycombinator.com/
 
 @dataclass
 class Report:
-    """The result of a run: kills, charges that were recovered, and all that clients met."""
+    """The result of a run: kills, recovered charges, and the responses of all clients."""
 
     kills: int = 0
     recovered: int = 0
     proved: int = 0
-    """Answers whose price the ledger had to have."""
+    """Responses whose price the ledger had to have."""
     counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
 class Load:
-    """The clients of one life of a node, which change what was seen of it."""
+    """The clients of one life of a node, which record their responses."""
 
     exchange: Exchange
     public: Origin
@@ -81,7 +82,7 @@ class Load:
     is_killed: bool = False
 
     async def run(self) -> None:
-        """One client: a composite or a batch after the other, until the node dies."""
+        """Run one client: composites or batches one after the other, until the node dies."""
         while True:
             call, sent = self._call(), self.life.sent()
             hurry_s = self.rng.random() * 0.4 if self.rng.random() < 0.25 else PATIENCE_S
@@ -133,9 +134,9 @@ def fated(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
 
 
 async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
-    """Kill a node so many times under composites, and prove its books.
+    """Kill a node this many times under composites, and prove its ledger.
 
-    The seed decides everything but the machine's own timing.
+    The seed decides everything except the machine's timing.
     """
     rng, upstream, report = Random(seed), Upstream(), Report()
     upstream.script = fated(Random(rng.random()), upstream)
@@ -162,7 +163,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> 
 
 
 def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settling: Mapping[str, int]) -> None:
-    """Compare the ledger with the answers: `settling` are those whose settlement a kill may have met."""
+    """Compare the ledger with the responses. A kill may have interrupted the settlement of those in `settling`."""
     taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
     assert set(taken.values()) <= {1}, "nobody is charged twice"
     reserved = {entry.request_id: entry.amount for entry in entries if entry.kind == "deduction"}
@@ -177,7 +178,7 @@ def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settl
 
 
 async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
-    """Let a last node give back what the ones before it have left open."""
+    """Start a last node that refunds the charges left open by the previous ones."""
     started = start(place, fleet)
     await started.listening()
     with trio.fail_after(RECOVERED_S), open_outsider(place.store_url) as store:
@@ -188,7 +189,7 @@ async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
 
 
 async def _killed(place: Place, fleet: Fleet, rng: Random, key: str, report: Report) -> Life:
-    """One life of a node under load, ended by SIGKILL."""
+    """Run one life of a node under load, ended by SIGKILL."""
     started = start(place, fleet)
     line = await started.listening()
     async with open_transport(max_connections=CLIENTS) as transport:

@@ -1,4 +1,4 @@
-"""Calls of a node that may die at any moment."""
+"""Calls to a node that may die at any moment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class NodeDied(Exception):
 
 
 class Mortal(Protocol):
-    """A node in one of its lives. Whoever kills it says so first."""
+    """A node in one of its lives. Set this before killing it."""
 
     exchange: Exchange
     is_killed: bool
 
 
 async def ask(node: Mortal, call: HttpCall) -> HttpAnswer:
-    """The answer to one call. Raises NodeDied; a broken connection of a node that lives is raised as it is."""
+    """Return the answer to one call. Raises NodeDied; a broken connection of a living node is raised unchanged."""
     try:
         return await node.exchange(call, trio.current_time() + PATIENCE_S)
     except httpx.TransportError as exc:

@@ -1,4 +1,4 @@
-"""A node's lives in the tests that kill it: its start, the wait for what is left, and deliveries that are verified."""
+"""The lives of a node in crash tests: its start, waiting for remaining work, and verified deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 
 
 def start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
-    """A node whose clock is so far ahead, once the one before is buried."""
+    """A node whose clock is this far ahead, started once the previous one is recovered."""
     place.bury()
     pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
     environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}
@@ -28,7 +28,7 @@ def start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
 
 
 async def settle(place: Place, fleet: Fleet, left: str, *values: float, ahead_s: float = 0.0) -> None:
-    """Let a node do all that is left, which this query counts."""
+    """Let a node finish the remaining work, which this query counts."""
     node = start(place, fleet, ahead_s=ahead_s)
     await node.listening()
     with open_outsider(place.store_url) as store:
@@ -38,7 +38,7 @@ async def settle(place: Place, fleet: Fleet, left: str, *values: float, ahead_s:
 
 
 def verified(request: bytes, secret: str) -> Any:
-    """The body of a delivery, after its signature was found good."""
+    """Return the body of a delivery after checking its signature."""
     head, _, body = request.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")[1:]
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}

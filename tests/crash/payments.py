@@ -1,8 +1,8 @@
-"""A node that is killed while Stripe tells it of payments, again and again: each purchase and reversal counts once.
+"""A node is killed repeatedly while Stripe reports payments: each purchase and reversal counts once.
 
-Buyers begin purchases, and repeat what was not answered. The stand-in for Stripe tells of each: in any order, several
-times at once, more than once, and until it was answered with 200. Meanwhile credits are spent. After each kill the
-store has every event that got its 200, and at the end the ledger, the purchases and the feed are as the events say.
+Buyers begin purchases, and repeat unanswered requests. The stand-in for Stripe sends the events of each purchase: in
+any order, several at once, repeatedly, and until each was answered with 200. Meanwhile credits are spent. After each
+kill the store has every event that got its 200, and at the end the ledger, the purchases and the feed match the events.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Report:
 
 @dataclass
 class Load:
-    """All that comes to one life of a node."""
+    """All clients of one life of a node."""
 
     exchange: Exchange
     public: Origin
@@ -68,11 +68,11 @@ class Load:
     rng: Random
     counts: Counter[str]
     unanswered: list[str]
-    """Idempotency keys of purchases whose beginning was not answered, which the next life takes over."""
+    """Idempotency keys of purchases whose beginning was not answered, to be repeated in the next life."""
     is_killed: bool = False
 
     async def send(self) -> None:
-        """Stripe's sender of events; one that waits too short a time sends again, as Stripe does."""
+        """Send events like Stripe does, which sends again if it has not waited long enough."""
         while True:
             id_ = self.stripe.pick()
             if id_ is None:
@@ -88,9 +88,9 @@ class Load:
             self.counts["hung up"] += hurry.cancelled_caught
 
     async def buy(self) -> None:
-        """A buyer, who repeats under one idempotency key until there is a page to pay on.
+        """A buyer, who repeats a request under one idempotency key until there is a page to pay on.
 
-        A key that a dead node left in use is refused for a while, so every other purchase has a new key.
+        A key left in use by a dead node is refused for a while, so every other purchase has a new key.
         """
         is_refused = False
         while True:
@@ -116,7 +116,7 @@ class Load:
                 await trio.sleep(0.005)
 
     async def spend(self) -> None:
-        """Calls that are paid with what was bought, as far as there is anything."""
+        """Make calls paid with the purchased credits, as far as there are any."""
         while True:
             target = f"/v1/github/profile?handle=u{self.rng.getrandbits(40):x}"
             status, _ = await self._asked(HttpCall("GET", self.public, target, (("x-api-key", self.key),)))
@@ -147,7 +147,7 @@ class Ordeal:
     _unanswered: list[str] = field(default_factory=list)
 
     async def live(self, *, to_the_end: bool = False) -> None:
-        """One life of a node, ended by SIGKILL at any moment; or once all is bought and told."""
+        """Run one life of a node, ended by SIGKILL at any moment, or once everything is bought and reported."""
         started = self._start()
         url = (await started.listening())["url"]
         async with open_transport(max_connections=SENDERS + BUYERS + 1) as transport, trio.open_nursery() as nursery:
@@ -185,7 +185,7 @@ class Ordeal:
                 await trio.sleep(0.02)
 
     def _start(self) -> Process:
-        """A node that finds at once what the one before it has left: on a server, where it looks for that often."""
+        """Start a node that finds the remaining work of the previous one at once: on a server, it checks often."""
         pace = None
         if not self.store_url.startswith("sqlite:"):
             pace = MembershipPace(beat_s=BEAT_S)
@@ -196,9 +196,9 @@ class Ordeal:
 
 
 async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
-    """Kill a node so many times while payments are told, and prove what is left.
+    """Kill a node this many times while payments are reported, and prove the state.
 
-    The seed decides everything but the machine's own timing.
+    The seed decides everything except the machine's timing.
     """
     rng, upstream, url = Random(seed), Upstream(), store_url or store_at(folder / "sluice.db")
     upstream.always(Told(200, b'{"id":1,"login":"octocat"}'))
@@ -235,7 +235,7 @@ def _configure(place: Place, store_url: str, egress: str, api_url: str) -> None:
 
 
 def check(store: Outsider, account: str, stripe: Stripe) -> None:
-    """Compare the purchases, the ledger and the feed with all that Stripe has told."""
+    """Compare the purchases, the ledger and the feed with all events of Stripe."""
     due = stripe.paid
     rows = store.run("SELECT id, reversed, taken_back FROM pack_purchases WHERE paid_at IS NOT NULL")
     assert {purchase: reversed_ for purchase, reversed_, _ in rows} == due

@@ -1,4 +1,4 @@
-"""One node, killed again and again under mixed load and during its starts; the proof of its books at the end."""
+"""One node, killed repeatedly under mixed load and during its starts, with a proof of its ledger at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from upstreams.transport.pooled import open_transport
 BALANCE = 10_000_000
 PLAIN, CLAIMING = 10, 10
 DURING_START = 0.3
-"""The share of kills that meet a node which does not serve yet."""
+"""The share of kills during a node's start."""
 START_S_MAX, LOAD_S_MAX = 0.25, 0.3
 ANSWERS_MAX, SLOW_S = 40, 5.0
 VERIFY_EVERY = 20
@@ -51,7 +51,7 @@ WHERE claims.reply IS NOT NULL AND replies.id IS NULL
 
 @dataclass
 class Report:
-    """The result of a run, for people and for the test's last questions."""
+    """The result of a run, for people and for the test's final assertions."""
 
     kills: int = 0
     during_start: int = 0
@@ -71,7 +71,7 @@ class Ordeal:
     report: Report = field(default_factory=Report)
 
     async def kill_once(self) -> None:
-        """One life: it ends during the start, or under load."""
+        """Run one life, which ends during the start or under load."""
         started = self._start()
         if self.rng.random() < DURING_START:
             await trio.sleep(self.rng.random() * START_S_MAX)
@@ -84,7 +84,7 @@ class Ordeal:
         self.report.kills += 1
 
     def _start(self) -> Process:
-        """A node that finds at once what the one before it has left: on a server, where it looks for that often."""
+        """Start a node that finds the remaining work of the previous one at once: on a server, it checks often."""
         self.place.bury()
         pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
         return self.fleet.start(self.place.config, self._environ, pace=pace)
@@ -104,13 +104,13 @@ class Ordeal:
         self.clients.seen.end(life)
 
     async def _until_answered(self, wanted: int) -> None:
-        """Until clients have counted so much: a slow machine is given time for it, a quick one has done it by then."""
+        """Wait until clients have counted this much, however slow or quick the machine is."""
         with trio.move_on_after(SLOW_S):
             while self.clients.seen.counts.total() < wanted:  # noqa: ASYNC110 - clients count, and set no event
                 await trio.sleep(0.005)
 
     async def finish(self) -> None:
-        """The last life: every key gets its outcome and gives it again; then the node is killed once more."""
+        """Run the last life: every key gets its outcome and repeats it; then the node is killed once more."""
         started = self._start()
         async with self._open_node(started) as node:
             for work in list(self.clients.pending):
@@ -131,7 +131,7 @@ class Ordeal:
             yield node
 
     async def _recovered(self, node: Node) -> None:
-        """Open charges are refunded before the owner of a file serves, and soon by a node of a server."""
+        """Check that open charges are refunded: before a file's owner serves, and soon by a node of a server."""
         with trio.fail_after(RECOVERED_S):
             while await self._held(node) != [0, 0]:
                 assert engine() != "sqlite"
@@ -141,7 +141,7 @@ class Ordeal:
         return [account["held"] for account in await node.operate("account.list", self.clients.admin_token, {})]
 
     async def verify(self) -> None:
-        """The operator's proof, on the store as the kill has left it."""
+        """Run the operator's proof, on the store as the kill has left it."""
         verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
 
@@ -177,12 +177,12 @@ async def _until_it_dies(work: Callable[[Node, Life], Awaitable[None]], node: No
 
 
 def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
-    """An upstream that takes its time, fails at times, and does not know everybody."""
+    """An upstream that is slow, sometimes fails, and does not know every profile."""
 
     def script(asked: str) -> Told | None:
         delay_s, dice = rng.random() * 0.03, rng.random()
         is_part = "code" in asked and not asked.endswith("/code")
-        if dice < (0.6 if is_part else 0.08):  # so that some composites are mostly missing
+        if dice < (0.6 if is_part else 0.08):  # so that some composites mostly lack legs
             return Told(500, b"{}", delay_s=delay_s)
         if dice > 0.95 and "/users/" in asked:
             return Told(404, b"{}", delay_s=delay_s)
@@ -193,7 +193,7 @@ def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
 
 
 def at_once(_report: Report) -> bool:
-    """Return all that has happened by then."""
+    """Return everything that has happened by then."""
     return True
 
 
@@ -206,9 +206,9 @@ async def ordeal(
     tell: Callable[[str], None] = print,
     is_enough: Callable[[Report], bool] = at_once,
 ) -> Report:
-    """Kill a node so many times, and on until `is_enough`, and prove its books.
+    """Kill a node this many times, and then until `is_enough`, and prove its ledger.
 
-    The seed decides everything but the machine's own timing.
+    The seed decides everything except the machine's timing.
     """
     tell(f"seed {seed}, {kills} kills")
     rng, upstream = Random(seed), Upstream()

@@ -1,4 +1,4 @@
-"""The answers that clients saw of a node that dies again and again, and the store's words for them at the end."""
+"""The answers that clients saw from a node that dies repeatedly, compared with the store at the end."""
 
 from __future__ import annotations
 
@@ -11,49 +11,50 @@ VARYING = ("credits_used", "credits_remaining", "idempotent_replay")
 
 @dataclass
 class Life:
-    """The answers to plain calls of one life of the node, in the order in which they came.
+    """The answers to plain calls of one life of the node, in order of arrival.
 
-    A plain call is settled behind its answer, and the store keeps the order of its writes. So when a call is charged
-    that was sent after an answer came, that answer's settlement is durable; `sure` counts the answers so proved.
+    A plain call is settled after its answer, and the store keeps the order of its writes. When a call that was sent
+    after an answer has been charged, that answer's settlement is therefore durable. `sure` counts the answers proved in
+    this way.
     """
 
     answers: list[tuple[str, int]] = field(default_factory=list)
     sure: int = 0
 
     def sent(self) -> int:
-        """How many answers had come when a call was sent."""
+        """Return how many answers had arrived when a call was sent."""
         return len(self.answers)
 
     def charged(self, request_id: str, used: int, *, sent: int) -> None:
-        """A plain call was charged and answered."""
+        """Record a plain call that was charged and answered."""
         self.answers.append((request_id, used))
         self.sure = max(self.sure, sent)
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The outcome of an idempotency key as it was first seen."""
+    """The outcome of an idempotency key as first seen."""
 
     target: str
     no_cache: bool
     status: int
     request_id: str
     content: dict[str, Any]
-    """The envelope without what a replay may change."""
+    """Return the envelope without the fields that a replay may change."""
 
     @property
     def is_paid(self) -> bool:
-        """A success that did not come from the cache has been charged, whoever saw the first answer."""
+        """Return whether it must have been charged: a success that did not come from the cache."""
         return self.status == 200 and not self.content["cached"]
 
 
 @dataclass
 class Seen:
-    """Everything that all clients saw. `exact` is what each answered request must have cost in the end."""
+    """Everything that all clients saw. `exact` is the exact final cost of each answered request."""
 
     exact: dict[str, int] = field(default_factory=dict)
     settling: dict[str, int] = field(default_factory=dict)
-    """Requests whose settlement may have been under way at a kill: paid as answered, or refunded."""
+    """Requests whose settlement a kill may have interrupted: paid as answered, or refunded."""
     finished: dict[str, Finished] = field(default_factory=dict)
     granted: int = 0
     perhaps_granted: int = 0
@@ -61,23 +62,23 @@ class Seen:
     counts: Counter[str] = field(default_factory=Counter)
 
     def end(self, life: Life) -> None:
-        """Take over what a life that is over has left."""
+        """Take over the records of a life that is over."""
         self.exact |= dict(life.answers[: life.sure])
         self.settling |= dict(life.answers[life.sure :])
 
     def finish(self, key: str, finished: Finished) -> None:
-        """An idempotency key has its outcome; every later one must be the same."""
+        """Check that every later outcome of an idempotency key equals the first one."""
         first = self.finished.setdefault(key, finished)
         assert first == finished, f"{key} was answered twice: {first} {finished}"
 
 
 def content_of(envelope: dict[str, Any]) -> dict[str, Any]:
-    """An envelope without what a replay may change."""
+    """Return an envelope without the fields that a replay may change."""
     return {name: value for name, value in envelope.items() if name not in VARYING}
 
 
 def check_costs(seen: Seen, net: dict[str, int], partial: dict[str, int]) -> None:
-    """Compare with the ledger: `net` is what each request cost, `partial` those that cost less than was taken."""
+    """Compare with the ledger: `net` is the cost of each request, `partial` those that cost less than was taken."""
     for request_id, used in seen.exact.items():
         assert net.get(request_id, 0) == used, f"{request_id} answered {used} and cost {net.get(request_id, 0)}"
     for request_id, used in seen.settling.items():
@@ -87,8 +88,8 @@ def check_costs(seen: Seen, net: dict[str, int], partial: dict[str, int]) -> Non
     paid = {one.request_id for one in seen.finished.values() if one.is_paid}
     assert all(net.get(owner, 0) > 0 for owner in paid), "each finished key was paid"
     assert all(net.get(owner, 0) == 0 for owner in owners if owner not in paid)
-    # Of the rest nobody saw an answer: a composite that was partly refunded before its answer was lost is the one thing
-    # that may have cost anything.
+    # The others had no visible answer. Only a composite that was partly refunded before its answer was lost may have
+    # cost anything.
     answered = seen.exact.keys() | seen.settling.keys() | set(owners)
     lost = {request_id for request_id, cost in net.items() if cost and request_id not in answered}
     assert lost <= partial.keys(), f"paid and never answered: {sorted(lost - partial.keys())}"

@@ -1,4 +1,4 @@
-"""Stripe's side of payments: what it has to tell of each, and what was taken with a 200."""
+"""Stripe's side of payments: its events for each payment, and those accepted with a 200."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from tests.fakes.stripe_stand_in import charge, dispute, event, session
 
 Things: TypeAlias = Sequence[tuple[str, dict[str, Any]]]
-"""The type of each event, and the object in it."""
+"""The type of each event, and its object."""
 CREDITS: Final = 1_000
 FATES: Final[Sequence[tuple[int, Callable[[str, str], Things]]]] = (
     (0, lambda _purchase, _payment: ()),
@@ -27,7 +27,7 @@ FATES: Final[Sequence[tuple[int, Callable[[str, str], Things]]]] = (
         ],
     ),
 )
-"""The credits of a paid purchase whose payment goes back in the end, and the events that tell so beside its first."""
+"""The credits of a paid purchase whose payment is reversed in the end, with the events after the first one."""
 ABANDONED: Final = "checkout.session.expired"
 
 
@@ -46,10 +46,10 @@ class Stripe:
     waiting: dict[str, bytes] = field(default_factory=dict)
     told: dict[str, bytes] = field(default_factory=dict)
     reversed: dict[str, int | None] = field(default_factory=dict)
-    """The credits of each purchase that are due back; `None` of one that was never paid."""
+    """The credits of each purchase that must be taken back; `None` for one that was never paid."""
 
     def decide(self, purchase: str) -> None:
-        """Decide how a purchase goes on, and have its events told."""
+        """Decide how a purchase continues, and send its events."""
         payment = f"pi_{purchase}"
         if self.rng.random() < 0.1:
             self.reversed[purchase], told = None, [(ABANDONED, session(purchase, payment, "unpaid"))]
@@ -61,16 +61,16 @@ class Stripe:
             self.waiting[id_] = event(type_, thing, id_)
 
     def pick(self) -> str | None:
-        """An event to send: mostly one without a 200, whether or not somebody else is sending it."""
+        """Return an event to send: mostly one without a 200, even if another task is sending it."""
         known = self.told if not self.waiting or self.rng.random() < 0.2 else self.waiting
         return self.rng.choice(list(known)) if known else None
 
     def took(self, id_: str) -> None:
-        """An event got its 200."""
+        """Record that an event got its 200."""
         if (body := self.waiting.pop(id_, None)) is not None:
             self.told[id_] = body
 
     @property
     def paid(self) -> dict[str, int]:
-        """The purchases that were paid, and the credits of each that are due back."""
+        """Return the purchases that were paid, and the credits of each that must be taken back."""
         return {purchase: due for purchase, due in self.reversed.items() if due is not None}

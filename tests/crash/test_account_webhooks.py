@@ -1,4 +1,4 @@
-"""A node with webhooks of the account under SIGKILL, again and again: each event is in one batch, which comes."""
+"""A node with account webhooks under repeated SIGKILL: each event is in one batch, which is delivered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFT: Final = (
     "+ (SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
     "WHERE feeds.last_pos > account_webhooks.pos)"
 )
-"""Runs, batches and deliveries that are still to come."""
+"""Return the runs, batches and deliveries that are still to come."""
 MONITOR: Final = {
     "recipe": "github/profile",
     "params": {"handle": "octocat"},
@@ -33,13 +33,11 @@ MONITOR: Final = {
     "run_now": True,
     "track": {"metrics": ["author.followers"]},
 }
-"""Its run fails, since there is nothing upstream, and costs nothing; the feed reports it."""
+"""Its run fails, because there is no upstream, and costs nothing; the feed reports it."""
 
 
-async def test_events_of_a_node_that_is_killed_are_each_in_one_batch_that_comes(
-    tmp_path: Path, commands: Commands
-) -> None:
-    """Goal: no event is lost or queued twice, and batches are in the order of the feed, whatever SIGKILL meets."""
+async def test_each_event_of_a_killed_node_is_delivered_in_one_batch(tmp_path: Path, commands: Commands) -> None:
+    """Goal: no event is lost or queued twice, and batches are in the order of the feed, at any SIGKILL."""
     rng = Random(11)
     with trio.fail_after(240), open_fleet(commands) as fleet:
         async with open_upstream_server(always(reply(b"taken"))) as receiver:
@@ -67,7 +65,7 @@ async def test_events_of_a_node_that_is_killed_are_each_in_one_batch_that_comes(
 async def _killed(
     place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random, *, is_first: bool
 ) -> None:
-    """One life of a node: Monitors run, and the node is killed at any moment after a few."""
+    """Run one life of a node with Monitors, killed at any moment after a few runs."""
     node = start(place, fleet)
     url = (await node.listening())["url"]
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:

@@ -12,8 +12,8 @@ from tests.processes.commands import Commands
 KILLS, SEED = 8, 7
 
 
-async def test_composites_that_are_killed_are_used_or_given_back(tmp_path: Path, commands: Commands) -> None:
-    """Goal: actual + refunded = reserved through legs that fail and hang, clients that hang up, and SIGKILL."""
+async def test_killed_composites_are_used_or_refunded(tmp_path: Path, commands: Commands) -> None:
+    """Goal: actual + refunded = reserved through legs that fail and hang, clients that disconnect, and SIGKILL."""
     with trio.fail_after(300):
         report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED)
     assert report.recovered >= KILLS, "kills met calls under way"

@@ -1,4 +1,4 @@
-"""A node with jobs that have webhooks under SIGKILL, again and again: each end is delivered, as one delivery."""
+"""A node with job webhooks under repeated SIGKILL: each end is delivered, as one delivery."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ LEFT: Final = (
     "SELECT (SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL) "
     "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued')"
 )
-"""Jobs that have not ended, and deliveries that have not come."""
+"""Return the jobs that have not ended, and the deliveries that have not arrived."""
 HTML: Final = {"content-type": "text/html"}
 BODY: Final = b"<html><title>A page</title><body><main><p>It has a text that is long enough.</p></main></body></html>"
 
 
 def page(asked: str) -> Told:
-    """A page at each address; none has a robots file."""
+    """Serve a page at each address, without a robots file."""
     return Told(404, b"", HTML) if asked.endswith("robots.txt") else Told(200, BODY, HTML)
 
 
-async def test_the_end_of_each_job_of_a_node_that_is_killed_is_delivered_by_one_delivery(
-    tmp_path: Path, commands: Commands
-) -> None:
-    """Goal: whatever SIGKILL meets, a job that ended has one delivery, which comes; one that did not has none."""
+async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path, commands: Commands) -> None:
+    """Goal: at any SIGKILL, a job that ended has one delivery, which arrives; others have none."""
     rng, begun = Random(7), list[str]()
     upstream = Upstream()
     upstream.script = page
@@ -62,7 +60,7 @@ async def test_the_end_of_each_job_of_a_node_that_is_killed_is_delivered_by_one_
 
 
 async def _killed(place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random) -> list[str]:
-    """The jobs that were begun in one life of a node, which is killed at any moment after a few."""
+    """Run one life of a node, killed at any moment after a few jobs. Return the jobs begun."""
     node = start(place, fleet)
     url = (await node.listening())["url"]
     begun = list[str]()
@@ -83,7 +81,7 @@ def _batch(receiver: UpstreamServer, number: int) -> dict[str, Any]:
 
 
 def _check(place: Place) -> None:
-    """The end of a job and the delivery of it were one transaction: no job has one without the other, or two."""
+    """Check that the end of a job and its delivery were one transaction: no job has one without the other, or two."""
     sql = """
         SELECT jobs.id, jobs.finished_at IS NOT NULL,
                (SELECT COUNT(*) FROM deliveries WHERE deliveries.monitor_id = jobs.id) FROM jobs

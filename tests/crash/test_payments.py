@@ -12,10 +12,10 @@ from tests.processes.commands import Commands
 KILLS, SEED = 5, 3
 
 
-async def test_events_of_payments_that_meet_a_kill_count_once_and_none_is_lost(
+async def test_payment_events_during_kills_count_once_without_loss(
     tmp_path: Path, commands: Commands, store_url: str
 ) -> None:
-    """Goal: purchases, refunds and disputes as Stripe told them, whatever SIGKILL and hang-ups meet."""
+    """Goal: purchases, refunds and disputes match Stripe's events, despite SIGKILL and disconnects."""
     with trio.fail_after(300):
         report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED, store_url=store_url)
     assert report.kills == KILLS

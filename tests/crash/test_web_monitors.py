@@ -1,4 +1,4 @@
-"""A node with web monitors under SIGKILL, again and again: each check is charged once, and told once."""
+"""A node with web monitors under repeated SIGKILL: each check is charged once, and reported once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HTML: Final = {"content-type": "text/html"}
 CHANGING, STILL, FAILING = "changing", "still", "failing"
 HOSTS: Final = (*(f"{CHANGING}{number}" for number in range(3)), STILL, f"{FAILING}0", f"{FAILING}1")
 CHECK_CREDITS: Final = 2
-"""A page and the check itself."""
+"""A page, and the check that reads it."""
 CADENCE_S: Final = 300.0
 LEFT: Final = (
     "SELECT (SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running'))"
@@ -35,7 +35,7 @@ LEFT: Final = (
 
 
 def pages() -> Any:
-    """Pages of which some are another at each look, some never are, and some fail."""
+    """Serve pages: some change at each read, some never do, and some fail."""
     versions = count()
 
     def page(asked: str) -> Told:
@@ -50,9 +50,11 @@ def pages() -> Any:
     return page
 
 
-async def test_each_check_of_a_node_that_is_killed_is_charged_and_told_once(tmp_path: Path, commands: Commands) -> None:
-    """Goal: whatever SIGKILL meets, a check that read its page costs 2 and one that did not costs nothing; a change and
-    a failure are told by one event each. Method: each life's clock is a cadence ahead of the last one's: all are due.
+async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path: Path, commands: Commands) -> None:
+    """Goal: at any SIGKILL, a check that read its page costs 2 credits, and each check is reported by one event.
+
+    Checks that did not read their page cost nothing. Method: each life's clock is one cadence ahead of the last one, so
+    that all checks run.
     """
     rng, upstream = Random(11), Upstream()
     upstream.script = pages()
@@ -72,7 +74,7 @@ async def test_each_check_of_a_node_that_is_killed_is_charged_and_told_once(tmp_
                 await trio.sleep(rng.random() * 1.5)
                 fleet.kill(node)
                 met += _open_charges(place)
-            for calm in (life, life + 1):  # so that there are two looks at each page, whatever the kills have met
+            for calm in (life, life + 1):  # so that each page is read twice, whatever the kills have hit
                 ahead_s = calm * CADENCE_S
                 await settle(place, fleet, LEFT, time() + ahead_s, ahead_s=ahead_s)
     _check(place, account)
@@ -80,7 +82,7 @@ async def test_each_check_of_a_node_that_is_killed_is_charged_and_told_once(tmp_
 
 
 async def _made(place: Place, fleet: Fleet, key: str) -> None:
-    """Monitors of all pages, each with a first check under way when the node is killed."""
+    """Create monitors of all pages, each with a first check in progress when the node is killed."""
     node = start(place, fleet)
     url = (await node.listening())["url"]
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
@@ -92,7 +94,7 @@ async def _made(place: Place, fleet: Fleet, key: str) -> None:
 
 
 def _open_charges(place: Place) -> int:
-    """The checks that were paid for and under way when the node was killed."""
+    """Return the checks that were paid for and in progress when the node was killed."""
     place.bury()
     with open_outsider(place.store_url) as store:
         return int(store.run("SELECT COUNT(*) FROM charges")[0][0])

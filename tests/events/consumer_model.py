@@ -1,4 +1,4 @@
-"""Consumers in plain lists and numbers: what the specification says, by walking over everything each time."""
+"""A model of consumers in plain lists and numbers: the specification, computed by scanning everything each time."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ class ModelEvent:
 
 @dataclass
 class ModelLog:
-    """One account's log; `first` is the oldest kept position."""
+    """One account's log. `first` is the oldest kept position."""
 
     events: list[ModelEvent] = field(default_factory=list)
     first: int = 1
@@ -64,7 +64,7 @@ class ModelConsumer:
 
     @property
     def unread(self) -> int:
-        """The positions of those that are kept."""
+        """Return the positions of the kept events."""
         return len(self.matching())
 
     def is_lapsed(self, now: float) -> bool:
@@ -78,7 +78,7 @@ class ModelConsumer:
         self.used_at, self.told = now, False
 
     def read(self, limit: int, now: float) -> ModelPage | None:
-        """None is the lapse, told once."""
+        """Read a page. None is the lapse, which is reported once."""
         if not self.is_lapsed(now):
             return self._page(limit, now)
         if not self.told:
@@ -103,7 +103,7 @@ class ModelConsumer:
         return ModelPage(found, end, has_more=end < self.log.last, unread=self.unread)
 
     def ack(self, pos: int, now: float) -> bool | None:
-        """Whether it advances; None is a refusal."""
+        """Return whether it advances; None is a refusal."""
         if self.is_lapsed(now) or pos > self.served:
             return None
         self.used_at = now

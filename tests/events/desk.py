@@ -1,4 +1,4 @@
-"""Everything of events on one store, with a clock and ids that tests can foresee."""
+"""All of events on one store, with a predictable clock and predictable ids."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ ACCOUNT, KEY = "acc_1", "key_1"
 
 
 class Desk:
-    """Events as a node has them. `time` is the clock; tests move it. `told` is what waiters would hear."""
+    """Events as a node sets them up. Tests move the clock `time`. `told` collects what waiters receive."""
 
     def __init__(self, store: Any, node: str = "") -> None:
         self.time = EPOCH

@@ -1,4 +1,4 @@
-"""A blocking HTTP client for tests that stand outside of the node: one connection a call, every wait bounded."""
+"""A blocking HTTP client for tests outside of the node: one connection per call, with bounded waits."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,7 +14,7 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer; header names are lower case."""
+    """One response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -22,18 +22,18 @@ class Answered:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """Return the body as JSON."""
         return orjson.loads(self.body)
 
     @property
     def code(self) -> str | None:
-        """The error's type, or None for a success."""
+        """Return the error's type, or None for a success."""
         body = self.json
         return None if body["success"] else str(body["error"]["type"])
 
 
 def call(url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b"") -> Answered:
-    """Make one call; an error status is an answer like any other."""
+    """Make one call. An error status is returned like any other response."""
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     with closing(HTTPConnection(parts.netloc, timeout=TIMEOUT_S)) as connection:
@@ -43,5 +43,5 @@ def call(url: str, *, method: str = "GET", headers: Mapping[str, str] | None = N
 
 
 def get(url: str, key: str | None = None, **headers: str) -> Answered:
-    """GET with an API key."""
+    """Send a GET with an API key."""
     return call(url, headers={**headers, **({} if key is None else {"x-api-key": key})})

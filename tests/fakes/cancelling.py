@@ -1,4 +1,4 @@
-"""Ends an operation at each of its waits in turn, for what must be whole whenever it is cancelled."""
+"""Cancels an operation at each of its waits in turn, to test that it is consistent after any cancellation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WAITS_MAX = 300
 
 
 class _CancelAtWait(trio.abc.Instrument):
-    """Cancels a scope once the task, or one below it, waits for the time after `waits` others."""
+    """Cancels a scope once the task, or a child task, waits again after `waits` other waits."""
 
     def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, waits: int) -> None:
         self._task = task
@@ -35,9 +35,9 @@ class _CancelAtWait(trio.abc.Instrument):
 
 
 async def cancel_everywhere(run: Callable[[], Awaitable[object]], check: Callable[[bool], Awaitable[None]]) -> int:
-    """Run it cancelled at its first wait, then at its second, and so on until it gets through; how many waits it has.
+    """Cancel it at its first wait, then at its second, and so on until it completes. Return the number of its waits.
 
-    `check` is called after each time and told whether the operation got through.
+    `check` is called after each run with whether the operation completed.
     """
     for waits in range(WAITS_MAX):
         scope = trio.CancelScope()

@@ -1,4 +1,4 @@
-"""A certificate of a test's own, as the files that a node serves TLS with, and what its clients trust."""
+"""A self-made certificate in the form of TLS files for a node, and the trust settings for its clients."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -12,28 +12,28 @@ NAMES = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """Two files in a folder, and the authority that their certificate is of."""
+    """Two files in a folder, and the authority that signed their certificate."""
 
     folder: Path
     authority: trustme.CA = field(default_factory=trustme.CA)
 
     @property
     def cert(self) -> Path:
-        """The certificate's file."""
+        """Return the certificate's file."""
         return self.folder / "cert.pem"
 
     @property
     def key(self) -> Path:
-        """The key's file."""
+        """Return the key's file."""
         return self.folder / "key.pem"
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings of [server]."""
+        """Return the settings of [server]."""
         return {"engine": "hypercorn", "tls_cert": str(self.cert), "tls_key": str(self.key)}
 
     def issue(self, *, not_before: datetime | None = None, not_after: datetime | None = None) -> int:
-        """Write a new certificate and its key; gives its serial number."""
+        """Write a new certificate and its key. Return its serial number."""
         made = self.authority.issue_cert(*NAMES, not_before=not_before, not_after=not_after)
         self.folder.mkdir(exist_ok=True)
         self.cert.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
@@ -42,7 +42,7 @@ class Certified:
         return serial_of(ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode()))
 
     def trusting(self, *protocols: str) -> ssl.SSLContext:
-        """The context that a client of these protocols needs."""
+        """Return the TLS context for a client that uses these protocols."""
         context = ssl.create_default_context()
         self.authority.configure_trust(context)
         if protocols:
@@ -51,14 +51,14 @@ class Certified:
 
 
 def certified(folder: Path) -> Certified:
-    """A certificate that is good."""
+    """A valid certificate."""
     made = Certified(folder)
     made.issue()
     return made
 
 
 def serial_of(der: bytes) -> int:
-    """The serial number of a certificate."""
+    """Return the serial number of a certificate."""
     from cryptography import x509  # noqa: PLC0415 - few tests need it
 
     return x509.load_der_x509_certificate(der).serial_number

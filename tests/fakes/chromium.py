@@ -1,4 +1,4 @@
-"""Debian's Chromium as an operator runs it for a node: headless, with a port for DevTools, ended by its id."""
+"""Debian's Chromium, run like an operator does for a node: headless, with a DevTools port, ended by its process id."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STARTS_S = 120.0
 
 @dataclass(slots=True)
 class Chromium:
-    """A browser on a port of its own. `url` is what config.toml names."""
+    """A browser on its own port. `url` is the setting for config.toml."""
 
     port: int = field(default_factory=free_port)
     pid: int = 0
@@ -51,13 +51,13 @@ class Chromium:
         return f"http://127.0.0.1:{self.port}"
 
     def kill(self) -> None:
-        """End it at once, as a lack of memory does."""
+        """Kill it at once, like the kernel does when memory is short."""
         os.killpg(self.pid, signal.SIGKILL)
 
 
 @contextmanager
 def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[Chromium]:
-    """A browser that answers, on this port or a free one, with the low priority that the docs recommend.
+    """Run a browser that responds, on this port or a free one, with the low priority that the docs recommend.
 
     It is gone when the block ends.
     """
@@ -68,7 +68,7 @@ def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[
     chromium = Chromium(port or free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         words = [program, f"--remote-debugging-port={chromium.port}", f"--user-data-dir={profile}", *flags]
-        environ = {**os.environ, "TMPDIR": profile}  # where it leaves a folder when it is killed
+        environ = {**os.environ, "TMPDIR": profile}  # it leaves a folder here when it is killed
         with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid
             give_way(popen.pid, NICENESS)
@@ -89,6 +89,6 @@ def _wait_until_it_answers(chromium: Chromium) -> None:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
-    """One browser for all tests of a process; each page is in a context of its own."""
+    """Run one browser for all tests of a process; each page has its own context."""
     with open_chromium() as opened:
         yield opened

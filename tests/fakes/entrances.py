@@ -1,4 +1,4 @@
-"""The ways in of several nodes in one process: one store, one Redis, and a link of its own for each."""
+"""Admission of several nodes in one process: one store, one Redis, and a separate link for each node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.billing.desk import Desk
 
 @dataclass(slots=True)
 class Entrance:
-    """One node's keys, balances and way in."""
+    """One node's keys, balances and admission."""
 
     desk: Desk
     state: RedisState
@@ -24,20 +24,20 @@ class Entrance:
     admission: Admission
 
     async def come(self, key: str) -> Request:
-        """A request that came in as the API lets it in; it holds its lease until `leave`."""
+        """A request admitted like the API does. It holds its lease until `leave`."""
         request = Request("req_1", "GET", "/v1/utility/endpoints", b"", {b"x-api-key": key.encode()}, 0.0)
         await self.let_in(request)
         return request
 
     async def let_in(self, request: Request) -> None:
-        """The API's own steps."""
+        """Perform the API's own steps."""
         admission = self.admission
         caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
         if not admission.enter_nowait(caller):
             await admission.enter(request, caller)
 
     async def pass_through(self, key: str) -> Caller:
-        """Come in and leave again."""
+        """Admit a request and let it leave."""
         request = await self.come(key)
         assert request.caller is not None
         leave(request)
@@ -45,7 +45,7 @@ class Entrance:
 
 
 def leave(request: Request) -> None:
-    """As the API does at the end of each request, however it went."""
+    """Leave like the API does at the end of each request."""
     if request.caller is not None and request.caller.lease is not None:
         request.caller.lease.release()
 
@@ -54,7 +54,7 @@ def leave(request: Request) -> None:
 async def open_entrance(
     store: Store, url: str, *, requests: int = 1000, concurrent: int = 100, round_trip_s: float = 5.0
 ) -> AsyncIterator[Entrance]:
-    """The way in of one node, patient with a busy machine."""
+    """Open admission of one node, with long timeouts for a busy machine."""
     async with (
         open_redis(url, round_trip_s=round_trip_s) as state,
         open_shared_gate(state, requests=requests, concurrent=concurrent) as gate,

@@ -1,4 +1,4 @@
-"""The ledger's entries, one a posting and one a settlement, as tests read them past the program: of either engine."""
+"""The ledger's entries, one per posting and one per settlement, read directly from either engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT JOIN keys ON keys.number = charges.key
 
 
 class EntryRow(NamedTuple):
-    """An entry; `id` is its place in the account's order, a settlement's that of what it closes."""
+    """An entry. `id` is its place in the account's order; a settlement has the id of the posting that it closes."""
 
     id: int
     account: str
@@ -35,7 +35,7 @@ class EntryRow(NamedTuple):
 
 
 def read_entries(run: Callable[[str], Iterable[Sequence[Any]]]) -> list[EntryRow]:
-    """Every entry, by account and in its order; `run` gives the rows of a statement."""
+    """Return every entry, ordered by account and place. `run` returns the rows of a statement."""
     entries = [entry for row in run(CLOSED) for entry in _closed(*row)]
     for account, kind, id_, taken, issued, after, place, issued_place, key, path in run(OPEN):
         request_id = request_text(kind, bytes(id_)) or ""
@@ -45,7 +45,7 @@ def read_entries(run: Callable[[str], Iterable[Sequence[Any]]]) -> list[EntryRow
 
 
 def nets(entries: Iterable[EntryRow]) -> dict[str, int]:
-    """What each request has cost so far."""
+    """Return the cost of each request so far."""
     ways = {"deduction": 1, "refund": -1}
     found: dict[str, int] = {}
     for entry in entries:

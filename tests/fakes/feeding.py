@@ -53,13 +53,13 @@ NEW_ROWS = DiscoverNewRows(
 
 
 def revoked(account: str, number: int = 0) -> Fact:
-    """An event that every key of the account sees."""
+    """Return an event that every key of the account sees."""
     data = KeyRevoked(key_id=f"key_{number}", last4="abcd")
     return Fact(account, "key.revoked", Subject("key", f"key_{number}", "mine"), data)
 
 
 def low(account: str) -> Fact:
-    """Another of those, of another type."""
+    """Return another such event, of another type."""
     data = CreditsLow(
         balance=20, held=1, pack_credits=100, threshold_credits=20, credits_per_day=None, exhausted_at=None
     )
@@ -67,20 +67,20 @@ def low(account: str) -> Fact:
 
 
 def alert(account: str, key_id: str, run: str = "run_1", monitor: str = "mon_1") -> Fact:
-    """An event of an object that the key created."""
+    """Return an event of an object that the key created."""
     data = MonitorAlert(monitor_id=monitor, run_id=run, scheduled_for="2026-01-01T00:00:00Z", alerts_fired=1)
     return Fact(account, "monitor.alert_fired", Subject("run", run), data, key_id=key_id, parent_id=monitor)
 
 
 def discovered(account: str, key_id: str | None, type_: str = "discover.completed") -> Fact:
-    """A discover run's event."""
+    """Return a discover run's event."""
     links = {name: f"/v1/prism/discover/runs/dr_1{path}" for name, path in _LINKS.items()}
     data = DISCOVER if KINDS[type_].data is DiscoverRun else NEW_ROWS
     return Fact(account, type_, Subject("discover_run", "dr_1"), data, key_id=key_id, parent_id="ds_1", links=links)
 
 
 def checked(account: str, key_id: str | None) -> tuple[Fact, Fact]:
-    """The events of two checks of a web monitor: one that found a change, and one that failed."""
+    """Return the events of two checks of a web monitor: one that found a change, and one that failed."""
     at, subject = "2026-01-31T12:00:00.000Z", Subject("web_check", "run_1", "Bread")
     change = WebChange(
         monitor_id="wm_1",
@@ -98,7 +98,7 @@ def checked(account: str, key_id: str | None) -> tuple[Fact, Fact]:
 
 
 def hook_paused(account: str) -> Fact:
-    """The event of a webhook of the account that was paused."""
+    """Return the event of a paused account webhook."""
     data = AccountWebhookPaused(webhook_id="wh_1", delivery_id="whd_1", failures_in_a_row=10)
     return Fact(account, "webhook.paused", Subject("webhook", "wh_1"), data)
 
@@ -107,19 +107,19 @@ _LINKS = {"run": "", "results": "/results.jsonl", "changes": "?changes_since=6"}
 
 
 async def append(node: OpenNode, *facts: Fact) -> None:
-    """As whatever produces events does, in one transaction."""
+    """Append events in one transaction, like their producers do."""
     await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
 
 
 async def append_some(node: OpenNode, count: int, first: int = 0) -> None:
-    """So many events of the node's account."""
+    """Append this many events of the node's account."""
     await append(node, *[revoked(node.account, number) for number in range(first, first + count)])
 
 
 async def post(
     node: OpenNode, target: str, body: Any, *, key: str = "", headers: Mapping[str, str] | None = None
 ) -> Answered:
-    """A POST with this body: bytes as they are, anything else as JSON."""
+    """Send a POST with this body: bytes unchanged, anything else as JSON."""
     content = body if isinstance(body, bytes) else orjson.dumps(body)
     own = {"x-api-key": key or node.key, **(headers or {})}
     answer = await node.client.post(node.url + target, content=content, headers=own)
@@ -132,32 +132,32 @@ async def ack(node: OpenNode, name: str, cursor: str, key: str = "") -> Answered
 
 
 async def page(node: OpenNode, query: str = "", *, key: str = "") -> Any:
-    """The envelope of a read that succeeds."""
+    """Return the envelope of a successful read."""
     answer = await node.get(f"{FEED}?{query}".removesuffix("?"), key=key)
     assert answer.status == 200, answer.body
     return answer.json
 
 
 def subjects(body: Any) -> list[str]:
-    """The subjects of a page's events, in order."""
+    """Return the subjects of a page's events, in order."""
     return [item["subject"]["id"] for item in body["data"]["items"]]
 
 
 def cursor_of(body: Any) -> str:
-    """Where a page ends."""
+    """Return the end of a page."""
     cursor = body["pagination"]["next_cursor"]
     assert isinstance(cursor, str)
     return cursor
 
 
 async def end(node: OpenNode) -> str:
-    """The cursor at the end of the log."""
+    """Return the cursor at the end of the log."""
     return cursor_of(await page(node, "cursor=now"))
 
 
 @asynccontextmanager
 async def polling(node: OpenNode, query: str, **more: Any) -> AsyncIterator[Callable[[], Awaitable[Answered]]]:
-    """A long-poll that is parked when the block begins; calling what it gives waits for the answer."""
+    """A long-poll that is parked when the block begins. Call the result to wait for its response."""
     answers: list[Answered] = []
     done = trio.Event()
     parked = node.node.feed.hub.parked()
@@ -178,7 +178,7 @@ async def polling(node: OpenNode, query: str, **more: Any) -> AsyncIterator[Call
 
 
 async def drop_before(node: OpenNode, first_pos: int) -> None:
-    """As retention does, in one step."""
+    """Remove old events like retention does, in one step."""
     where = (node.account, first_pos)
 
     def drop(tx: Any) -> None:

@@ -1,4 +1,4 @@
-"""A listener where a node should be: it keeps all that it is sent, and answers as it likes or as a true node does."""
+"""A listener in place of a node: it keeps everything sent to it, and responds freely or like a real node."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ LIFE_S = 60.0
 READ_BYTES = 65_536
 
 Answer = Callable[[bytes, socket.socket], bytes | Iterator[bytes]]
-"""Gives what is answered to what has just come on a connection, at once or piece by piece; nothing closes it."""
+"""Yields the response to data that has arrived on a connection, at once or in pieces; an empty result closes it."""
 
 
 class Impostor:
-    """Listens on a loopback port of its own or on a given one; `told` is all that it was sent."""
+    """Listens on a given loopback port or its own. `told` is everything sent to it."""
 
     def __init__(self, listener: socket.socket, answer: Answer) -> None:
-        """`listener` is the caller's to close."""
+        """The caller must close `listener`."""
         self._listener = listener
         self._answer = answer
         self.told: list[bytes] = []
@@ -30,11 +30,11 @@ class Impostor:
 
     @property
     def heard(self) -> bytes:
-        """All that it was sent, on all connections."""
+        """Return everything sent to it, on all connections."""
         return b"\n".join(self.told)
 
     def run(self) -> None:
-        """Take connections one after another until the listener is closed."""
+        """Accept connections one after another until the listener is closed."""
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
@@ -54,7 +54,7 @@ class Impostor:
 
 @contextmanager
 def open_impostor(answer: Answer, *, port: int = 0) -> Iterator[Impostor]:
-    """One that listens while the block runs."""
+    """Run an impostor while the block runs."""
     with socket.create_server(("127.0.0.1", port)) as listener:
         impostor = Impostor(listener, answer)
         thread = Thread(target=impostor.run, daemon=True)
@@ -67,7 +67,7 @@ def open_impostor(answer: Answer, *, port: int = 0) -> Iterator[Impostor]:
 
 
 def http(body: bytes, status: int = 200) -> bytes:
-    """An answer of HTTP/1.1."""
+    """Return an HTTP/1.1 response."""
     return b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
         status,
         len(body),
@@ -76,7 +76,7 @@ def http(body: bytes, status: int = 200) -> bytes:
 
 
 def relay_to(host: str, port: int) -> Answer:
-    """Passes everything on to a true node, and back what that answers."""
+    """Forwards everything to a real node, and its responses back."""
 
     def answer(data: bytes, _connection: socket.socket) -> bytes:
         with socket.create_connection((host, port), timeout=LIFE_S) as there:
@@ -87,7 +87,7 @@ def relay_to(host: str, port: int) -> Answer:
 
 
 def losing(token: str, node_url: str, answers: int) -> Answer:
-    """A true node, all of whose answers to operations but the last of so many are lost on their way."""
+    """A real node whose answers to operations are lost, except the last of `answers`."""
     lost = iter(range(1, answers))
 
     def answer(data: bytes, connection: socket.socket) -> bytes:

@@ -1,4 +1,4 @@
-"""A store that does each call at once, without a thread: for model tests and virtual time."""
+"""A store that performs each call at once, without a thread, for model tests and virtual time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,20 +12,20 @@ T = TypeVar("T")
 
 
 class InlineCalls:
-    """As `storage.store.Store`, for one task at a time, over an engine."""
+    """Implements `storage.store.Store` over an engine, for one task at a time."""
 
     partitions: Partitions | None = None
     failing: Exception | None = None
-    """While it is set, every commit fails with it, and what the transaction did is rolled back."""
+    """While set, every commit fails with this error and is rolled back."""
     _engine: Engine
     _calls = 0
 
     def look(self, fn: Callable[[Tx], T]) -> T:
-        """The result of `fn`, for a caller that is no task."""
+        """Return the result of `fn`, for a caller outside Trio."""
         raise NotImplementedError
 
     def do(self, fn: Callable[[Tx], T]) -> T:
-        """`write` for whoever is no task."""
+        """Like `write`, for a caller outside Trio."""
         return self._finish(Job(fn=fn))  # type: ignore[return-value]
 
     def close(self) -> None:
@@ -33,11 +33,11 @@ class InlineCalls:
         raise NotImplementedError
 
     def together(self, handler: BatchHandler[Req, Res], requests: Sequence[Req]) -> list[Res | Exception]:
-        """The outcomes of requests that wait for the same commit."""
+        """Return the outcomes of requests that wait for the same commit."""
         return self.mixed([(handler, request) for request in requests])
 
     def mixed(self, asked: Sequence[tuple[BatchHandler[Any, Any], Any]]) -> list[Any]:
-        """The outcomes of requests, each with its handler, that wait for the same commit."""
+        """Return the outcomes of requests, each with its handler, that wait for the same commit."""
         jobs = [Job(handler=handler, request=request) for handler, request in asked]
         self._run(jobs)
         return [job.error or job.result for job in jobs]
@@ -66,7 +66,7 @@ class InlineCalls:
             raise self.failing
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Nobody reads it."""
+        """Do nothing; no process reads it."""
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(waiting=0, commits=self._calls, calls=self._calls, failed_commits=0, unheard_errors=0)
@@ -97,19 +97,19 @@ class InlineCalls:
             callback()
 
     def run_batch(self, jobs: Sequence[Job]) -> list[Callback] | None:
-        """The jobs in one transaction; what has to be called then, None when it failed."""
+        """Run the jobs in one transaction. Return the callbacks to call then, None if it failed."""
         return run_batch(self._engine, jobs)
 
 
 class FailingCommits:
-    """An engine's commits, for as long as its store is not to fail."""
+    """Commits like the engine unless its store is set to fail."""
 
     def __init__(self, store: InlineCalls, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._store = store
 
     def commit(self) -> None:
-        """Commit, or fail as the store is told to."""
+        """Commit, or fail if the store is set so."""
         if self._store.failing is not None:
             raise self._store.failing
         super().commit()  # type: ignore[misc]  # the engine's

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class InlinePostgres(InlineCalls):
-    """On PostgreSQL; `migrations` are applied when it is opened."""
+    """A store on PostgreSQL. `migrations` are applied when it is opened."""
 
     _engine: PostgresEngine
 
@@ -44,4 +44,4 @@ class InlinePostgres(InlineCalls):
 
 
 class _Engine(FailingCommits, PostgresEngine):
-    """PostgreSQL's engine."""
+    """Return PostgreSQL's engine."""

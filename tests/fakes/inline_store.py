@@ -1,4 +1,4 @@
-"""Stores without threads: on SQLite in memory, and what a run's own engine gives for it."""
+"""Stores without threads: on SQLite in memory, and on the run's own engine."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class InlineSqlite(InlineCalls):
-    """On an SQLite database."""
+    """A store on an SQLite database."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """`connection` is owned from now on."""
+        """The store takes ownership of `connection`."""
         self.connection = connection
         self.connection.execute("PRAGMA foreign_keys = ON")
         self._engine = _Engine(self, self.connection)
@@ -35,7 +35,7 @@ class InlineSqlite(InlineCalls):
 
 
 class InlineStore(InlineSqlite):
-    """On SQLite, in memory."""
+    """Open a store on SQLite in memory."""
 
     def __init__(self, migrations: Sequence[MigrationSet]) -> None:
         super().__init__(sqlite3.connect(":memory:", isolation_level=None))
@@ -43,11 +43,11 @@ class InlineStore(InlineSqlite):
 
 
 class _Engine(FailingCommits, SqliteEngine):
-    """SQLite's engine."""
+    """Return SQLite's engine."""
 
 
 class OfOneself(InlinePostgres):
-    """On a database of its own, which goes with it."""
+    """Open a store on its own database, which is removed with it."""
 
     def __init__(self, migrations: Sequence[MigrationSet]) -> None:
         self._url = store_at(Path(f"inline-{uuid4()}"))
@@ -59,5 +59,5 @@ class OfOneself(InlinePostgres):
 
 
 def open_inline(migrations: Sequence[MigrationSet]) -> InlineCalls:
-    """An empty one on the run's engine; to be closed."""
+    """Return an empty store on the run's engine. The caller must close it."""
     return InlineStore(migrations) if engine() == "sqlite" else OfOneself(migrations)

@@ -1,4 +1,4 @@
-"""How long a piece of work keeps the interpreter to itself."""
+"""Measures how long a piece of work blocks the interpreter for other threads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def keeps_interpreter(work: Callable[[], object], longest_s: float) -> bool:
 
 
 def _longest_hold_s(work: Callable[[], object]) -> float:
-    """The longest stretch of `work` during which no other thread runs, in CPU time of the process.
+    """Return the longest stretch of `work` during which no other thread runs, in CPU time of the process.
 
-    Method: a second thread asks for the interpreter again and again.
+    Method: a second thread requests the interpreter continuously.
     """
     done = threading.Event()
     longest = [0.0]

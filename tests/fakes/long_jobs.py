@@ -1,4 +1,4 @@
-"""A job that has ended, with results of given sizes that compress well, put into a store without running it."""
+"""Stores a finished job with results of given sizes that compress well, without running it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NULLABLE = ("key_id", "stopped_because", "node", "lease_until")
 
 
 def rows_of_job(account_id: str, sizes: Sequence[int]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The statements with their parameters that store a job whose results have so many bytes each."""
+    """Return the statements with parameters that store a job whose results have this many bytes each."""
     values = {
         "id": JOB_ID,
         "kind": "batch-scrape",
@@ -43,6 +43,6 @@ def rows_of_job(account_id: str, sizes: Sequence[int]) -> Iterator[tuple[str, tu
 
 
 def store_job(run: Callable[..., object], account_id: str, sizes: Sequence[int]) -> None:
-    """Store it by a program that takes a statement and its parameters."""
+    """Store it with a program that runs a statement with parameters."""
     for sql, params in rows_of_job(account_id, sizes):
         run(sql, *params)

@@ -1,4 +1,4 @@
-"""Three upstreams with a list each, as long as a test wants: what the collect-until-N endpoints walk over."""
+"""Three upstreams with a list of any length each, for tests of the collect-until-N endpoints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ WALKS = {
     "hackernews/search": "/v1/hackernews/search?query=trio",
     "github/profile/repos": "/v1/github/profile/repos?handle=octocat",
 }
-"""Each endpoint that collects, and its request without a limit."""
+"""Each endpoint that collects, with its request without a limit."""
 
 
 @dataclass(slots=True)
 class LongList:
-    """A script for `Upstream`: item N has the id N. A page has at most `page_max` rows, however many are asked for.
+    """A script for `Upstream`: item N has the id N.
 
-    The page with the number `fails_at`, counted from 0, is answered with `failing`. `asked` holds the number of each
-    page that was asked for and the size that was asked for.
+    A page has at most `page_max` rows, whatever size is requested. The page with the number `fails_at`, counted from 0,
+    is answered with `failing`. `asked` holds the number and the size of each requested page.
     """
 
     rows: int = 420
@@ -33,7 +33,7 @@ class LongList:
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, asked: str) -> Told:
-        """Answer one request, as `Upstream.script`."""
+        """Answer one request; the signature is that of `Upstream.script`."""
         parts = urlsplit(f"//{asked}")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         answer = {"hn.algolia.com": self._hits, "api.github.com": self._repos}.get(parts.netloc, self._feed)
@@ -49,7 +49,7 @@ class LongList:
         return Told(200, whole.body, whole.headers, delay_s=self.delay_s)
 
     def _feed(self, query: dict[str, str]) -> Told:
-        """Bluesky's, by a cursor that is a position."""
+        """Bluesky's list, with a position as cursor."""
         start, size = int(query.get("cursor", "0")), int(query["limit"])
         rows, failing = self._page(start, start // min(size, self.page_max), size)
         feed = [{"post": {"uri": f"at://did:plc:a/app.bsky.feed.post/{row}", **_record(row)}} for row in rows]
@@ -57,7 +57,7 @@ class LongList:
         return failing or self._told({"feed": feed, **more})
 
     def _hits(self, query: dict[str, str]) -> Told:
-        """Algolia's, by page numbers from 0; it counts what it lists."""
+        """Algolia's list, with page numbers from 0 and a count."""
         page, size = int(query["page"]), int(query["hitsPerPage"])
         each = min(size, self.page_max)
         rows, failing = self._page(page * each, page, size)
@@ -67,7 +67,7 @@ class LongList:
         )
 
     def _repos(self, query: dict[str, str]) -> Told:
-        """GitHub's, by page numbers from 1; a link leads to the next."""
+        """GitHub's list, with page numbers from 1 and a link to the next page."""
         page, size = int(query.get("page", "1")), int(query["per_page"])
         each = min(size, self.page_max)
         rows, failing = self._page((page - 1) * each, page - 1, size)
@@ -86,7 +86,7 @@ def _record(row: int) -> dict[str, Any]:
 
 
 def ids_of(body: Any) -> list[int]:
-    """The ids of an answer's items, in order."""
+    """Return the ids of a response's items, in order."""
     return [
         int(next(item[key] for key in ("post", "repository") if key in item)["id"]) for item in body["data"]["items"]
     ]

@@ -1,4 +1,4 @@
-"""A registry as large as the service is meant for: 70 platforms with 440 endpoints, most of them copies."""
+"""A registry of the size that the service is designed for: 70 platforms with 440 endpoints, most of them copies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from upstreams.web import SLUG as WEB
 PLATFORMS = 70
 ENDPOINTS = 440
 _COPIED = 5
-"""The most endpoints of a platform that are copied."""
+"""Platforms with more endpoints are not copied."""
 
 
 def many_platforms() -> tuple[Platform, ...]:
-    """Everything that a node serves, and copies of platforms under other names."""
+    """Return everything that a node serves, plus copies of platforms under other names."""
     every = load_all()
     found = list(every)
     originals = [one for one in every if one.sources and one.slug != WEB]

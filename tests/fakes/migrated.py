@@ -1,4 +1,4 @@
-"""Stores that begin with all tables of the program: copies of one that was migrated once, in a tenth of the time."""
+"""Stores that start with all tables of the program: copies of one that was migrated once, in a tenth of the time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PATIENCE_MS = 60_000
 
 
 def migrated_at(file: Path) -> str:
-    """The address of the store that `file` stands for; with all tables at first, and the same one each time."""
+    """Return the address of the store for `file`: with all tables at first, later always the same store."""
     if engine() != "sqlite":
         return store_at(file, template=_template(os.environ[SERVER]))
-    with suppress(StoreUnusable):  # where one is lost, a node has to say so
+    with suppress(StoreUnusable):  # a node must report a lost store
         refuse_missing(file, new_store=False)
         if not file.exists():
             file.touch(mode=0o600)

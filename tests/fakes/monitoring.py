@@ -1,4 +1,4 @@
-"""Monitors of a node, made and asked over HTTP, and runs of the past as if they had been run."""
+"""Monitors of a node, created and read over HTTP, and past runs inserted as if they had happened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.node import OpenNode
 
 MONITORS = "/v1/monitors"
 FIRST = 1_800_000_000.0
-"""The slot of the first of the past runs: 2027-01-15T08:00:00Z."""
+"""The slot of the first past run: 2027-01-15T08:00:00Z."""
 HOUR_S = 3600.0
 FOLLOWERS = "author.followers"
 COMMENTS, LIKES = "items[].post.engagement.comments", "items[].post.engagement.likes"
@@ -42,14 +42,14 @@ POSTS: Mapping[str, Any] = {
 
 
 async def make(node: OpenNode, body: Mapping[str, Any] = TRACKED, *, key: str = "", **more: Any) -> Any:
-    """The answer to a create that succeeds, with `monitor` and `webhook_secret`."""
+    """Return the response to a successful create, with `monitor` and `webhook_secret`."""
     answer = await post(node, MONITORS, {**body, **more}, key=key)
     assert answer.status == 201, answer.body
     return answer.json
 
 
 async def made(node: OpenNode, body: Mapping[str, Any] = TRACKED, **more: Any) -> str:
-    """The id of a new monitor."""
+    """Return the id of a new monitor."""
     id_: str = (await make(node, body, **more))["monitor"]["id"]
     return id_
 
@@ -63,7 +63,7 @@ async def patch(node: OpenNode, monitor_id: str, key: str = "", **fields: Any) -
 
 
 async def listed(node: OpenNode, query: str = "status=all", *, key: str = "") -> list[str]:
-    """The ids of a page of monitors."""
+    """Return the ids of a page of monitors."""
     return [item["id"] for item in (await node.get(f"{MONITORS}?{query}", key=key)).json["data"]["items"]]
 
 
@@ -77,7 +77,7 @@ async def ran(
     plain: bool = False,
     first: float = FIRST,
 ) -> None:
-    """Past runs of a monitor, one an hour; `alerts` by the place of their run, `plain` those of an ordinary monitor."""
+    """Insert past runs of a monitor, one per hour. `alerts` is by run number; `plain` applies to ordinary runs."""
     fired = alerts or {}
     before: list[Numbers | None] = [None, *each]
 

@@ -1,4 +1,4 @@
-"""A real node in the test's own run: real sockets, a real store, and upstreams that the test decides."""
+"""A real node in the test's own run: real sockets, a real store, and upstreams controlled by the test."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ REFUSED = {
     "settlement": ("journal", "NEW.kind <= 2 AND (NEW.refunded < NEW.taken OR NEW.taken = 0)"),
     "refund": ("journal", "NEW.refunded > 0"),
 }
-"""The table and the new rows of it that stand for a kind of entry."""
+"""The table whose new rows represent a kind of entry, and the condition for them."""
 
 
 @dataclass(slots=True)
 class OpenNode:
-    """A node that serves, with one account and one key to begin with."""
+    """A running node, initially with one account and one key."""
 
     node: Node
     url: str
@@ -64,32 +64,32 @@ class OpenNode:
     async def get(
         self, target: str, *, key: str | None = "", headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> Answered:
-        """One request; the node's first key unless another, or None, is given."""
+        """Make one request, with the node's first key unless another, or None, is given."""
         own = {} if key is None else {"x-api-key": key or self.key}
         answer = await self.client.request(method, self.url + target, headers={**own, **(headers or {})})
         return Answered(answer.status_code, dict(answer.headers), answer.content)
 
     async def operate(self, operation: str, **arguments: Any) -> Any:
-        """One of the operator's operations; its result as the admin address answers it."""
+        """Run one operator operation. Return its result from the admin address."""
         return orjson.loads(orjson.dumps(await self.node.operations.run(operation, arguments)))
 
     async def new_account(self, balance: int = CREDITS) -> str:
-        """A new account's id."""
+        """Return a new account's id."""
         account: str = (await self.operate("account.create", name="test", credits=balance))["id"]
         return account
 
     async def new_key(self, account: str, **terms: Any) -> tuple[str, str]:
-        """A new key and its id."""
+        """Return a new key and its id."""
         made = await self.operate("key.create", account=account, **terms)
         return made["key"], made["id"]
 
     async def new_expired_key(self) -> str:
-        """A key of the node's account that has expired since it was made."""
+        """Return a key of the node's account that has expired since it was created."""
         made = await self.node.stores.keys.create(self.account, name="", expires_at=EXPIRED_AT)
         return made.key
 
     async def entries(self, request_id: str, account: str = "") -> list[dict[str, Any]]:
-        """The statement's entries of one request, read over HTTP with a key that is used for nothing else."""
+        """Return the statement's entries of one request, read over HTTP with a key used only for that."""
         owner = account or self.account
         if owner not in self._auditors:
             self._auditors[owner] = (await self.new_key(owner))[0]
@@ -98,23 +98,23 @@ class OpenNode:
         return items
 
     async def net(self, request_id: str, account: str = "") -> int:
-        """The cost of one request, by the statement."""
+        """Return the cost of one request, from the statement."""
         return -sum(entry["amount"] for entry in await self.entries(request_id, account))
 
     async def money(self, account: str = "") -> tuple[int, int]:
-        """Balance and held credits of an account, once everything that waits for the store is written."""
-        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, and settling waits for nobody
+        """Return balance and held credits of an account, after all queued writes."""
+        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order
         report = await self.node.stores.ledger.report(account or self.account)
         return report.balance, report.held
 
     async def assert_sound(self) -> None:
-        """The ledger proves itself, and nothing is held."""
+        """Check that the ledger is proved and holds no credits."""
         assert await self.operate("ledger.verify") == {"ok": True, "violations": []}
         assert (await self.money())[1] == 0
 
     @asynccontextmanager
     async def store_refusing(self, kind: str = "", *, table: str = "charges") -> AsyncIterator[None]:
-        """The store commits no deduction, settlement or refund, as `kind` says, or no new row of `table`."""
+        """Make the store refuse deductions, settlements or refunds, according to `kind`, or new rows of `table`."""
         store = self.node.stores.store
         statements = refuse(*REFUSED.get(kind, (table, "1 = 1")))
         await store.write(lambda tx: [tx.run(sql) for sql in statements])
@@ -125,25 +125,25 @@ class OpenNode:
                 await store.write(lambda tx: tx.run(admit()))
 
     def log_events(self, name: str) -> list[dict[str, Any]]:
-        """The events of this name that were logged so far."""
-        # Only the lines that may match are parsed: thousands of others would count as a long step of the node's loop.
+        """Return the events of this name that were logged so far."""
+        # Only lines that may match are parsed: thousands of others would count as a long step of the node's loop.
         events = [orjson.loads(line) for line in self.log.getvalue().splitlines() if name.encode() in line]
         return [event for event in events if event["event"] == name]
 
     async def gauge(self, name: str) -> float:
-        """One number of the metrics, as the admin address tells it."""
+        """Return one number of the metrics, from the admin address."""
         text = (await self.client.get(f"{self.admin_url}/metrics")).text
         return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])
 
 
 @cache
 def _all() -> tuple[Platform, ...]:
-    """Everything that a node serves, made once for all nodes of a process."""
+    """Return everything that a node serves, created once for all nodes of a process."""
     return load_all()
 
 
 def _anew() -> tuple[Platform, ...]:
-    """Everything that a node serves: all but the web remember nothing, and are shared."""
+    """Return everything that a node serves. All except the web platform have no state, and are shared."""
     return tuple(make_web() if platform.slug == WEB else platform for platform in _all())
 
 
@@ -163,13 +163,13 @@ async def open_test_node(
     supervise: Supervise | None = None,
     **tables: Table,
 ) -> AsyncIterator[OpenNode]:
-    """A node on `tables` of config.toml, free ports and a store in `folder`, gone when the block ends.
+    """Run a node on `tables` of config.toml, free ports and a store in `folder`, until the block ends.
 
-    Without an `egress` of the test's own, or a `sandbox` at this address, its upstream is `OpenNode.upstream`;
-    a list among `tables` is an array of tables; `platforms` come beside the real ones, `only` in their place.
-    The block ends within `patience_s`.
-    Without a `resolve` of its own no host of a webhook has an address: no test asks the world's name servers.
-    What the block raises comes out as it is. No background loop may fail, except in a test that brings `supervise`.
+    Without the test's own `egress`, or a `sandbox` at this address, its upstream is `OpenNode.upstream`. A list in
+    `tables` is an array of tables. `platforms` are added to the real ones; `only` replaces them. The block ends within
+    `patience_s`. Without a `resolve` no webhook host has an address, so that no test queries real name servers.
+    Exceptions of the block are raised unchanged. Background loops must not fail, except in a test that passes
+    `supervise`.
     """
     failure: Exception | None = None
     upstream, log = Upstream(), io.BytesIO()
@@ -180,7 +180,7 @@ async def open_test_node(
             start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
             start = replace(start, supervise=supervise or Supervision)
             start = start.over_sandbox(sandbox) if sandbox else start
-            # Loading the authorities that no test needs would take half of the time of opening a node.
+            # Loading the certificate authorities, which no test needs, would take half the time of opening a node.
             unverified = httpx.AsyncClient(timeout=PATIENCE_S, verify=False)
             async with open_served_node(start) as (node, line), unverified as client:
                 opened = OpenNode(node, line["url"], line["admin_url"], upstream, client, log)
@@ -230,7 +230,7 @@ def _start(
 
 
 def _toml(value: object) -> str:
-    """JSON's text, numbers, truth values and flat arrays are TOML's too; of tables, inline ones are enough here."""
+    """Return a value as TOML. JSON's scalars and flat arrays are valid TOML; tables are written inline."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + "}"
     return orjson.dumps(value).decode()

@@ -1,4 +1,4 @@
-"""A platform whose endpoints do what no good one does, each after one call to `odd.test`."""
+"""A platform whose endpoints misbehave, each after one call to `odd.test`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _warned(args: Args) -> Steps:
 
 
 def _legs(args: Args) -> Steps:
-    """Four legs, of which `/leg/N` may fail."""
+    """Four legs; `/leg/N` may fail."""
     answers = yield tuple(Call(f"/leg/{number}", optional=True) for number in range(4))
     return Single(
         {"parts": [bool(answer) for answer in answers]}, legs=tuple(Leg("odd/leg", answer) for answer in answers)

@@ -1,4 +1,4 @@
-"""Another program on the store of a gateway, whichever its engine: it looks, changes, locks, and has rows refused."""
+"""Another program on a gateway's store, on either engine: it reads, changes and locks, and makes it refuse rows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Outsider:
     """Another program's connection to a store, which commits each statement."""
 
     def __init__(self, connection: sqlite3.Connection | psycopg.Connection[Any]) -> None:
-        """`connection` is the caller's to close."""
+        """The caller must close `connection`."""
         self._connection = connection
         self._engine = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
 
     def run(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
-        """One statement with `?` for each parameter, and its rows."""
+        """Run one statement with `?` for each parameter. Return its rows."""
         if isinstance(self._connection, sqlite3.Connection):
             return self._connection.execute(sql, params).fetchall()
         cursor = self._connection.execute(sql.replace("?", "%s").encode(), params or None)
@@ -44,7 +44,7 @@ class Outsider:
 
     @contextmanager
     def holding_the_lock(self) -> Iterator[None]:
-        """Nobody else writes while the block runs."""
+        """Block all other writes while the block runs."""
         if self._engine == "sqlite":
             self.run("BEGIN IMMEDIATE")
         else:
@@ -56,14 +56,14 @@ class Outsider:
 
     @contextmanager
     def refusing(self, table: str, when: str) -> Iterator[None]:
-        """Nobody commits a new row of `table` of which `when` is true, while the block runs."""
+        """Refuse commits of new rows of `table` that satisfy `when`, while the block runs."""
         for sql in refuse(table, when):
             self.run(sql)
         yield
         self.run(admit())
 
     def everything(self) -> bytes:
-        """Every value in every table, as it is kept."""
+        """Return every stored value of every table."""
         of = {
             "sqlite": "SELECT name FROM sqlite_schema WHERE type = 'table'",
             "postgresql": "SELECT tablename FROM pg_tables WHERE schemaname = 'public'",
@@ -73,18 +73,18 @@ class Outsider:
 
 
 def refuse(table: str, when: str) -> list[str]:
-    """The statements that let the store refuse each new row of `table` of which `when` is true, until `admit`."""
+    """Return the statements that make the store refuse new rows of `table` that satisfy `when`, until `admit`."""
     return [sql.format(table=table, when=when) for sql in REFUSE[engine()]]
 
 
 def admit() -> str:
-    """The statement that ends `refuse`."""
+    """Return the statement that ends `refuse`."""
     return ADMIT[engine()]
 
 
 @contextmanager
 def open_outsider(url: str) -> Iterator[Outsider]:
-    """Another program on the store at this address."""
+    """Open another program's connection to the store at this address."""
     if url.startswith("sqlite:///"):
         file = url.removeprefix("sqlite:///")
         with closing(

@@ -1,4 +1,4 @@
-"""A node that falls behind for certain, on any machine: its loop stands still again and again, its writer for good."""
+"""Overloads a node reliably on any machine: its loop stalls repeatedly, its writer permanently."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.fakes.node import OpenNode
 HELD = FEW + 16
 BLOCKED_S = 0.05
 ROOM = {"requests_per_minute": 1_000_000, "concurrent_requests": 10_000}
-"""Limits of keys that are in nobody's way."""
+"""Limits of keys that are too high to matter."""
 
 
 async def block_loop() -> None:
-    """Make the loop late, as one is that has too much to do; by the run's own clock, which may be a patient one."""
+    """Make the loop late, as if it had too much to do, on the run's own clock (which may be a patient one)."""
     while True:
         until = trio.current_time() + BLOCKED_S
         while trio.current_time() < until:
@@ -30,7 +30,7 @@ async def block_loop() -> None:
 
 @asynccontextmanager
 async def open_slow_loop() -> AsyncIterator[None]:
-    """Every task is late until the block ends."""
+    """Delay every task until the block ends."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(block_loop)
         yield
@@ -39,9 +39,9 @@ async def open_slow_loop() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[list[Answered]]:
-    """The node in overload, once it sheds; what was under way by then is in the list when the block has ended.
+    """Overload the node until it sheds. The list contains the answers of the requests in progress once the block ends.
 
-    Method: more requests than `FEW` wait for a writer that stands still, in a loop that is late.
+    Method: more requests than `FEW` wait for a stalled writer, in a late loop.
     """
     answers: list[Answered] = []
     go_on, is_held = threading.Event(), threading.Event()

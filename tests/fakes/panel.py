@@ -1,4 +1,4 @@
-"""Accounts on Bluesky with posts that are made from their numbers, behind a node's egress."""
+"""Accounts on Bluesky with generated posts, behind a node's egress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def iso_at(at: float) -> str:
 
 
 def feed_post(handle: str, number: int, text: str, at: float) -> dict[str, Any]:
-    """A post as `getAuthorFeed` lists it."""
+    """Return a post as listed by `getAuthorFeed`."""
     did = f"did:plc:{handle.replace('.', '')}"
     return {
         "post": {
@@ -39,9 +39,9 @@ def feed_post(handle: str, number: int, text: str, at: float) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Panel:
-    """As a script of the upstream: `posts` are those of each account, newest first, in pages of `page_rows`.
+    """Return a script of the upstream, with the `posts` of each account, newest first, in pages of `page_rows`.
 
-    `broken` accounts fail, and so do pages of accounts in `broken_at` from that page on. Others are not there.
+    `broken` accounts fail, and so do pages of accounts in `broken_at` from that page on. Other accounts do not exist.
     """
 
     posts: Mapping[str, Sequence[tuple[str, float]]]
@@ -50,7 +50,7 @@ class Panel:
     broken_at: Mapping[str, int] = field(default_factory=dict)
     takes_s: float = 0.0
     reads: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """The pages that were read, by their account and their number."""
+    """Return the pages that were read, by account and page number."""
 
     def __call__(self, asked: str) -> Told | None:
         parts = urlsplit("//" + asked)

@@ -1,4 +1,4 @@
-"""`sluice serve` but for its pace: on a shared store it notices within moments who has died (see `Place.bury`)."""
+"""`sluice serve` with a quick pace: on a shared store it detects dead nodes within moments (see `Place.bury`)."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ BEAT_S = 0.1
 
 
 def main() -> None:
-    """Serve as the command line says, which is that of `sluice serve`."""
+    """Serve with the command line of `sluice serve`."""
     path = sys.argv[sys.argv.index("--config") + 1]
 
     def read_config() -> Config:

@@ -1,4 +1,4 @@
-"""A network on which public addresses lead to this machine: connections are recorded, and go where a test says."""
+"""A network on which public addresses lead to this machine. Connections are recorded and routed by the test."""
 
 import errno
 import os
@@ -13,21 +13,21 @@ Address = tuple[str, int]
 
 
 class RoutedNet(trio.abc.SocketFactory):
-    """Makes sockets that connect to `routes[address]`; other addresses cannot be reached. Use it by `routed`."""
+    """Creates sockets that connect to `routes[address]`; other addresses are unreachable. Use it with `routed`."""
 
     def __init__(self, routes: Mapping[str, Address]) -> None:
         self.routes = routes
         self.connected: list[str] = []
-        """Every address that something tried to connect to."""
+        """Every address of a connection attempt."""
 
     def socket(self, family: Any = None, type: Any = None, proto: Any = None) -> trio.socket.SocketType:  # noqa: A002
-        """A socket as `trio.socket.socket` gives it."""
+        """Return a socket like `trio.socket.socket`."""
         real = trio.socket.from_stdlib_socket(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
         return _RoutedSocket(self, real)
 
     @contextmanager
     def routed(self) -> Iterator["RoutedNet"]:
-        """Connect this way inside of the block."""
+        """Route connections in this way while the block runs."""
         before = trio.socket.set_custom_socket_factory(self)
         try:
             yield self

@@ -1,4 +1,4 @@
-"""Runtimes for parts of a node that run without one."""
+"""Runtimes for parts of a node that run without a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage.supervision import unsupervised
 
 
 def runtime_of(*, now: Callable[[], float], make_id: Callable[[str], str], log: io.BytesIO) -> Runtime:
-    """One on the clock of this Trio run, whose log is written to `log`."""
+    """Return a runtime on the clock of this Trio run that logs to `log`."""
     return Runtime(
         clock=trio.current_time,
         now=now,

@@ -1,4 +1,4 @@
-"""An upstream without a socket: an `Exchange` that says what a script tells it to, and a source that asks it."""
+"""An upstream without a socket: an `Exchange` that returns scripted answers, and a source that uses it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from upstreams.transport.origin import Origin
 BASE_URL = "https://api.test/v1"
 ORIGIN = Origin("https", "api.test", 443)
 LONG_S = 10_000.0
-"""A deadline that is not the point of a test."""
+"""A deadline for tests in which deadlines do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """An answer that is said only `after_s` later; infinite means never."""
+    """An answer that is given only after `after_s`; infinite means never."""
 
     after_s: float
     then: HttpAnswer | Exception
@@ -40,7 +40,7 @@ Script = Callable[[HttpCall], Said]
 
 
 def said(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
-    """An answer; bytes go out as they are, anything else as JSON. `retry_after="7"` is the header `retry-after`."""
+    """Return an answer; bytes are sent unchanged, others as JSON. `retry_after="7"` is the header `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpAnswer(status, named, body if isinstance(body, bytes) else orjson.dumps(body))
 
@@ -64,16 +64,16 @@ class ScriptedExchange:
         self._script = script or self._next
 
     def say(self, *answers: Said) -> None:
-        """From now on, say these."""
+        """Return these answers from now on."""
         self._waiting = list(answers)
 
     @property
     def targets(self) -> list[str]:
-        """The target of each call."""
+        """Return the target of each call."""
         return [call.target for call in self.calls]
 
     async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """Be asked, as an `Exchange`."""
+        """Handle a call, like an `Exchange`."""
         self.calls.append(call)
         self.asked_at.append(trio.current_time())
         self.running += 1
@@ -111,7 +111,7 @@ def source_over(
     pace: Pace | None = None,
     by_page: bool = False,
 ) -> Source:
-    """A source that asks `exchange`, on Trio's clock."""
+    """Return a source that uses `exchange`, on Trio's clock."""
     return Source(
         name,
         base_url,
@@ -136,20 +136,20 @@ def asking(
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> HttpCall:
-    """One request to a source."""
+    """Return one request to a source."""
     return HttpCall(method, origin, target, tuple((headers or {}).items()), body)
 
 
 class LongestPauses(Random):
-    """Jitter that always takes the longest pause."""
+    """Jitter that always gives the longest pause."""
 
     def uniform(self, a: float, b: float) -> float:
-        """The upper end."""
+        """Return the upper end."""
         return b
 
 
 async def outcomes(*calls: Callable[[], Awaitable[object]]) -> list[object]:
-    """The result or exception of each of the calls, run side by side, in the order in which they ended."""
+    """Run the calls concurrently. Return the result or exception of each, in the order in which they ended."""
     ended: list[object] = []
 
     async def run(call: Callable[[], Awaitable[object]]) -> None:

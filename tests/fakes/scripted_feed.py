@@ -1,4 +1,4 @@
-"""A feed that answers as a test has written down, for clients of the feed: refusals, lost connections, odd answers."""
+"""A feed with scripted answers, for clients of the feed: refusals, lost connections, odd answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARKED_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One answer; of status 0, the connection is closed instead."""
+    """One answer; status 0 closes the connection instead."""
 
     status: int = 200
     body: Any = None
@@ -41,7 +41,7 @@ class Seen:
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
-    """An event of a key that was revoked."""
+    """Return an event of a revoked key."""
     return {
         "id": f"evt_{number}",
         "type": "key.revoked",
@@ -56,7 +56,7 @@ def event(number: int, **more: Any) -> dict[str, Any]:
 
 
 def page(*events: dict[str, Any], cursor: str = "", headers: Mapping[str, str] | None = None, **data: Any) -> Step:
-    """A page with these events, which ends behind the last of them."""
+    """Return a page with these events, which ends after the last of them."""
     pagination = {
         "next_cursor": cursor or events[-1]["cursor"],
         "has_more": False,
@@ -67,21 +67,21 @@ def page(*events: dict[str, Any], cursor: str = "", headers: Mapping[str, str] |
 
 
 def refusal(status: int, code: str, *, headers: Mapping[str, str] | None = None, **details: Any) -> Step:
-    """An error in the API's envelope."""
+    """Return an error in the API's envelope."""
     error = {"type": code, "message": "It is refused.", "status": status, "details": details}
     return Step(status, {"success": False, "error": error}, headers or {})
 
 
 @dataclass(slots=True)
 class ScriptedFeed:
-    """The steps of reads and of acknowledgements, each taken once; without one a read is held, an ack answered."""
+    """The steps of reads and acknowledgements, each used once. Then reads are held and acks answered."""
 
     url: str
     reads: deque[Step]
     acks: deque[Step] = field(default_factory=deque)
     seen: list[Seen] = field(default_factory=list)
     parked: threading.Event = field(default_factory=threading.Event)
-    """Set once a read finds no step left: the client has taken all that there was."""
+    """Set once a read finds no step left, so that the client has received everything."""
     over: threading.Event = field(default_factory=threading.Event)
 
     def queries(self) -> list[Mapping[str, str]]:
@@ -93,7 +93,7 @@ class ScriptedFeed:
         return [seen.body["cursor"] for seen in self.seen if seen.method == "POST"]
 
     def next_step(self, seen: Seen) -> Step:
-        """The answer to a request."""
+        """Return the answer to a request."""
         self.seen.append(seen)
         if seen.method == "POST":
             done = {"consumer": "c", "cursor": seen.body["cursor"], "advanced": True, "unread": 0}
@@ -109,7 +109,7 @@ class ScriptedFeed:
 def open_scripted_feed(
     *reads: Step, acks: Sequence[Step] = (), tls: ssl.SSLContext | None = None
 ) -> Iterator[ScriptedFeed]:
-    """A feed with these steps on a port of its own, gone when the block ends."""
+    """Serve a feed with these steps on its own port until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

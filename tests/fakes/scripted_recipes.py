@@ -1,4 +1,4 @@
-"""Recipes that answer what a test says, and count who asked."""
+"""Recipes with scripted results, which record their calls."""
 
 from __future__ import annotations
 
@@ -28,10 +28,7 @@ def gathered(
 
 @dataclass(slots=True)
 class ScriptedRecipes:
-    """As `scheduler.recipes.Recipes`: `answer` makes what comes, or raises; `takes_s` is how long that takes.
-
-    Before it answers it waits for `turn`.
-    """
+    """Implements `scheduler.recipes.Recipes`. `answer` returns the result or raises, after `takes_s` and `turn`."""
 
     answer: Callable[[Recipe], Gathered] = field(default=lambda _recipe: gathered({"stars": 7}))
     takes_s: float = 0.0
@@ -39,7 +36,7 @@ class ScriptedRecipes:
     credits_least: int = 5
     credits_most: int = 5
     asked: list[str] = field(default_factory=list)
-    """The runs that were gathered for, by the value of the parameter `who`."""
+    """Return the runs that were gathered for, by the value of the parameter `who`."""
     under_way: int = 0
     most_under_way: int = 0
 

@@ -1,4 +1,4 @@
-"""The stand-in for the platforms: the sandbox, until a test says what is answered instead."""
+"""The stand-in for the platforms: the sandbox, until a test scripts other answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIECE = b"x" * 65_536
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One answer: `cut` sends half of the body and hangs up, `endless` sends the body again and again."""
+    """One answer. `cut` sends half of the body and disconnects; `endless` sends the body repeatedly."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -33,19 +33,20 @@ class Told:
 
 
 def told(body: Any, status: int = 200, **headers: str) -> Told:
-    """A JSON answer; `retry_after="7"` is the header `retry-after`."""
+    """Return a JSON answer; `retry_after="7"` is the header `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Told(status, orjson.dumps(body), {"content-type": "application/json", **named})
 
 
 class Hangup(OSError):
-    """The scripted upstream ends a connection in the middle of an answer."""
+    """Raised to end a connection in the middle of an answer."""
 
 
 class Upstream:
-    """An ASGI app for `egress`. `requests` holds `host/path?query` of each request, as it was sent.
+    """An ASGI app for `egress`.
 
-    `script` decides an answer from that text; None leaves it to the sandbox.
+    `requests` holds `host/path?query` of each request, unchanged. `script` returns the answer for that text; None
+    passes the request to the sandbox.
     """
 
     def __init__(self) -> None:
@@ -59,16 +60,16 @@ class Upstream:
         self._sandbox = Sandbox(self.behaviour, Random(0))
 
     def always(self, answer: Told | None) -> None:
-        """Answer every request alike; None goes back to the sandbox."""
+        """Answer every request in the same way; None restores the sandbox."""
         self.script = lambda _asked: answer
 
     def pass_time(self, seconds: float) -> None:
-        """Let so much time have passed at the sandbox."""
+        """Advance the sandbox's clock by this much."""
         self._sandbox._began -= seconds
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Requests that come in the block are answered when it ends."""
+        """Hold requests that arrive in the block until it ends."""
         opened = self._held = self._open = trio.Event()
         try:
             yield
@@ -76,11 +77,11 @@ class Upstream:
             opened.set()
 
     def release(self) -> None:
-        """Answer all that is held."""
+        """Answer all held requests."""
         self._held.set()
 
     def hold_no_more(self) -> None:
-        """Answer the requests that come from now on at once; those that are held stay so."""
+        """Answer later requests at once; held requests stay held."""
         self._open = trio.Event()
         self._open.set()
 
@@ -98,7 +99,7 @@ class Upstream:
             await _send(answer, send)
 
     async def _pass_on(self, send: Any, asked: str, message: Any) -> None:
-        """Send a message of the sandbox's on; it sends a start and a body."""
+        """Forward a message of the sandbox, which sends a start and a body."""
         if message["type"] == "http.response.start":
             headers = {name.decode(): value.decode() for name, value in message["headers"]}
             del headers["content-length"]
@@ -125,7 +126,7 @@ async def _send(answer: Told, send: Any) -> None:
 
 @asynccontextmanager
 async def open_app(app: ASGIApp, *, change: str) -> AsyncIterator[str]:
-    """Serve a stand-in on a port of its own; gives its address, which is for the setting `change`."""
+    """Serve a stand-in on its own port. Return its address for the setting `change`."""
     listeners = await bind("127.0.0.1", 0, change=change)
     stop = trio.Event()
     serve = partial(serve_native, app, listeners, shutdown=stop, drain_s=0.0, edge_answer=plain_edge_answer)
@@ -138,5 +139,5 @@ async def open_app(app: ASGIApp, *, change: str) -> AsyncIterator[str]:
 
 
 def open_upstream(upstream: Upstream) -> AbstractAsyncContextManager[str]:
-    """Serve it on a port of its own; gives the address for `egress`."""
+    """Serve it on its own port. Return the address for `egress`."""
     return open_app(upstream, change="upstream.port")

@@ -1,4 +1,4 @@
-"""Shared gates on a clock of the test's own: the shipped scripts with one line replaced, and a log of what they did."""
+"""Shared gates on a simulated clock: the packaged scripts with one line replaced, and a log of their actions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CLOCK = b"redis.call('TIME')"
 
 
 def virtual_scripts() -> GateScripts:
-    """The scripts by the clock that `set_clock` sets."""
+    """Return the scripts on the clock that `set_clock` sets."""
     return _rewritten(CLOCK, b"cjson.decode(redis.call('GET', 'clock'))")
 
 
 def logged_scripts() -> GateScripts:
-    """The scripts by the server's clock, with the microseconds of admissions in `log` and of refusals in `refused`."""
+    """Return the scripts on the server's clock, with microseconds of admissions in `log`, of refusals in `refused`."""
     scripts = read_gate_scripts()
     text = _with(
         scripts.admit.text, b"return {1,", b"redis.call('RPUSH', 'log', string.format('%.0f', now))\nreturn {1,"
@@ -30,7 +30,7 @@ def logged_scripts() -> GateScripts:
 
 
 def set_clock(server: RedisServer, us: int) -> None:
-    """The clock that the virtual scripts read."""
+    """Set the clock that the virtual scripts read."""
     server.ask("SET", "clock", f'["{us // 1_000_000}", "{us % 1_000_000}"]')
 
 
@@ -45,7 +45,7 @@ async def open_gate(
     lease_s: float = 30,
     round_trip_s: float = 5,
 ) -> AsyncIterator[SharedGate]:
-    """One node's gate over a connection of its own, patient with a busy machine."""
+    """Open one node's gate on its own connection, with long timeouts for a busy machine."""
     async with (
         open_redis(server.url, round_trip_s=round_trip_s) as state,
         open_shared_gate(

@@ -1,4 +1,4 @@
-"""Billed calls of one node of many: stores and a cache of its own, a scripted upstream, and a real shared state."""
+"""Billed calls of one node of many: its own stores and cache, a scripted upstream, and a real shared state."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ BROKEN = said({"message": "broken"}, 503)
 
 
 def thing(text: str = "text") -> Said:
-    """A whole answer of `sim/thing`."""
+    """Return a complete answer of `sim/thing`."""
     return said({"id": "1", "text": text})
 
 
 def after(seconds: float, then: Said | None = None) -> Slow:
-    """The same, later."""
+    """Return the same answer, later."""
     answer = then or thing()
     assert not isinstance(answer, Slow)
     return Slow(seconds, answer)
 
 
 def short_pages(call: HttpCall) -> Said:
-    """A script for `sim/gathered`: one thing a page, which is fewer than it is asked for."""
+    """Script `sim/gathered` with one thing per page, fewer than requested."""
     number = int(call.target.split("p=")[1].split("&")[0])
     return said({"items": [{"id": str(number), "text": "text"}]})
 
 
 @dataclass(slots=True)
 class Sharer:
-    """One node's side of the billed call, with one account."""
+    """One node's part of the billed call, with one account."""
 
     calls: BilledCalls
     stores: Stores
@@ -74,7 +74,7 @@ class Sharer:
     _numbers: Any = field(default_factory=count)
 
     def ask(self, resource: str = "thing", *, claim: str = "", refresh: bool = False, **values: Any) -> CallRequest:
-        """One request of the account."""
+        """Make one request of the account."""
         listing = self.catalog.by_id(f"sim/{resource}")
         assert listing is not None
         values = listing.endpoint.with_defaults(values or {"id": "1"})
@@ -93,11 +93,11 @@ class Sharer:
         return ask
 
     async def get(self, resource: str = "thing", **more: Any) -> CallResult:
-        """Its answer."""
+        """Return its answer."""
         return await self.calls.call(self.ask(resource, **more))
 
     async def spent(self) -> int:
-        """The credits that it cost so far, with nothing held and the ledger sound."""
+        """Return the credits spent so far, after checking that none are held and the ledger is sound."""
         await self.stores.store.write(lambda _tx: None)
         report = await self.stores.ledger.report(self.key.account_id)
         assert report.held == 0
@@ -105,7 +105,7 @@ class Sharer:
         return self.credits - report.balance
 
     def fault(self) -> bool:
-        """Whether it knows that the state is away."""
+        """Return whether the node knows that the state is unavailable."""
         assert self.calls.shared is not None
         return self.calls.shared._state.fault is not None
 
@@ -113,7 +113,7 @@ class Sharer:
 async def all_at_once(
     nodes: list[Sharer], times: int, resource: str = "thing"
 ) -> tuple[list[CallResult], Counter[str]]:
-    """The same request so often on each of the nodes: the answers, and the failures by name."""
+    """Make the same request several times on each node. Return the answers, and the failures by name."""
     outcomes: list[CallResult] = []
     failures: Counter[str] = Counter()
 
@@ -150,7 +150,7 @@ async def open_sharer(
     timeout_s: float = 20.0,
     failures: int = 1000,
 ) -> AsyncIterator[Sharer]:
-    """A node whose state is at `url`, gone when the block ends."""
+    """Open a node whose state is at `url`, until the block ends."""
 
     @asynccontextmanager
     async def open_exchange(*, max_connections: int, egress: str, **_rest: object) -> AsyncIterator[Exchange]:

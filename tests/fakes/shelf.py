@@ -1,4 +1,4 @@
-"""An upstream as a shelf of pages, and walks over it."""
+"""An upstream in the form of a shelf of pages, and walks over it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ids = list[str | None]
 
 
 class Asked(NamedTuple):
-    """One page that the upstream was asked for."""
+    """A requested page of the upstream."""
 
     page: int
     size: int
@@ -38,11 +38,11 @@ class Asked(NamedTuple):
 
 
 class Shelf:
-    """An upstream whose pages are given, however many items it is asked for; page 0 comes first.
+    """An upstream with fixed pages, whatever size is requested; page 0 comes first.
 
-    A row's `place` is its place in the whole list, by which a test tells rows of the same id apart. `failing` is said
-    to the question for page `fails_at`; of the two sources by which it is asked, only `only` answers when that is set.
-    An `endless` one begins again behind its last page.
+    A row's `place` is its place in the whole list, which distinguishes rows with the same id. Page `fails_at` is
+    answered with `failing`. If `only` is set, only that one of the two sources answers. An `endless` shelf starts again
+    after its last page.
     """
 
     def __init__(self, pages: Sequence[Ids], *, endless: bool = False) -> None:
@@ -77,18 +77,18 @@ class Shelf:
 
     @property
     def ids(self) -> Ids:
-        """The whole list."""
+        """Return the whole list."""
         return [known for page in self.pages for known in page]
 
 
 def distinct(*sizes: int) -> Shelf:
-    """Pages of these sizes without any id twice."""
+    """Return pages of these sizes with unique ids."""
     numbers = iter(range(MANY))
     return Shelf([[str(next(numbers)) for _ in range(size)] for size in sizes])
 
 
 def read(args: Args) -> Steps:
-    """A page by its number."""
+    """Return a page by its number."""
     if args.number("limit") > LIMIT_MAX:
         raise InvalidArgument("limit", "is too high")
     answer = yield Call("/rows", {"page": args.position("p", 0), "size": args.number("limit")})
@@ -98,7 +98,7 @@ def read(args: Args) -> Steps:
 
 
 def elsewhere(args: Args) -> Steps:
-    """The same list in another source's form, with cursors of its own."""
+    """The same list in another source's form, with its own cursors."""
     query = {"page": args.position("elsewhere", 0), "size": args.number("limit")}
     answer = yield Call("/rows", query, source="other")
     following = answer.body["next"]
@@ -106,7 +106,7 @@ def elsewhere(args: Args) -> Steps:
 
 
 def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> Site:
-    """A platform with one endpoint, whose every source is the shelf."""
+    """Return a platform with one endpoint, all of whose sources are the shelf."""
     collect = Collect(per_page, SPARE_PAGES)
     endpoint = Endpoint("x", "Xs.", POST_LIST, read, fallbacks=fallbacks, collect=collect)
     urls = {name: f"https://{name}.test/{name}" for name in ("main", "other")}
@@ -125,29 +125,29 @@ def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> S
 
 
 def begun(site: Site, limit: int, cursor: State | None = None) -> Walk:
-    """A walk of the site's endpoint before its first call."""
+    """Return a walk of the site's endpoint before its first call."""
     return plan_walk(site, site.platform.endpoints[0], Args({"limit": limit}, cursor))
 
 
 async def on(_walked: Walked) -> bool:
-    """Always go on."""
+    """Always continue."""
     await trio.lowlevel.checkpoint()
     return True
 
 
 def page_of(fetched: Fetched) -> Page:
-    """The answer of a walk."""
+    """Return the answer of a walk."""
     assert isinstance(fetched.result, Page)
     return fetched.result
 
 
 def places(fetched: Fetched) -> list[int]:
-    """The places of its items in the whole list."""
+    """Return the places of its items in the whole list."""
     return [record["place"] for record in page_of(fetched).records]
 
 
 def cursor_of(fetched: Fetched) -> State | None:
-    """The cursor that leads on from it."""
+    """Return the cursor for continuing it."""
     return page_of(fetched).next
 
 
@@ -160,5 +160,5 @@ async def walked(
     deadline_at: float = LONG_S,
     go_on: GoOn = on,
 ) -> Fetched:
-    """A whole walk."""
+    """Run a whole walk."""
     return await walk(begun(site, limit, cursor), pages_max, deadline_at, go_on)

@@ -1,4 +1,4 @@
-"""A node's event loop in virtual time: it does what is runnable pass by pass, and sheds as it is told to."""
+"""A node's event loop in virtual time: it runs pass by pass, and sheds load according to the shedder."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gateway.api.overload import LAG_S, TICK_S, WARY_TICK_S
 from limits.overload.shedding import LoadShedder
 
 STEPS = 4
-"""A request's work comes in so many pieces, with a pass of the loop between each two."""
+"""The number of pieces of a request's work, with a pass of the loop between any two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request and who sends it."""
+    """A request with its sender."""
 
     at: float
     key: bytes
@@ -24,33 +24,33 @@ class Arrival:
 
 @dataclass(slots=True)
 class Ended:
-    """The ends of the requests: their arrivals and latencies."""
+    """The finished requests, with their arrivals and latencies."""
 
     served: list[tuple[Arrival, float]] = field(default_factory=list)
     refused: list[tuple[Arrival, float]] = field(default_factory=list)
 
     def of(self, key: bytes) -> Ended:
-        """Those of one key alone."""
+        """Return those of one key."""
         return Ended(*([each for each in one if each[0].key == key] for one in (self.served, self.refused)))
 
     def between(self, begin: float, end: float) -> Ended:
-        """Those that arrived in a span of time."""
+        """Return those that arrived in a span of time."""
         return Ended(*([each for each in one if begin <= each[0].at < end] for one in (self.served, self.refused)))
 
     @property
     def served_share(self) -> float:
-        """The latencies of all that ended."""
+        """Return the latencies of all finished requests."""
         return len(self.served) / max(1, len(self.served) + len(self.refused))
 
 
 def percentile(ended: Sequence[tuple[Arrival, float]], share: float) -> float:
-    """The latency that so large a share does not exceed."""
+    """Return the latency that this share of requests does not exceed."""
     ordered = sorted(latency for _, latency in ended)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
 def steady(rate: float, begin: float, end: float, *, key: bytes = b"flood", rng: random.Random) -> list[Arrival]:
-    """Arrivals at a rate, by chance as many independent callers make them."""
+    """Return arrivals at a rate, distributed like those of many independent callers."""
     arrivals, at = [], begin
     while (at := at + rng.expovariate(rate)) < end:
         arrivals.append(Arrival(at, key))
@@ -58,7 +58,7 @@ def steady(rate: float, begin: float, end: float, *, key: bytes = b"flood", rng:
 
 
 class SimulatedLoop:
-    """Serves arrivals, each of which takes `work_s` of CPU, `wait_s` upstream in between, or `refusal_s` if refused."""
+    """Serves arrivals. Each takes `work_s` of CPU and waits `wait_s` upstream, or takes `refusal_s` if refused."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SimulatedLoop:
         self.busy_max = 0
 
     def run(self, arrivals: Iterable[Arrival], until: float) -> Ended:
-        """Everything up to an instant."""
+        """Run everything up to an instant."""
         coming = [(each.at, n, each, 0) for n, each in enumerate(sorted(arrivals, key=lambda each: each.at))]
         heapq.heapify(coming)
         numbers = len(coming)
@@ -110,7 +110,7 @@ class SimulatedLoop:
         return self.ended
 
     def _step(self, arrival: Arrival, step: int) -> float | None:
-        """Do a piece of a request's work; when the next one is due."""
+        """Do a piece of a request's work. Return when the next one is ready."""
         if step == 0:
             if self._shedder.active and not self._shedder.admits(arrival.key):
                 self._at += self._refusal_s
@@ -131,7 +131,7 @@ class SimulatedLoop:
         return self._at
 
     def _tick(self) -> None:
-        """As `Overload.watch`: a look takes two turns."""
+        """Like `Overload.watch`: a look takes two turns."""
         if self._looked_at is None:
             self._looked_at = self._at
             return

@@ -1,4 +1,4 @@
-"""Places that take no output: nobody reads it, now or ever again, the disk is full, or it is closed."""
+"""Outputs that accept no data: an unread pipe, a full disk, or a closed descriptor."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ SINKS = ("gone", "stalled", "full", "closed")
 
 @dataclass(slots=True)
 class Sink:
-    """Where a node writes to: its descriptor, the file that stands there, if any, and the end that nobody reads."""
+    """An output of a node: its descriptor, its file, if any, and the end that is never read."""
 
     descriptor: int
     file: int | None = None
@@ -19,7 +19,7 @@ class Sink:
 
 @contextmanager
 def open_sink(kind: str, descriptor: int) -> Iterator[Sink]:
-    """A sink of a kind, for one of the node's descriptors."""
+    """Open a sink of a kind, for one of the node's descriptors."""
     with ExitStack() as held:
         if kind == "closed":
             yield Sink(descriptor)
@@ -38,7 +38,7 @@ def open_sink(kind: str, descriptor: int) -> Iterator[Sink]:
 
 
 def fill(pipe: int) -> None:
-    """Fill a pipe with blank lines, and leave it blocking."""
+    """Fill a pipe with blank lines, and leave it in blocking mode."""
     os.set_blocking(pipe, False)
     try:
         while True:

@@ -1,4 +1,4 @@
-"""A store whose reads pause between the database and the caller, so that a test can put a change in between."""
+"""A store whose reads pause between the database and the caller, so that a test can make a change in between."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SlowReads:
-    """Passes everything on to a real store; each read sets `has_read` and waits for `go`."""
+    """Forwards everything to a real store. Each read sets `has_read` and waits for `go`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,7 +1,7 @@
-"""Where tests of a whole gateway keep what it stores: in files, or with `SLUICE_TEST_STORE=postgresql` on a server.
+"""The stores of tests of a whole gateway: files, or with `SLUICE_TEST_STORE=postgresql` databases on a server.
 
-A test names its store by the file that it would be, so that the same file is the same store on both engines. What it
-does to a store behind the gateway's back it does through `tests/fakes/outsider.py`, which speaks to both.
+A test identifies its store by the file that it would be, so that the same file is the same store on both engines. It
+changes a store without the gateway's knowledge through `tests/fakes/outsider.py`, which supports both.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tests.servers.postgres import open_postgres
 
 SWITCH = "SLUICE_TEST_STORE"
 SERVER = "SLUICE_TEST_STORE_SERVER"
-"""The running server's address, which child processes inherit as they do the switch."""
+"""The running server's address, inherited by child processes like the switch itself."""
 ENGINES = ("sqlite", "postgresql")
 NAME = "of_a_test_"
 
 
 def engine() -> str:
-    """The engine of this run."""
+    """Return the engine of this run."""
     chosen = os.environ.get(SWITCH) or ENGINES[0]
     assert chosen in ENGINES, f"{SWITCH} is {chosen!r}, not one of {ENGINES}"
     return chosen
 
 
 def store_at(file: Path, template: str = "template0") -> str:
-    """The address of the store that `file` stands for; at first empty, or on a server as `template`; later the same."""
+    """Return the address of the store for `file`: at first empty, or a copy of `template`; later the same store."""
     if engine() == "sqlite":
         return f"sqlite:///{file}"
     server = os.environ[SERVER]
@@ -45,22 +45,22 @@ def store_at(file: Path, template: str = "template0") -> str:
 
 
 def drop_store(url: str) -> None:
-    """Drop the database that `store_at` gave this address of."""
+    """Drop the database for this address, which `store_at` created."""
     name = url.rpartition("/")[2]
     with psycopg.connect(os.environ[SERVER], autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 class Stores:
-    """The databases that tests have made on the server."""
+    """The databases that tests have created on the server."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        """`connection` is the caller's to close."""
+        """The caller must close `connection`."""
         self._connection = connection
 
     @contextmanager
     def dropping(self) -> Iterator[None]:
-        """Drop at the block's end all that is made while it runs."""
+        """Drop everything created during the block at its end."""
         before = self._names()
         yield
         for name in self._names() - before:
@@ -73,7 +73,7 @@ class Stores:
 
 @contextmanager
 def open_stores() -> Iterator[Stores | None]:
-    """The server that `SLUICE_TEST_STORE` asks for, as long as the block runs; None where there is nothing to open."""
+    """Run the server that `SLUICE_TEST_STORE` requests while the block runs; None if it requests none."""
     if engine() == "sqlite" or SERVER in os.environ:
         yield None
         return

@@ -1,4 +1,4 @@
-"""A stand-in for Stripe on loopback: it begins Checkout sessions, and makes and signs events as Stripe does."""
+"""A stand-in for Stripe on loopback: it creates Checkout sessions, and builds and signs events like Stripe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.server.http1.whole_body import read_body
 from tests.fakes.scripted_upstream import open_app
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of others' making
+    warnings.simplefilter("ignore")  # created by others
     import stripe
 
 SECRET_KEY = "sk_test_of_the_stand_in"
@@ -26,16 +26,16 @@ _NUMBERS = count(1)
 
 
 class StripeStandIn:
-    """Stripe's Checkout as it answers over HTTP; `refusing` is the status that it refuses with.
+    """Stripe's Checkout over HTTP. `refusing` is the status for refusals.
 
-    Like Stripe it refuses another form under the same idempotency key.
+    Like Stripe, it refuses another form under the same idempotency key.
     """
 
     def __init__(self) -> None:
         self.sessions: list[dict[str, str]] = []
         self.refusing: int | None = None
         self.slow_s = 0.0
-        """Seconds before each answer, after the session was made."""
+        """Seconds before each answer, after the session was created."""
         self.keys: list[str] = []
         """The idempotency key of each call, in order."""
         self._by_key: dict[str, bytes] = {}
@@ -78,12 +78,12 @@ def _error(message: str) -> bytes:
 
 
 def open_stripe(stand_in: StripeStandIn) -> AbstractAsyncContextManager[str]:
-    """Serve it on a port of its own; gives the address for `api_url`."""
+    """Serve it on its own port. Return the address for `api_url`."""
     return open_app(stand_in, change="billing.stripe.api_url")
 
 
 def event(type_: str, thing: dict[str, Any], event_id: str = "") -> bytes:
-    """The body of an event, written as Stripe writes it: with spaces, and with much that nobody here reads."""
+    """Return the body of an event in Stripe's format: with spaces, and with many unused fields."""
     whole = {
         "id": event_id or f"evt_test_{next(_NUMBERS)}",
         "object": "event",
@@ -99,7 +99,7 @@ def event(type_: str, thing: dict[str, Any], event_id: str = "") -> bytes:
 def session(
     purchase: str, payment: str = "pi_1", status: str = "paid", cents: int = 900, currency: str = "usd"
 ) -> dict[str, Any]:
-    """A Checkout session in an event."""
+    """Return a Checkout session in an event."""
     return {
         "object": "checkout.session",
         "client_reference_id": purchase,
@@ -112,17 +112,17 @@ def session(
 
 
 def charge(payment: str = "pi_1", refunded: int = 900, cents: int = 900) -> dict[str, Any]:
-    """A refunded charge in an event."""
+    """Return a refunded charge in an event."""
     return {"object": "charge", "payment_intent": payment, "amount": cents, "amount_refunded": refunded}
 
 
 def dispute(status: str, payment: str = "pi_1", cents: int = 900) -> dict[str, Any]:
-    """A dispute in an event."""
+    """Return a dispute in an event."""
     return {"object": "dispute", "payment_intent": payment, "amount": cents, "status": status}
 
 
 def signature(body: bytes, *, at: float | None = None, secret: str = WEBHOOK_SECRET) -> str:
-    """The header that Stripe's own code makes."""
+    """Return the header that Stripe's own code computes."""
     header = stripe.WebhookSignature.generate_signature_header(body.decode(), secret, None if at is None else int(at))
     assert isinstance(header, str)
     return header

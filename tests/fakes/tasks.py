@@ -1,4 +1,4 @@
-"""Tasks of worker processes that are run where they are asked for, so that tests need no processes."""
+"""Worker tasks that run in the calling process, so that tests need no worker processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from upstreams.model.steps import Answer, Task
 
 
 class TasksHere:
-    """As `upstreams.workers.pool.ProcessPool`; what goes in and comes out is encoded as for a process."""
+    """Implements `upstreams.workers.pool.ProcessPool`; input and output are encoded as for a process."""
 
     def __init__(self) -> None:
         self.ran = 0

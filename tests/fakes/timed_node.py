@@ -1,4 +1,4 @@
-"""A real node on a loop of its own, in a thread, and how long the steps of that loop are."""
+"""A real node on its own loop in a thread, and the durations of that loop's steps."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from upstreams.composites import load_all
 T = TypeVar("T")
 
 STEP_S = 0.05
-"""A longer step of the loop is a defect: meanwhile nobody else is answered."""
+"""A longer step of the loop is a bug, because it blocks all other requests."""
 
 
 class StepClock(trio.abc.Instrument):
-    """Notes the longest step of a loop, in CPU time of its thread: a busy machine makes none longer."""
+    """Records the longest step of a loop, in CPU time of its thread, which a busy machine does not increase."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -41,14 +41,14 @@ class StepClock(trio.abc.Instrument):
             self.longest_s, self.task = took_s, task.name
 
     def take(self) -> tuple[float, str]:
-        """The longest step since the last call, and its task."""
+        """Return the longest step since the last call, and its task."""
         taken, self.longest_s, self.task = (self.longest_s, self.task), 0.0, ""
         return taken
 
 
 @dataclass(slots=True)
 class TimedNode:
-    """A node whose loop is not the test's. Of each case that was `timed` the longest step is kept, in milliseconds."""
+    """A node on its own loop. For each `timed` case the longest step is kept, in milliseconds."""
 
     opened: OpenNode
     token: trio.lowlevel.TrioToken
@@ -62,7 +62,7 @@ class TimedNode:
 
     @asynccontextmanager
     async def timed(self, case: str) -> AsyncIterator[None]:
-        """Time the steps of a block; the step of its last answer too."""
+        """Time the steps of a block, including the step of its last answer."""
         await self.call(trio.lowlevel.checkpoint)
         self.clock.take()
         yield
@@ -70,14 +70,14 @@ class TimedNode:
         self.note(case)
 
     def note(self, case: str) -> None:
-        """Keep the longest step since the last one was taken."""
+        """Keep the longest step since the previous one was taken."""
         took_s, task = self.clock.take()
         self.steps[case] = round(took_s * 1000, 1), task
 
 
 @contextmanager
 def collecting_as_a_node() -> Iterator[None]:
-    """Collect garbage as `sluice serve` does, and leave out what the tests have made."""
+    """Collect garbage like `sluice serve`, excluding objects that the tests have created."""
     before = gc.get_threshold()
     tune_garbage_collection()
     try:
@@ -88,7 +88,7 @@ def collecting_as_a_node() -> Iterator[None]:
 
 @asynccontextmanager
 async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNode]:
-    """As `open_test_node`, in a thread; once it has drained, no step since its start may have been too long."""
+    """Like `open_test_node`, in a thread. After it has drained, no step since its start may have been too long."""
     clock, ready, stop = StepClock(), trio.Event(), trio.Event()
     nodes: list[TimedNode] = []
     ours = trio.lowlevel.current_trio_token()
@@ -97,7 +97,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
         token = trio.lowlevel.current_trio_token()
         async with open_test_node(folder, **tables) as opened:
             nodes.append(TimedNode(opened, token, clock))
-            clock.take()  # a node answers nobody while it starts
+            clock.take()  # a node answers no requests while it starts
             ours.run_sync_soon(ready.set)
             done = trio.Event()
             closing.append(partial(token.run_sync_soon, done.set))
@@ -131,7 +131,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
 
 
 def assert_short(steps: Mapping[str, tuple[float, str]]) -> None:
-    """None was too long; all are printed."""
+    """Check that no step was too long, and print all of them."""
     for case, (took_ms, task) in steps.items():
         print(f"{took_ms:8.1f} ms  {case}  ({task})")
     assert {case: step for case, step in steps.items() if step[0] > STEP_S * 1000} == {}

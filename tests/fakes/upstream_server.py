@@ -1,4 +1,4 @@
-"""A raw TCP server whose every byte a test decides; for what a well-behaved server would never do."""
+"""A raw TCP server whose every byte a test controls, for behaviour that no correct server shows."""
 
 import socket
 import ssl
@@ -28,7 +28,7 @@ class Peer:
         self._buffer = bytearray()
 
     async def request(self) -> bytes:
-        """The next whole request, as it came."""
+        """Return the next whole request, unchanged."""
         while b"\r\n\r\n" not in self._buffer:
             await self._fill()
         head_bytes = self._buffer.index(b"\r\n\r\n") + 4
@@ -43,12 +43,12 @@ class Peer:
         return request
 
     async def send(self, *pieces: bytes) -> None:
-        """Send the pieces, each on its own."""
+        """Send the pieces, each separately."""
         for piece in pieces:
             await self._stream.send_all(piece)
 
     async def close(self) -> None:
-        """End the connection in an orderly way."""
+        """End the connection properly."""
         await self._raw.aclose()
 
     async def reset(self) -> None:
@@ -67,7 +67,7 @@ Script = Callable[[Peer], Awaitable[None]]
 
 @dataclass
 class UpstreamServer:
-    """The bytes that arrived so far, and where to send more."""
+    """The received requests so far, and where to send more."""
 
     origin: Origin
     requests: list[bytes] = field(default_factory=list)
@@ -75,7 +75,7 @@ class UpstreamServer:
     open_connections: int = 0
 
     def call(self, target: str = "/", method: str = "GET", body: bytes = b"", **headers: str) -> HttpCall:
-        """A call to this server; `user_agent="x"` becomes the header `user-agent: x`."""
+        """Return a call to this server; `user_agent="x"` becomes the header `user-agent: x`."""
         named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         return HttpCall(method, self.origin, target, named, body)
 
@@ -89,13 +89,13 @@ def is_length(line: bytes) -> bool:
 
 
 def reply(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
-    """A plain answer with its length."""
+    """Return a plain response with its length."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def always(*pieces: bytes) -> Script:
-    """Answer every request with the same pieces and keep the connection."""
+    """Answer every request with the same pieces and keep the connection open."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -116,21 +116,21 @@ def once(*pieces: bytes) -> Script:
 
 
 async def echo_target(peer: Peer) -> None:
-    """Answer with the request's own target, so that a mixed-up answer shows."""
+    """Answer with the request's own target, so that mixed-up answers are detected."""
     while True:
         request = await peer.request()
         await peer.send(reply(request.split(b" ")[1]))
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for what no event tells of."""
+    """Wait for a condition that has no event."""
     while not condition():  # noqa: ASYNC110 - what is waited for happens in a socket, which sets no event
         await trio.sleep(0.001)
 
 
 @asynccontextmanager
 async def open_upstream_server(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[UpstreamServer]:
-    """Run `script` for every connection to a port of its own; whoever still talks at the end is cut off."""
+    """Run `script` for every connection to its own port. Connections still open at the end are cut."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     server = UpstreamServer(Origin("http" if tls is None else "https", "127.0.0.1", port))

@@ -1,1 +1,1 @@
-"""Uses of a node that nobody wishes it, over real processes and sockets."""
+"""Hostile uses of a node, over real processes and sockets."""

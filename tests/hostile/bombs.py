@@ -1,4 +1,4 @@
-"""Small answers that become large: bodies of each kind, how they are carried, and an upstream that sends one to all."""
+"""Small answers that expand: bodies of each kind, their codings, and an upstream that sends one to every request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def bomb(body: bytes, coding: str = "gzip", *headers: str) -> bytes:
-    """An answer with this body under a content coding."""
+    """Return an answer with this body under a content coding."""
     head = ("Content-Type: application/json", *headers)
     if coding != "identity":
         head = (*head, f"Content-Encoding: {coding}")
@@ -44,13 +44,13 @@ def bomb(body: bytes, coding: str = "gzip", *headers: str) -> bytes:
 
 
 def rows_of(row: bytes, count: int = ROWS, *, before: bytes = b"[", behind: bytes = b"]") -> bytes:
-    """A list of as many times this row."""
+    """Return a list that repeats this row."""
     return before + b",".join([row] * count) + behind
 
 
 @asynccontextmanager
 async def open_bomber(choose: Callable[[str], bytes]) -> AsyncIterator[UpstreamServer]:
-    """An upstream that answers each request, by its target, with these bytes."""
+    """Serve an upstream that answers each request, by its target, with these bytes."""
 
     async def script(peer: Peer) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Another client of a node, who asks for its status all the time, and the memory that the node takes meanwhile."""
+"""Another client of a node, which requests its status continuously, and the node's memory meanwhile."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PAUSE_S = 0.01
 
 @dataclass(slots=True)
 class Bystander:
-    """The most CPU time that the node took while one of his requests waited, and how many he has made.
+    """The maximum of the node's CPU time during one of the client's requests, and the number of requests.
 
-    Where nothing else keeps the machine busy that is how long he waited.
+    If nothing else keeps the machine busy, that is the longest wait.
     """
 
     longest_s: float = 0.0
@@ -26,20 +26,20 @@ class Bystander:
 
 
 def resident_mb(pid: int, name: str = "VmHWM") -> float:
-    """The most memory that a process has had so far (`VmHWM`), or has now (`VmRSS`)."""
+    """Return the peak memory of a process (`VmHWM`), or its current memory (`VmRSS`)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
 
 
 def cpu_s(pid: int) -> float:
-    """The CPU time of all of a process's threads so far, in user and in system, to a hundredth of a second."""
+    """Return the CPU time of all threads of a process so far, in user and in system, to a hundredth of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @asynccontextmanager
 async def open_bystander(url: str, pid: int) -> AsyncIterator[Bystander]:
-    """One who asks `url`, served by the process `pid`, every 10 ms while the block runs."""
+    """Request `url`, served by the process `pid`, every 10 ms while the block runs."""
     seen = Bystander()
     async with httpx.AsyncClient(timeout=60, verify=False) as client, trio.open_nursery() as nursery:
 

@@ -1,7 +1,7 @@
-"""An upstream's answer costs the node no more than a page may: others are answered meanwhile, and memory stays.
+"""An upstream's answer costs the node no more than a page may: others are served meanwhile, and memory stays bounded.
 
-The node is a process of its own, the upstream raw sockets on loopback. Another client asks for the status all the time:
-how long its longest wait was, and how much the node's memory grew, is what is held. Before these bounds 1,500,000 rows
+The node is a separate process, the upstream uses raw sockets on loopback. Another client requests the status
+continuously. The tests bound its longest wait and the growth of the node's memory. Before these bounds 1,500,000 rows
 took 20 s and 3.8 GB.
 """
 
@@ -21,9 +21,9 @@ from tests.hostile.bystander import Bystander, open_bystander, resident_mb
 from tests.processes.place import Place
 
 LONGEST_S = 0.5
-"""Of the node's CPU, threads included: far below the fault's 20 s."""
+"""Of the node's CPU time including threads: far below the fault's 20 s."""
 GROWTH_MB = 150.0
-"""Twice the most that any of these takes."""
+"""Twice the maximum that any of these takes."""
 CREDITS = 10_000
 AT_A_TIME = 8
 LISTS = {
@@ -48,7 +48,7 @@ THREAD = b'{"id":1,"children":[' + b",".join([b'{"id":2,"children":[' + b'{"id":
 
 
 def shapes() -> dict[str, tuple[str, bytes]]:
-    """Bodies by what is odd about them, each with a target that reads it; 200 MB, so nobody keeps them."""
+    """Bodies by their oddity, each with a target that reads it; 200 MB, so they are created on demand."""
     return {
         "lists in lists": (LIST, b"[" * LONG),
         "objects in objects": (LIST, b'{"a":' * (LONG // 5)),
@@ -86,7 +86,7 @@ def shapes() -> dict[str, tuple[str, bytes]]:
 
 @dataclass(slots=True)
 class Scene:
-    """A node before an upstream that says what `answer` holds, and somebody else who is there all the time."""
+    """A node, its upstream that sends the contents of `answer`, and another client that is always active."""
 
     client: httpx.AsyncClient
     url: str
@@ -95,7 +95,7 @@ class Scene:
     used: int = 0
 
     async def ask(self, target: str) -> httpx.Response:
-        """The node's answer, never from its cache; it must be one of those that a good or bad upstream has."""
+        """Return the node's answer, never from its cache. It must be valid for a good or bad upstream."""
         headers = {"x-api-key": self.key, "cache-control": "no-cache"}
         answer = await self.client.get(f"{self.url}/v1/{target}", headers=headers)
         assert answer.status_code in (200, 404, 502), (target, answer.status_code, answer.text[:500])
@@ -107,7 +107,7 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(place: Place) -> AsyncIterator[Scene]:
-    """Checks, when the block ends, that nobody had to wait for long and that the node's memory hardly grew."""
+    """Check at the end of the block that no request waited for long and that the node's memory hardly grew."""
     scene: Scene | None = None
     with trio.fail_after(300):
         async with open_bomber(lambda _target: scene.answer if scene else b"") as upstream:
@@ -131,7 +131,7 @@ def check(other: Bystander, grown_mb: float) -> None:
     assert grown_mb < GROWTH_MB
 
 
-async def test_1500000_rows_of_every_platform_hold_up_nobody(place: Place) -> None:
+async def test_1500000_rows_of_every_platform_delay_no_request(place: Place) -> None:
     async with open_scene(place) as scene:
         for target, (before, row, behind) in LISTS.items():
             scene.answer = bomb(rows_of(row, before=before, behind=behind))
@@ -139,14 +139,14 @@ async def test_1500000_rows_of_every_platform_hold_up_nobody(place: Place) -> No
             assert (answer.status_code, answer.json()["error"]["type"]) == (502, "UPSTREAM_ERROR"), target
 
 
-async def test_no_shape_of_a_body_holds_up_others(place: Place) -> None:
+async def test_no_shape_of_a_body_delays_others(place: Place) -> None:
     async with open_scene(place) as scene:
         for target, body in shapes().values():
             scene.answer = bomb(body)
             await scene.ask(target)
 
 
-async def test_no_coding_of_a_body_holds_up_others(place: Place) -> None:
+async def test_no_coding_of_a_body_delays_others(place: Place) -> None:
     before, row, behind = LISTS[LIST]
     late = NOISE + bytes(30 * MB)
     async with open_scene(place) as scene:
@@ -161,7 +161,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def framings() -> dict[str, Sequence[bytes]]:
-    """Answers whose head or framing is odd, in pieces."""
+    """Answers with odd heads or framing, in pieces."""
     return {
         "headers": (HEAD, b"a: b\r\n" * 1_000_000),
         "one header": (HEAD + b"a: ", b"b" * 5 * MB),
@@ -177,7 +177,7 @@ def framings() -> dict[str, Sequence[bytes]]:
     }
 
 
-async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
+async def test_no_framing_of_an_answer_delays_others(place: Place) -> None:
     async with open_scene(place) as scene:
         for name, pieces in framings().items():
             scene.answer = b"".join(pieces)
@@ -187,8 +187,8 @@ async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
             )
 
 
-async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Place) -> None:
-    """Method: bodies that are as long as they may be, many at a time and of each kind; then page by page."""
+async def test_many_long_answers_and_walks_delay_no_request(place: Place) -> None:
+    """Method: bodies of the maximum length, many at a time and of each kind; then page by page."""
     kinds = ("a long text", "as many keys as may be", "as many rows as may be", "many tags")
     async with open_scene(place) as scene:
         for target, body in itemgetter(*kinds)(shapes()):
@@ -205,8 +205,8 @@ async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Pl
             assert len(answer.content) < 20 * MB
 
 
-async def test_a_monitors_run_that_brings_long_results_holds_up_nobody(place: Place) -> None:
-    """Method: a result that hardly gets smaller by compressing, which took a quarter of a second in a transaction."""
+async def test_monitor_run_with_long_results_delays_no_request(place: Place) -> None:
+    """Method: a result that hardly compresses, which took a quarter of a second in a transaction."""
     body = b'[{"id":1,"stargazers_count":7,"description":"' + random.Random(1).randbytes(3 * MB).hex().encode() + b'"}]'
     async with open_scene(place) as scene:
         scene.answer = bomb(body, "identity")

@@ -1,7 +1,7 @@
-"""Pages and selectors that are made to cost much: each is bounded in CPU time, and refused or paid for by who sent it.
+"""Expensive pages and selectors: each is bounded in CPU time, and refused or charged to its sender.
 
-The node is a process of its own, its pages come over loopback, and the CPU time is that of its worker processes. Before
-these bounds each page took a worker's 30 seconds and was refunded; selectors of some letters took hours.
+The node is a separate process, its pages come over loopback, and the CPU time is measured on its worker processes.
+Before these bounds each page took a worker's 30 seconds and was refunded; selectors of a few letters took hours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOST = "site.example.org"
 NOWHERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 TEXT = "<p>A sentence that is long enough to be the text of an article, and then some more of it.</p>" * 5
 HIDDEN = "<div " + " ".join(f'a{n}=">"' for n in range(100_000)) + ">"
-"""An element with 100,000 attributes that no count of angle brackets finds."""
+"""An element with 100,000 attributes, which counting angle brackets does not reveal."""
 PAGES = {
     "attributes": "<div " + " ".join(f"a{n}=1" for n in range(100_000)) + ">",
     "rows": "<table>" + "<tr><td>x" * 20_000,
@@ -48,7 +48,7 @@ PAGES = {
 
 @dataclass(slots=True)
 class Scene:
-    """A node, and the targets that it has asked its pages' host for."""
+    """A node, and the targets that it has requested from its pages' host."""
 
     client: httpx.AsyncClient
     url: str
@@ -57,14 +57,14 @@ class Scene:
     asked: list[str]
 
     async def scrape(self, page: str, **values: str) -> httpx.Response:
-        """The node's answer for a page."""
+        """Return the node's answer for a page."""
         more = "".join(f"&{name}={quote(value)}" for name, value in values.items())
         address = quote(f"https://{HOST}/{quote(page)}", safe="")
         target = f"{self.url}/v1/web/scrape?url={address}&max_age=0{more}"
         return await self.client.get(target, headers={"x-api-key": self.key})
 
     def workers_cpu_s(self) -> float:
-        """The CPU time of the node's child processes so far, of those that have ended too."""
+        """Return the CPU time of the node's child processes so far, including ended ones."""
         stats = [_stat(place) for place in Path("/proc").glob("[0-9]*")]
         ticks = sum(sum(own) for _, parent, own, _ in stats if parent == self.pid)
         ticks += sum(sum(ended) for pid, _, _, ended in stats if pid == self.pid)
@@ -72,7 +72,7 @@ class Scene:
 
 
 def _stat(place: Path) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
-    """A process, its parent, its CPU time, and that of its children that have ended."""
+    """A process, its parent, its CPU time, and the CPU time of its ended children."""
     try:
         words = (place / "stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has ended
@@ -82,7 +82,7 @@ def _stat(place: Path) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
 
 @asynccontextmanager
 async def open_scene(place: Place, pages: dict[str, str]) -> AsyncIterator[Scene]:
-    """Checks the ledger when the block ends."""
+    """Check the ledger when the block ends."""
     bodies = {quote(name): f"<html><body>{TEXT}{body}</body></html>".encode() for name, body in pages.items()}
     asked: list[str] = []
 
@@ -105,7 +105,7 @@ def reason_of(answer: httpx.Response) -> Any:
     return answer.json()["error"]["details"]["reason"]
 
 
-async def test_hostile_pages_are_bounded_and_paid_for(place: Place) -> None:
+async def test_hostile_pages_are_bounded_and_charged(place: Place) -> None:
     async with open_scene(place, PAGES) as scene:
         costs = {}
         for name in PAGES:
@@ -116,16 +116,16 @@ async def test_hostile_pages_are_bounded_and_paid_for(place: Place) -> None:
             assert answer.status_code == 200 or reason_of(answer) == "page_too_costly", (name, answer.text[:500])
             if name == "plain-links":
                 assert len(answer.json()["data"]["page"]["links"]) == 10_000
-        assert max(costs.values()) < CPU_S + 4.0, costs  # and the start of another process
+        assert max(costs.values()) < CPU_S + 4.0, costs  # plus the start of another process
         assert sum(costs.values()) < len(costs) * CPU_S, costs
 
 
-async def test_a_page_that_used_up_its_cpu_time_is_charged_once_and_then_known(place: Place) -> None:
+async def test_page_that_exceeds_its_cpu_time_is_charged_once_and_remembered(place: Place) -> None:
     async with open_scene(place, {"hidden": HIDDEN}) as scene:
         first = await scene.scrape("hidden")
         assert (first.status_code, reason_of(first), first.json()["credits_used"]) == (404, "page_too_costly", 1)
         again = first
-        while again.json()["credits_used"]:  # on a busy machine its time may be over before its CPU time is
+        while again.json()["credits_used"]:  # on a busy machine its time may be over before its CPU time
             asked, before_s = len(scene.asked), scene.workers_cpu_s()
             again = await scene.scrape("hidden")
             assert (again.status_code, reason_of(again)) == (404, "page_too_costly")
@@ -135,7 +135,7 @@ async def test_a_page_that_used_up_its_cpu_time_is_charged_once_and_then_known(p
         assert other.json()["credits_used"] == 1, "the verdict is of the request, not of any other that reads the page"
 
 
-async def test_selectors_of_a_caller_cost_the_caller_and_never_much(place: Place) -> None:
+async def test_selectors_cost_their_caller_and_are_bounded(place: Place) -> None:
     chain = " ~ ".join(["p"] * 20)
     nth = "p" + ":nth-last-of-type(2n+1)" * 15
     async with open_scene(place, {"plain": "<p>x</p>" * 5_000}) as scene:

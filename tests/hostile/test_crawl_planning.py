@@ -21,15 +21,15 @@ HOST = "site.example.com"
 CRAWLS = 8
 PAGES = 6
 LINKS = 1_950
-"""Links of a page that no pattern lets through; fewer than a crawl looks at."""
+"""Links of a page that no pattern accepts; fewer than a crawl examines."""
 PATTERNS = [f"/x/*a*b*c*d*e*{n}*/f*g*" for n in range(50)]
 SHARE_S = 0.2
-"""The most CPU seconds of the node that may pass while the other account's read waits; before, up to 0.5."""
+"""The maximum of the node's CPU seconds while the other account's read waits; before, up to 0.5."""
 _LONG = "abcde/" * 50
 
 
 def site(asked: str) -> Told:
-    """A page of links; the last ones lead to further such pages."""
+    """Return a page of links; the last ones lead to further such pages."""
     name = asked.removeprefix(f"{HOST}/").strip("/").replace("/", "-") or "home"
     links = "".join(f'<a href="/x/{name}/{n}/{_LONG}">a</a>' for n in range(LINKS))
     more = "".join(f'<a href="/good/{name}-{n}/">b</a>' for n in range(3))
@@ -39,7 +39,7 @@ def site(asked: str) -> Told:
 
 
 async def crawl(client: httpx.AsyncClient, node: Served, key: str) -> dict[str, int]:
-    """Begin a crawl and wait for its end; its progress."""
+    """Begin a crawl and wait for its end. Return its progress."""
     headers = {"x-api-key": key}
     body = {
         "url": f"https://{HOST}/",
@@ -60,7 +60,7 @@ async def crawl(client: httpx.AsyncClient, node: Served, key: str) -> dict[str, 
 
 
 @pytest.mark.critical
-async def test_crawls_with_long_links_and_many_patterns_cost_another_account_little(place: Place) -> None:
+async def test_crawls_with_many_long_links_hardly_delay_another_account(place: Place) -> None:
     upstream, meanwhile = Upstream(), Reads()
     upstream.script = site
     with trio.fail_after(400):

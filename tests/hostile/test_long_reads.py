@@ -1,7 +1,7 @@
-"""One account reads its longest results all the time; another account's reads stay quick, and the node's memory small.
+"""One account reads its longest results continuously; another account's reads stay quick, and memory stays small.
 
-The node is a process of its own. The hostile account has a job whose results are 16 MB each and 16 KB as they are
-stored. Before a page was limited as it is decompressed, four such reads took 1.7 GB, and 7.6 s of the other's time.
+The node is a separate process. The hostile account has a job whose results are 16 MB each, stored in 16 KB. Before a
+page was limited during decompression, four such reads took 1.7 GB, and 7.6 s of the other account's time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.critical
 ROWS = 40
 ROW_BYTES = 16_000_000
 GROWTH_MB = 300.0
-"""Four answers of 16 MB, each decompressed and copied once, and what the allocator keeps of them."""
+"""Four answers of 16 MB, each decompressed and copied once, plus the allocator's overhead."""
 SHARE_S = 0.3
-"""Seconds of the node's CPU that pass while the other account's read waits; the fault's were seconds."""
+"""Seconds of the node's CPU time while the other account's read waits; the fault took seconds."""
 
 
 @dataclass(slots=True)
 class Reads:
-    """The reads of one account: how many went how, and the seconds and the node's CPU seconds that each took."""
+    """The reads of one account: their numbers by outcome, and the seconds and the node's CPU seconds of each."""
 
     statuses: list[int] = field(default_factory=list)
     took_s: list[float] = field(default_factory=list)
@@ -64,9 +64,9 @@ def a_node(place: Place) -> Iterator[tuple[Served, str, str]]:
 
 
 async def read_on(client: httpx.AsyncClient, node: Served, target: str, key: str, reads: Reads) -> None:
-    """Read without a pause, until cancelled; the answer is thrown away as it comes."""
+    """Read without a pause until cancelled, discarding the answers."""
     while True:
-        with suppress(httpx.TransportError):  # a key whose unread answers are too long loses some of them
+        with suppress(httpx.TransportError):  # a key with too many unread bytes of answers loses some of them
             async with client.stream("GET", node.url + target, headers={"x-api-key": key}) as answer:
                 reads.statuses.append(answer.status_code)
                 async for _ in answer.aiter_raw():
@@ -74,7 +74,7 @@ async def read_on(client: httpx.AsyncClient, node: Served, target: str, key: str
 
 
 async def ask_on(client: httpx.AsyncClient, node: Served, key: str, reads: Reads) -> None:
-    """Ask for the balance every 20 ms, until cancelled."""
+    """Request the balance every 20 ms until cancelled."""
     while True:
         began_s, before_s = time.monotonic(), cpu_s(node.popen.pid)
         answer = await client.get(f"{node.url}/v1/credits/balance", headers={"x-api-key": key})
@@ -92,7 +92,7 @@ async def beside(within_s: float, *tasks: Callable[[], Awaitable[None]]) -> None
 
 
 @pytest.mark.parametrize("target", ["/v1/web/jobs/job_long/results?limit=100", "/v1/web/jobs/job_long/results.jsonl"])
-async def test_long_results_of_one_account_cost_another_little(place: Place, target: str) -> None:
+async def test_long_results_of_one_account_hardly_delay_another(place: Place, target: str) -> None:
     with a_node(place) as (node, hostile, other):
         await measure(node, hostile, other, target, at_once=16, within_s=8.0)
 

@@ -1,4 +1,4 @@
-"""The breaker, rule by rule. `test_breaker_exhaustive` looks at every state that it can get into."""
+"""The breaker, rule by rule. `test_breaker_exhaustive` checks every reachable state."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_failures_spread_over_more_than_a_minute_do_not_open_it():
     assert breaker.statistics().failures == 3
 
 
-def test_successes_between_do_not_forgive_failures():
+def test_successes_do_not_cancel_failures():
     clock = Clock()
     breaker = Breaker(RULES, clock)
     for _ in range(5):
@@ -65,7 +65,7 @@ def test_successes_between_do_not_forgive_failures():
     assert breaker.state == "open"
 
 
-def test_half_open_lets_exactly_one_probe_through():
+def test_half_open_admits_exactly_one_probe():
     breaker, clock = opened()
     clock.now += 30.0
     probe = breaker.take_nowait()
@@ -78,7 +78,7 @@ def test_half_open_lets_exactly_one_probe_through():
     breaker.take_nowait()
 
 
-def test_an_abandoned_probe_frees_its_place():
+def test_abandoned_probe_frees_its_place():
     breaker, clock = opened()
     clock.now += 30.0
     breaker.take_nowait().abandon()
@@ -87,7 +87,7 @@ def test_an_abandoned_probe_frees_its_place():
     assert breaker.state == "closed"
 
 
-async def test_a_cancelled_probe_frees_its_place(autojump_clock):
+async def test_cancelled_probe_frees_its_place(autojump_clock):
     breaker, clock = opened()
     clock.now += 30.0
     with trio.move_on_after(1), breaker.take_nowait():
@@ -95,7 +95,7 @@ async def test_a_cancelled_probe_frees_its_place(autojump_clock):
     breaker.take_nowait()
 
 
-def test_the_open_time_doubles_up_to_five_minutes_and_starts_over_after_a_success():
+def test_open_time_doubles_up_to_five_minutes_and_resets_after_success():
     breaker, clock = opened()
     waits = []
     for _ in range(6):
@@ -109,7 +109,7 @@ def test_the_open_time_doubles_up_to_five_minutes_and_starts_over_after_a_succes
     assert breaker.retry_after_s == 30
 
 
-def test_an_open_time_above_the_maximum_is_kept():
+def test_open_time_above_the_maximum_is_kept():
     breaker, clock = opened(BreakerRules(failures=1, open_s=600.0))
     assert breaker.retry_after_s == 600
     clock.now += 600
@@ -117,7 +117,7 @@ def test_an_open_time_above_the_maximum_is_kept():
     assert breaker.retry_after_s == 600
 
 
-def test_a_result_from_before_the_opening_neither_closes_nor_extends_it():
+def test_result_from_before_the_opening_is_ignored():
     clock = Clock()
     breaker = Breaker(RULES, clock)
     early = [breaker.take_nowait() for _ in range(3)]
@@ -144,7 +144,7 @@ def test_only_the_first_report_of_a_permit_counts():
     assert breaker.statistics().failures == 1
 
 
-def test_isolation_keeps_everything_out_until_reset():
+def test_isolation_blocks_everything_until_reset():
     clock = Clock()
     breaker = Breaker(RULES, clock)
     running = breaker.take_nowait()
@@ -171,7 +171,7 @@ def test_new_rules_apply_to_the_next_failure():
     assert breaker.state == "open"
 
 
-def test_statistics_are_a_record_of_the_moment():
+def test_statistics_are_a_snapshot():
     breaker, clock = opened()
     with pytest.raises(CircuitOpen):
         breaker.take_nowait()
@@ -190,7 +190,7 @@ def failures_of(breaker: Breaker, account: str, *addresses: str) -> None:
 
 
 @pytest.mark.critical
-def test_failures_of_one_account_hold_back_that_account_alone():
+def test_failures_of_one_account_block_only_that_account():
     """Before, five failing calls of one account closed a platform to every account for up to five minutes."""
     clock = Clock()
     breaker = Breaker(RULES, clock)
@@ -213,7 +213,7 @@ def test_failures_of_one_account_hold_back_that_account_alone():
 
 
 @pytest.mark.critical
-def test_an_account_that_fails_without_end_needs_more_than_one_failure_of_others():
+def test_constantly_failing_account_needs_more_than_one_failure_of_others():
     breaker = Breaker(RULES, Clock())
     failures_of(breaker, "a", *"vwxyz")
     failures_of(breaker, "b", "x")
@@ -236,7 +236,7 @@ def test_failures_of_several_accounts_open_it_for_all():
     assert told == [30.0]
 
 
-def test_failures_to_connect_open_it_for_all_whoever_called():
+def test_connect_failures_open_it_for_all():
     for needs_several in (False, True):
         breaker = Breaker(RULES, Clock(), needs_several=needs_several)
         for _ in range(5):
@@ -245,7 +245,7 @@ def test_failures_to_connect_open_it_for_all_whoever_called():
             breaker.take_nowait("b")
 
 
-def test_a_hint_of_another_node_closes_to_all_what_was_open_for_one_account():
+def test_hint_of_another_node_opens_it_for_all_accounts():
     breaker = Breaker(RULES, Clock())
     failures_of(breaker, "a", *"vwxyz")
     breaker.apply_hint(10.0)
@@ -253,13 +253,13 @@ def test_a_hint_of_another_node_closes_to_all_what_was_open_for_one_account():
         breaker.take_nowait("b")
 
 
-# Hosts that callers name
+# Hosts chosen by callers
 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("account_of", [lambda _n: "a", lambda n: f"a{n}"], ids=["one account", "many accounts"])
 @pytest.mark.parametrize("address_of", [lambda _n: "x", lambda n: f"x{n}"], ids=["one page", "many pages"])
-def test_a_named_host_is_closed_by_several_pages_only_and_to_all_by_several_accounts_only(account_of, address_of):
+def test_named_host_needs_several_pages_and_several_accounts(account_of, address_of):
     breaker = Breaker(RULES, Clock(), needs_several=True)
     for number in range(5):
         failures_of(breaker, account_of(number), address_of(number))
@@ -273,14 +273,14 @@ def test_a_named_host_is_closed_by_several_pages_only_and_to_all_by_several_acco
 
 
 @pytest.mark.critical
-def test_endless_failures_at_a_named_host_are_remembered_within_a_bound():
+def test_failures_at_a_named_host_are_bounded():
     breaker = Breaker(RULES, Clock(), needs_several=True)
     failures_of(breaker, "a", *["x"] * 1_000)
     assert (breaker.state, breaker.statistics().failures) == ("closed", 20)
 
 
 @pytest.mark.critical
-def test_a_failing_page_does_not_keep_a_named_host_closed():
+def test_failing_page_does_not_keep_a_named_host_open():
     clock = Clock()
     breaker = Breaker(RULES, clock, needs_several=True)
     for _ in range(5):

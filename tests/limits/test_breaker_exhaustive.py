@@ -1,8 +1,8 @@
-"""Every state that a breaker can get into, and every event in each of them, against decisions 9 said once more.
+"""Every reachable state of a breaker, and every event in each of them, compared with a model of decisions 9.
 
-Method: breadth first from the closed breaker until no new state comes, so there is no depth that was not looked at. A
-state is the model's and the breaker's own, both relative to the clock; time passes in ticks that divide every term, so
-it stands just before, on and after each end. Every number is one that a float holds exactly.
+Method: breadth-first from the closed breaker until no new state appears, so that no depth is left out. A state combines
+the model and the breaker, relative to the clock. Time advances in ticks that divide every term, so that it is just
+before, on and after each end. Every number is one that a float holds exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from limits.breaker import Breaker, BreakerRules, Outcome, Permit
 from limits.errors import CircuitOpen
 
 PERMITS_MAX = 3
-"""Permits out at a time that count, and as many from before the last change of state."""
+"""The maximum of valid permits in use, and of permits from before the last change of state."""
 
 TERMS = {
     "the decisions' own": (BreakerRules(), 15.0),
@@ -39,7 +39,7 @@ class Model:
     rules: BreakerRules
     failure_ages_s: tuple[float, ...] = ()
     wait_s: float | None = None
-    """Until it is half open, 0 when it is; None while it is closed, infinite while isolated."""
+    """Seconds until it is half open (0 if it is); None while closed, infinite while isolated."""
     wait_first_s: float = 0.0
     counting: int = 0
     stale: int = 0
@@ -58,7 +58,7 @@ class Model:
 
     @property
     def retry_after_s(self) -> int:
-        """Worth asking again: when it is half open; a second later while its probe is out; anyone's guess isolated."""
+        """Seconds until a retry is worthwhile: when half open; a second later while its probe is out."""
         if self.lets_through:
             return 0
         if self.wait_s == math.inf:
@@ -81,7 +81,7 @@ class Model:
         return Model(self.rules, stale=min(PERMITS_MAX, self.stale + self.counting))
 
     def reported(self, outcome: Outcome) -> Model:
-        """One of the permits that count reports."""
+        """One of the valid permits reports."""
         rest = replace(self, counting=self.counting - 1)
         if outcome == "abandoned":
             return rest
@@ -116,7 +116,7 @@ class World:
     stale: list[Permit] = field(default_factory=list)
 
     def take(self) -> None:
-        """A call that wants to be made."""
+        """A call requests a permit."""
         if self.model.lets_through:
             self.counting.append(self.breaker.take_nowait())
             self.model = self.model.taken()
@@ -126,12 +126,12 @@ class World:
         assert refusal.value.retry_after_s == self.model.retry_after_s >= 1
 
     def report(self, outcome: Outcome) -> None:
-        """The oldest permit that counts reports, and then says everything else too, which must not be heard."""
+        """The oldest valid permit reports, and then every other outcome, which must be ignored."""
         report(self.counting.pop(0), outcome)
         self._follow(self.model.reported(outcome))
 
     def report_stale(self, outcome: Outcome) -> None:
-        """A permit from before the last change of state reports: the model stays."""
+        """A permit from before the last change of state reports, which must not change the model."""
         before = self.breaker.statistics()
         report(self.stale.pop(0), outcome)
         assert self.breaker.statistics() == before
@@ -150,14 +150,14 @@ class World:
         self.model = self.model.passed(self.tick_s)
 
     def _follow(self, model: Model) -> None:
-        """Take the model's next state; a change of state makes every permit that is out a stale one."""
+        """Apply the model's next state. A change of state makes all permits in use stale."""
         if model.counting != len(self.counting):
             self.stale = [*self.stale, *self.counting][-PERMITS_MAX:]
             self.counting = []
         self.model = model
 
     def check(self) -> None:
-        """The breaker is what the model is, and what it promises about waiting is so."""
+        """Check that the breaker equals the model, and that its promised waiting time is correct."""
         assert (self.model.counting, self.model.stale) == (len(self.counting), len(self.stale))
         record = deepcopy(self.breaker).statistics()
         assert self.breaker.state == record.state == self.model.state
@@ -170,7 +170,7 @@ class World:
             self.check_waiting()
 
     def check_waiting(self) -> None:
-        """A caller that waits Retry-After out finds it half open; a second less is not always enough."""
+        """A caller that waits for Retry-After finds it half open; a second less is not always enough."""
         later = deepcopy((self.clock, self.breaker))
         later[0].now += self.model.retry_after_s
         assert later[1].state == "half_open"
@@ -179,7 +179,7 @@ class World:
 
     @property
     def key(self) -> Hashable:
-        """Everything that what comes next depends on."""
+        """Return everything that influences the next steps."""
         inner, now = self.breaker, self.clock.now
         until = inner._open_until
         window_s = self.model.rules.window_s
@@ -205,7 +205,7 @@ OUTCOMES: tuple[Outcome, ...] = ("success", "failure", "abandoned")
 
 
 def after_each_event(world: World) -> Iterator[tuple[str, World]]:
-    """The worlds one event later."""
+    """Return the worlds one event later."""
     for name in EVENTS:
         if name != "take" or len(world.counting) < PERMITS_MAX:
             after = deepcopy(world)
@@ -223,7 +223,7 @@ def after_each_event(world: World) -> Iterator[tuple[str, World]]:
 
 
 @pytest.mark.parametrize(("rules", "tick_s"), TERMS.values(), ids=TERMS.keys())
-def test_in_every_state_every_event_does_what_the_decisions_say(rules: BreakerRules, tick_s: float) -> None:
+def test_every_event_in_every_state_follows_the_decisions(rules: BreakerRules, tick_s: float) -> None:
     clock = Clock()
     first = World(clock, Breaker(rules, clock), Model(rules), tick_s)
     seen = {first.key}
@@ -243,7 +243,7 @@ def test_in_every_state_every_event_does_what_the_decisions_say(rules: BreakerRu
 
 
 def doubling(rules: BreakerRules) -> list[float]:
-    """The times for which it may be open, shortest first."""
+    """Return the possible opening times, shortest first."""
     terms_s = [rules.open_s]
     while terms_s[-1] < rules.open_max_s:
         terms_s.append(min(2 * terms_s[-1], rules.open_max_s))

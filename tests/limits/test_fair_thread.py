@@ -1,4 +1,4 @@
-"""The thread that accounts take turns at."""
+"""The thread in which accounts take turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio.testing
 from limits.fair_thread import FairThread
 
 
-async def test_an_account_with_much_work_keeps_no_other_from_the_thread() -> None:
+async def test_busy_account_does_not_block_others() -> None:
     thread, order = FairThread(), list[str]()
     may_end = threading.Event()
 
@@ -29,7 +29,7 @@ async def test_an_account_with_much_work_keeps_no_other_from_the_thread() -> Non
     assert order.index("other") == 1, "it waits for the one that was running, and for no other"
 
 
-async def test_the_work_of_an_account_is_done_in_its_order_and_one_at_a_time() -> None:
+async def test_work_of_an_account_runs_in_order_one_at_a_time() -> None:
     thread, running, most, order = FairThread(), 0, 0, list[int]()
 
     def work(at: int) -> int:

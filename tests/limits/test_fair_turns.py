@@ -1,4 +1,4 @@
-"""Fair turns: who is next, what an account gets while others wait, and that no place is lost."""
+"""Fair turns: which account is next, its share while others wait, and that no place is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.cancelling import cancel_everywhere
 
 
 class Scene:
-    """Turns whose work sleeps, with what each account has had of them."""
+    """Turns whose work sleeps, with a record of each account's use."""
 
     def __init__(self, capacity: int, spare: int = 0) -> None:
         self.turns = FairTurns(capacity, spare=spare)
@@ -26,7 +26,7 @@ class Scene:
         self.most = Counter[str]()
 
     async def work(self, account: str, takes_s: float, expected_s: float = 0.0) -> float:
-        """Hold one turn; return how long it waited."""
+        """Hold one turn. Return how long it waited."""
         joined_at = trio.current_time()
         async with self.turns.turn(account, expected_s):
             began_at = trio.current_time()
@@ -40,7 +40,7 @@ class Scene:
         return began_at - joined_at
 
     async def flood(self, account: str, takes_s: float, *, until_s: float, at_once: int = 20) -> None:
-        """Keep so many turns of an account running or waiting."""
+        """Keep a number of turns of an account running or waiting."""
         async with trio.open_nursery() as nursery:
             for _ in range(at_once):
                 nursery.start_soon(self._again, account, takes_s, until_s)
@@ -51,7 +51,7 @@ class Scene:
                 await self.work(account, takes_s)
 
 
-async def test_one_account_alone_uses_every_place_but_no_spare_one(autojump_clock: MockClock) -> None:
+async def test_single_account_uses_every_place_except_spare_ones(autojump_clock: MockClock) -> None:
     scene = Scene(4, spare=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("a", 1.0, until_s=10.0))
@@ -60,7 +60,7 @@ async def test_one_account_alone_uses_every_place_but_no_spare_one(autojump_cloc
     assert scene.most["a"] == 4
 
 
-async def test_a_newcomer_takes_the_spare_place_and_then_half_of_the_places(autojump_clock: MockClock) -> None:
+async def test_newcomer_takes_the_spare_place_and_then_half_of_the_places(autojump_clock: MockClock) -> None:
     scene = Scene(2, spare=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("hostile", 30.0, until_s=600.0))
@@ -71,7 +71,7 @@ async def test_a_newcomer_takes_the_spare_place_and_then_half_of_the_places(auto
     assert scene.most["hostile"] == 2
 
 
-async def test_while_another_account_waits_nobody_has_more_than_half(autojump_clock: MockClock) -> None:
+async def test_account_has_at_most_half_while_others_wait(autojump_clock: MockClock) -> None:
     scene = Scene(6)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("a", 10.0, until_s=200.0))
@@ -82,7 +82,7 @@ async def test_while_another_account_waits_nobody_has_more_than_half(autojump_cl
     assert scene.most["a"] == 6
 
 
-async def test_the_account_that_used_the_least_is_next_whatever_it_has_waiting(autojump_clock: MockClock) -> None:
+async def test_account_with_the_least_use_is_next(autojump_clock: MockClock) -> None:
     scene = Scene(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("dear", 3.0, until_s=300.0, at_once=50))
@@ -93,7 +93,7 @@ async def test_the_account_that_used_the_least_is_next_whatever_it_has_waiting(a
     assert used["dear"] == pytest.approx(used["cheap"], rel=0.05)
 
 
-async def test_reported_use_counts_in_place_of_time(autojump_clock: MockClock) -> None:
+async def test_reported_use_replaces_time(autojump_clock: MockClock) -> None:
     turns, begun = FairTurns(1), Counter[str]()
 
     async def work(account: str, used_s: float) -> None:
@@ -112,7 +112,7 @@ async def test_reported_use_counts_in_place_of_time(autojump_clock: MockClock) -
 
 
 async def test_idle_time_is_not_saved_up(autojump_clock: MockClock) -> None:
-    """Method: an account that comes back after others have used a lot shares with them; it does not go first."""
+    """Method: an account that returns after others have used much shares with them, instead of going first."""
     scene = Scene(1)
     await scene.work("returning", 1.0)
     async with trio.open_nursery() as nursery:
@@ -124,8 +124,8 @@ async def test_idle_time_is_not_saved_up(autojump_clock: MockClock) -> None:
     assert had["returning"] == pytest.approx(had["a"], abs=3)
 
 
-async def test_an_account_owes_nothing_for_places_that_no_other_one_wanted(autojump_clock: MockClock) -> None:
-    """Method: one account has more than an equal share, as another wants little; a third shares with it equally."""
+async def test_places_that_others_did_not_want_cause_no_debt(autojump_clock: MockClock) -> None:
+    """Method: one account has more than an equal share because another wants little; a third shares with it equally."""
     scene = Scene(3)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("a", 1.0, until_s=400.0))
@@ -136,7 +136,7 @@ async def test_an_account_owes_nothing_for_places_that_no_other_one_wanted(autoj
     assert had["a"] == pytest.approx(had["c"], abs=6)
 
 
-async def test_newcomers_without_end_do_not_starve_an_account_in_debt(autojump_clock: MockClock) -> None:
+async def test_stream_of_newcomers_does_not_starve_an_account_in_debt(autojump_clock: MockClock) -> None:
     scene, is_over = Scene(1), trio.Event()
 
     async def newcomers(name: str) -> None:
@@ -154,7 +154,7 @@ async def test_newcomers_without_end_do_not_starve_an_account_in_debt(autojump_c
         is_over.set()
 
 
-async def test_short_turns_of_an_account_pass_its_long_ones_that_have_not_waited_for_long(
+async def test_short_turns_overtake_long_ones_that_have_not_waited_long(
     autojump_clock: MockClock,
 ) -> None:
     scene = Scene(1)
@@ -176,7 +176,7 @@ async def test_short_turns_of_an_account_pass_its_long_ones_that_have_not_waited
     assert 90 < names.index("long") < 110
 
 
-async def test_expected_wait_is_that_of_the_account_and_ends_at_deadlines(autojump_clock: MockClock) -> None:
+async def test_expected_wait_depends_on_the_account_and_deadlines(autojump_clock: MockClock) -> None:
     turns = FairTurns(2, spare=1)
 
     async def hold(account: str, expected_s: float, over_at: float) -> None:
@@ -199,7 +199,7 @@ async def test_expected_wait_is_that_of_the_account_and_ends_at_deadlines(autoju
 
 @pytest.mark.critical
 @pytest.mark.parametrize("steps", [1, 3])
-async def test_a_cancelled_turn_leaves_its_place_at_every_step(autojump_clock: MockClock, steps: int) -> None:
+async def test_cancelled_turn_frees_its_place_at_every_step(autojump_clock: MockClock, steps: int) -> None:
     scene = Scene(2, spare=1)
 
     async def run() -> None:
@@ -215,7 +215,7 @@ async def test_a_cancelled_turn_leaves_its_place_at_every_step(autojump_clock: M
     assert await cancel_everywhere(run, check) > 3
 
 
-async def test_no_place_is_lost_or_given_twice_whoever_leaves_when(autojump_clock: MockClock) -> None:
+async def test_no_place_is_lost_or_given_twice(autojump_clock: MockClock) -> None:
     scene, rng = Scene(3, spare=1), Random(5)
 
     async def run(account: str, wait_s: float, takes_s: float, leaves_s: float) -> None:
@@ -239,10 +239,10 @@ _FLOODS = st.lists(st.tuples(_LENGTHS, st.integers(1, 12), _BEGINS), min_size=2,
 @pytest.mark.critical
 @given(capacity=st.integers(1, 5), spare=st.integers(0, 1), floods=_FLOODS)
 @settings(deadline=None, max_examples=25)
-def test_no_account_with_waiting_work_gets_less_than_its_share(
+def test_waiting_account_gets_at_least_its_share(
     capacity: int, spare: int, floods: Sequence[tuple[float, int, float]]
 ) -> None:
-    """Method: accounts that begin at any time keep turns of any length waiting; in every window each gets its share."""
+    """Method: accounts start at any time and keep turns of any length waiting; in every window each gets its share."""
     asked = [max(at_once, 2 * capacity) for _, at_once, _ in floods]
     used = [list[tuple[float, float]]() for _ in floods]
 

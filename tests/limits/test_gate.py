@@ -1,4 +1,4 @@
-"""The contract of a gate, held by the one in memory and the one that nodes share."""
+"""The contract of a gate, met by the one in memory and the one shared by nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_S = 1_000_000_000
 
 @dataclass(slots=True)
 class Clock:
-    """The seconds that the gate under test sees."""
+    """Return the seconds on the clock of the gate under test."""
 
     tell: Callable[[float], None] = lambda _now: None
     now: float = START_S
@@ -57,7 +57,7 @@ async def gate(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Ga
 
 
 async def enter(gate: Gate, key: str = "k", generation: bytes = NO_GENERATION) -> Admitted:
-    """As admission does it."""
+    """Admit a request like admission does."""
     return gate.admit_nowait("a", key) or await gate.admit("a", key, generation)
 
 
@@ -67,7 +67,7 @@ async def state_of(gate: Gate, key: str = "k") -> WindowState:
     return admitted.window
 
 
-async def test_requests_count_down_and_the_next_slot_is_told(gate: Gate, clock: Clock):
+async def test_admit_counts_down_and_reports_the_next_slot(gate: Gate, clock: Clock):
     assert await state_of(gate) == (REQUESTS, 4, 60)
     clock.pass_(10.25)
     assert await state_of(gate) == (REQUESTS, 3, 50)
@@ -75,7 +75,7 @@ async def test_requests_count_down_and_the_next_slot_is_told(gate: Gate, clock: 
     assert await state_of(gate) == (REQUESTS, 3, 11)
 
 
-async def test_a_full_window_refuses_until_the_oldest_is_a_whole_window_old(gate: Gate, clock: Clock):
+async def test_full_window_refuses_until_the_oldest_is_a_window_old(gate: Gate, clock: Clock):
     for _ in range(REQUESTS):
         await state_of(gate)
         clock.pass_(1)
@@ -90,7 +90,7 @@ async def test_a_full_window_refuses_until_the_oldest_is_a_whole_window_old(gate
     assert (await state_of(gate)).remaining == 0
 
 
-async def test_leases_are_held_until_their_release_which_counts_once(gate: Gate):
+async def test_lease_is_held_until_its_first_release(gate: Gate):
     held = [(await enter(gate)).lease for _ in range(CONCURRENT)]
     with pytest.raises(ConcurrencyReached) as refusal:
         await enter(gate)
@@ -102,7 +102,7 @@ async def test_leases_are_held_until_their_release_which_counts_once(gate: Gate)
         await enter(gate)
 
 
-async def test_what_is_held_is_told(gate: Gate):
+async def test_statistics_report_leases_in_use(gate: Gate):
     held = [(await enter(gate, key)).lease for key in ("k", "k", "other")]
     assert gate.statistics()[:2] == (3, 2)
     held[0].release()
@@ -111,20 +111,20 @@ async def test_what_is_held_is_told(gate: Gate):
     assert gate.statistics().window_keys in (2, None)
 
 
-async def test_keys_do_not_know_each_other(gate: Gate):
+async def test_keys_are_independent(gate: Gate):
     for _ in range(REQUESTS):
         await state_of(gate, "k")
     assert await state_of(gate, "other") == (REQUESTS, 4, 60)
 
 
-async def test_other_limits_hold_at_once_and_what_was_admitted_goes_on_counting(gate: Gate, clock: Clock):
+async def test_resize_applies_at_once_and_keeps_earlier_admissions(gate: Gate, clock: Clock):
     for _ in range(4):
         await state_of(gate)
         clock.pass_(1)
     gate.resize(requests=2, concurrent=1)
     with pytest.raises(RateLimited) as refusal:
         await enter(gate)
-    assert refusal.value.state == (2, 0, 58)  # three of four must leave
+    assert refusal.value.state == (2, 0, 58)  # three of four must leave first
     gate.resize(requests=6, concurrent=1)
     held = await enter(gate)
     assert held.window == (6, 1, 56)
@@ -133,7 +133,7 @@ async def test_other_limits_hold_at_once_and_what_was_admitted_goes_on_counting(
     assert reached.value.limit == 1
 
 
-async def test_leases_of_another_name_are_counted_apart(gate: Gate):
+async def test_named_leases_are_counted_separately(gate: Gate):
     polls = [await gate.hold("a", "k", name="poll", limit=2) for _ in range(3)]
     assert [poll is not None for poll in polls] == [True, True, False]
     assert (await enter(gate)).window.remaining == 4
@@ -143,14 +143,14 @@ async def test_leases_of_another_name_are_counted_apart(gate: Gate):
     assert await gate.hold("a", "k", name="poll", limit=2) is None
 
 
-async def test_keys_change_and_balances_are_told_without_a_word_from_the_window(gate: Gate):
+async def test_key_changes_and_balances_do_not_affect_the_window(gate: Gate):
     gate.publish_balance("a", BalanceUpdate(1, 100))
     await gate.change_key("a", "other")
     assert await state_of(gate) == (REQUESTS, 4, 60)
 
 
-async def test_who_is_cancelled_is_counted_nowhere(gate: Gate, clock: Clock):
-    """Goal: no lease and no slot stays behind. Method: cancel the way in at each of its waits."""
+async def test_cancelled_admission_is_not_counted(gate: Gate, clock: Clock):
+    """Goal: no lease and no slot is left behind. Method: cancel admission at each of its waits."""
 
     async def way_in() -> None:
         (await gate.admit("a", "k")).lease.release()

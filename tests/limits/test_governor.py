@@ -1,4 +1,4 @@
-"""Holds, and the queue of those who wait for their end, on virtual time."""
+"""Holds, and the queue of calls that wait for their end, on virtual time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ONE = ("source",)
 
 
 async def let_through(governor: Governor, name: str = "source") -> None:
-    """One call that goes and is answered."""
+    """Make one call that is answered."""
     turn = await governor.wait_turn((name,), LONG_S)
     turn.answered()
     turn.end()
 
 
 async def refused(governor: Governor, *names: str, give_up_at: float) -> int:
-    """The Retry-After of a call that must be refused without waiting."""
+    """Return the Retry-After of a call that must be refused without waiting."""
     now = trio.current_time()
     with pytest.raises(Throttled) as refusal:
         await governor.wait_turn(names or ONE, give_up_at)
@@ -33,7 +33,7 @@ async def refused(governor: Governor, *names: str, give_up_at: float) -> int:
 
 
 class Callers:
-    """Calls that wait side by side: `went` has the names of those that went, in their order, each with its instant."""
+    """Calls that wait together. `went` has the names of those that started, in order, each with its instant."""
 
     def __init__(self, governor: Governor, nursery: trio.Nursery) -> None:
         self._governor = governor
@@ -44,7 +44,7 @@ class Callers:
         self.scopes: dict[str, trio.CancelScope] = {}
 
     async def come(self, *names: str, give_up_at: float = LONG_S, of: tuple[str, ...] = ONE) -> None:
-        """Let one after the other come and wait."""
+        """Start the waiting calls one after the other."""
         for name in names:
             self._nursery.start_soon(self._call, name, of, give_up_at)
             await wait_all_tasks_blocked()
@@ -64,7 +64,7 @@ async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[No
         await run(Callers(governor, nursery))
 
 
-async def test_while_nothing_is_held_a_call_goes_at_once(autojump_clock: MockClock) -> None:
+async def test_call_starts_at_once_without_a_hold(autojump_clock: MockClock) -> None:
     governor = Governor()
     assert len(governor.held) == 0
     await let_through(governor)
@@ -72,7 +72,7 @@ async def test_while_nothing_is_held_a_call_goes_at_once(autojump_clock: MockClo
     assert governor.statistics().queued_total == 0
 
 
-async def test_a_call_waits_until_the_hold_ends_and_other_names_do_not(autojump_clock: MockClock) -> None:
+async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("search", 10.0)
     await let_through(governor, "profile")
@@ -88,7 +88,7 @@ async def test_a_call_waits_until_the_hold_ends_and_other_names_do_not(autojump_
 @pytest.mark.parametrize(
     ("hold_s", "give_up_at", "retry_after_s"), [(30.0, 20.0, 30), (20.0, 20.0, 20), (20.2, 20.1, 21), (0.3, 0.2, 1)]
 )
-async def test_a_hold_that_outlasts_a_calls_patience_refuses_it_at_once(
+async def test_hold_longer_than_the_calls_patience_refuses_it_at_once(
     autojump_clock: MockClock, hold_s: float, give_up_at: float, retry_after_s: int
 ) -> None:
     governor = Governor()
@@ -98,7 +98,7 @@ async def test_a_hold_that_outlasts_a_calls_patience_refuses_it_at_once(
     assert governor.statistics().queued_total == 0
 
 
-async def test_an_earlier_end_does_not_shorten_a_hold(autojump_clock: MockClock) -> None:
+async def test_shorter_hold_does_not_replace_a_longer_one(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 10.0)
     governor.hold("source", 5.0)
@@ -108,7 +108,7 @@ async def test_an_earlier_end_does_not_shorten_a_hold(autojump_clock: MockClock)
     assert governor.statistics().held_total == 2
 
 
-async def test_an_absurd_hold_ends_after_the_longest(autojump_clock: MockClock) -> None:
+async def test_hold_is_capped_at_the_maximum(autojump_clock: MockClock) -> None:
     governor = Governor(hold_s_max=3600.0)
     governor.hold("source", 1e12)
     assert await refused(governor, give_up_at=SOON_S) == 3600
@@ -116,7 +116,7 @@ async def test_an_absurd_hold_ends_after_the_longest(autojump_clock: MockClock) 
     assert trio.current_time() == 3600.0
 
 
-async def test_after_a_hold_one_goes_and_all_the_others_once_it_is_answered(autojump_clock: MockClock) -> None:
+async def test_one_call_tries_after_a_hold_and_the_others_follow(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -136,8 +136,8 @@ async def test_after_a_hold_one_goes_and_all_the_others_once_it_is_answered(auto
     await with_callers(governor, run)
 
 
-async def test_who_comes_just_when_the_hold_ends_comes_after_those_who_waited(autojump_clock: MockClock) -> None:
-    """Method: the clock stands at the hold's end while nobody's timer has run yet."""
+async def test_call_arriving_at_the_end_of_a_hold_queues_behind_earlier_ones(autojump_clock: MockClock) -> None:
+    """Method: the clock is at the hold's end, before any timer has run."""
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -157,7 +157,7 @@ async def test_who_comes_just_when_the_hold_ends_comes_after_those_who_waited(au
     await with_callers(governor, run)
 
 
-async def test_when_the_trial_fails_the_longest_waiting_tries(autojump_clock: MockClock) -> None:
+async def test_failed_trial_passes_to_the_longest_waiting_call(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -174,7 +174,7 @@ async def test_when_the_trial_fails_the_longest_waiting_tries(autojump_clock: Mo
     await with_callers(governor, run)
 
 
-async def test_when_the_trial_is_throttled_each_waits_again_or_is_refused_at_once(autojump_clock: MockClock) -> None:
+async def test_throttled_trial_makes_others_wait_or_refuses_them(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -193,7 +193,7 @@ async def test_when_the_trial_is_throttled_each_waits_again_or_is_refused_at_onc
     await with_callers(governor, run)
 
 
-async def test_a_trial_that_lasts_lets_nobody_wait_past_its_patience(autojump_clock: MockClock) -> None:
+async def test_long_trial_does_not_exceed_the_patience_of_others(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -207,14 +207,14 @@ async def test_a_trial_that_lasts_lets_nobody_wait_past_its_patience(autojump_cl
     await with_callers(governor, run)
 
 
-async def test_what_the_trial_of_an_earlier_hold_tells_ends_no_later_one(autojump_clock: MockClock) -> None:
+async def test_trial_of_an_earlier_hold_does_not_end_a_later_one(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 
     async def run(callers: Callers) -> None:
         await callers.come("a", "b")
         await trio.sleep(6.0)
-        governor.hold("source", 10.0)  # a call from before the hold is throttled while the trial is under way
+        governor.hold("source", 10.0)  # a call from before the hold is throttled during the trial
         callers.turns["a"].answered()
         callers.turns["a"].end()
         await trio.sleep(30.0)
@@ -223,7 +223,7 @@ async def test_what_the_trial_of_an_earlier_hold_tells_ends_no_later_one(autojum
     await with_callers(governor, run)
 
 
-async def test_a_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
+async def test_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
     governor.hold("search", 8.0)
@@ -242,7 +242,7 @@ async def test_a_call_of_two_names_waits_for_both_and_tries_both(autojump_clock:
     await with_callers(governor, run)
 
 
-async def test_a_waiter_that_is_cancelled_is_passed_over(autojump_clock: MockClock) -> None:
+async def test_cancelled_waiter_is_skipped(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -258,8 +258,8 @@ async def test_a_waiter_that_is_cancelled_is_passed_over(autojump_clock: MockClo
     await with_callers(governor, run)
 
 
-async def test_whose_time_is_over_when_it_is_woken_to_try_wakes_the_next(autojump_clock: MockClock) -> None:
-    """Method: the clock moves on between the end of the trial and the step of who is to try next."""
+async def test_expired_waiter_wakes_the_next_one(autojump_clock: MockClock) -> None:
+    """Method: the clock moves between the end of the trial and the step of the next waiter."""
     governor = Governor()
     governor.hold("source", 5.0)
 
@@ -277,7 +277,7 @@ async def test_whose_time_is_over_when_it_is_woken_to_try_wakes_the_next(autojum
     await with_callers(governor, run)
 
 
-async def test_a_call_that_is_cancelled_at_any_step_leaves_the_queue_working(autojump_clock: MockClock) -> None:
+async def test_call_cancelled_at_any_step_leaves_the_queue_working(autojump_clock: MockClock) -> None:
     governor = Governor()
 
     async def run() -> None:
@@ -297,7 +297,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_the_queue_working(aut
     assert await cancel_everywhere(run, check) == 2
 
 
-async def test_the_queue_is_bounded_and_calls_that_nothing_holds_pass_it(autojump_clock: MockClock) -> None:
+async def test_queue_is_bounded_but_unheld_calls_pass(autojump_clock: MockClock) -> None:
     governor = Governor(waiters_max=3)
     governor.hold("source", 5.0)
 
@@ -315,7 +315,7 @@ async def test_the_queue_is_bounded_and_calls_that_nothing_holds_pass_it(autojum
     assert governor.statistics().queued_total == 4
 
 
-async def test_the_names_are_bounded_and_the_soonest_to_end_is_let_go(autojump_clock: MockClock) -> None:
+async def test_names_are_bounded_and_the_soonest_to_end_is_dropped(autojump_clock: MockClock) -> None:
     governor = Governor(names_max=3)
     for name, hold_s in (("a", 30.0), ("b", 10.0), ("c", 20.0)):
         governor.hold(name, hold_s)

@@ -1,7 +1,7 @@
-"""The governor, whatever is held, comes, fails, is throttled or is cancelled, against a model of what it may do.
+"""The governor under holds, arrivals, failures, throttling and cancellation, compared with a model.
 
-All instants lie on a grid of half seconds, so that much of it coincides; between two of them the model looks whether
-somebody waits who could go.
+All instants are multiples of half a second, so that many coincide. Between two of them the model checks whether a call
+waits that could start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ methods = st.sampled_from(("", "search", "read"))
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Something outside the queue that asks for a hold: a call of before it."""
+    """A request for a hold from outside the queue, by an earlier call."""
 
     at: float
     name: str
@@ -37,7 +37,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """One call: what it is of, how long it waits, and how it ends once it went."""
+    """One call: its names, its patience, and its end after it started."""
 
     at: float
     method: str
@@ -75,7 +75,7 @@ class Held:
 
 @dataclass(slots=True)
 class Model:
-    """The steps that may happen; every method fails when the governor lets something else happen."""
+    """The possible steps. Every method fails if the governor does something else."""
 
     calls: list[Calling]
     held: dict[str, Held] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Model:
         return {name: self.held[name] for name in self.calls[call].names if name in self.held}
 
     def go(self, call: int) -> dict[str, Held]:
-        """It goes: nothing held it, nobody else tries, and nobody came before it who could have gone instead."""
+        """The call starts: no hold blocked it, no trial runs, and no earlier call could have started instead."""
         assert self.may_go(call)
         assert trio.current_time() < self.calls[call].at + self.calls[call].patience_s
         mine = self.holds_of(call)
@@ -113,7 +113,7 @@ class Model:
                 del self.held[name]
 
     def refuse(self, call: int, retry_after_s: int) -> None:
-        """It is refused: it could not have gone in time, or too many wait; and what it is told is true."""
+        """The call is refused: it could not start in time, or too many wait; and the reported time is true."""
         now, give_up_at = trio.current_time(), self.calls[call].at + self.calls[call].patience_s
         held_until = max((held.until for held in self.holds_of(call).values()), default=now)
         assert max(now, held_until) >= give_up_at or len(self.waiting) > WAITERS_MAX
@@ -121,7 +121,7 @@ class Model:
         self.waiting.remove(call)
 
     def look(self) -> None:
-        """While nothing moves, nobody waits who could go, or who has waited too long."""
+        """While time stands still, no call waits that could start, or that has waited too long."""
         now = trio.current_time()
         assert not [call for call in self.waiting if self.may_go(call)]
         assert all(now <= self.calls[call].at + self.calls[call].patience_s for call in self.waiting)
@@ -129,7 +129,7 @@ class Model:
 
 
 class Run:
-    """Plays a script to a governor and to the model."""
+    """Runs a script on a governor and on the model."""
 
     def __init__(self, holdings: list[Holding], calls: list[Calling]) -> None:
         self.governor = Governor(hold_s_max=HOLD_S_MAX, waiters_max=WAITERS_MAX)
@@ -196,8 +196,6 @@ class Run:
 
 @given(st.lists(holdings, max_size=4), st.lists(callings, min_size=1, max_size=12))
 @settings(max_examples=100, deadline=None)
-def test_holds_are_kept_in_order_with_one_trial_at_a_time_and_nobody_is_forgotten(
-    holdings: list[Holding], calls: list[Calling]
-) -> None:
-    """Goal: everything that the governor promises. Method: random scripts on virtual time, beside a model."""
+def test_governor_keeps_holds_in_order_with_one_trial_at_a_time(holdings: list[Holding], calls: list[Calling]) -> None:
+    """Goal: everything that the governor promises. Method: random scripts on virtual time, compared with a model."""
     trio.run(Run(holdings, calls).play, clock=MockClock(autojump_threshold=0))

@@ -1,4 +1,4 @@
-"""Claims: every case of the judgement, the 64 KB bound to the byte, and the rows on a real store."""
+"""Claims: every case of the judgement, the 64 KB limit to the byte, and the rows on a real store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TAKEN = ClaimRecord("acc_1", "GET a/b", "print", "req_new", NOW)
 KEPT = StoredReply(200, '"data":1', "req_old")
 CUT = StoredReply(200, None, "req_old")
 
-# What stands under the key: its outcome, and its age.
+# The state of the key: its outcome and its age.
 SAMENESS = tuple(product((True, False), repeat=2))
 STANDING = {
     "running": (None, 0.0),
@@ -54,7 +54,7 @@ EXPIRED = {
 
 
 def expected(kept: StoredReply | None, *, same_print: bool, same_place: bool) -> StoredReply | type[LimitError]:
-    """Decisions 7 said once more, as a table."""
+    """Decisions 7 as a table."""
     if same_print:
         return ClaimInProgress if kept is None else ReplayUnavailable if kept == CUT else KEPT
     return ClaimConflict if kept is None and not same_place else ClaimMismatch
@@ -62,7 +62,7 @@ def expected(kept: StoredReply | None, *, same_print: bool, same_place: bool) ->
 
 @pytest.mark.parametrize(("kept", "age_s"), STANDING.values(), ids=STANDING.keys())
 @pytest.mark.parametrize(("same_print", "same_place"), SAMENESS)
-def test_a_claim_that_stands_is_judged_as_decided(
+def test_existing_claim_is_judged_as_decided(
     kept: StoredReply | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
@@ -73,19 +73,19 @@ def test_a_claim_that_stands_is_judged_as_decided(
 
 @pytest.mark.parametrize(("kept", "age_s"), EXPIRED.values(), ids=EXPIRED.keys())
 @pytest.mark.parametrize(("same_print", "same_place"), SAMENESS)
-def test_an_expired_claim_is_taken_over_by_any_request(
+def test_expired_claim_is_taken_over_by_any_request(
     kept: StoredReply | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
     assert judge(ClaimRecord("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
 
 
-def test_a_free_key_is_taken() -> None:
+def test_free_key_is_taken() -> None:
     assert judge(None, MINE, NOW) == TAKEN
 
 
 @pytest.mark.parametrize("unit", ["x", "é", "🐙"])
-def test_an_outcome_is_kept_up_to_64_kb_to_the_byte(unit: str) -> None:
+def test_outcome_is_kept_up_to_exactly_64_kb(unit: str) -> None:
     text = unit * (REPLAY_BYTES_MAX // len(unit.encode()))
     assert len(text.encode()) == 65_536
     assert finished(TAKEN, StoredReply(200, text, "req_new"), NOW + 1, free=False).reply == StoredReply(
@@ -102,7 +102,7 @@ def test_finishing_starts_the_day_and_changes_nothing_else() -> None:
     assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT
 
 
-def test_a_key_belongs_to_its_account() -> None:
+def test_key_belongs_to_its_account() -> None:
     ids = {Claim(account, key, "p", "f", "o").id for account, key in product(("acc_1", "acc_2"), ("a", "b"))}
     assert len(ids) == 4
     assert Claim("acc_1", "a", "p", "f", "o").id == Claim("acc_1", "a", "other", "prints", "and owner").id
@@ -121,7 +121,7 @@ def helds(draw: st.DrawFn) -> ClaimRecord:
 
 
 @given(before=st.none() | helds(), after=helds(), now=TIMES)
-def test_a_judgement_is_one_of_three_and_never_gives_another_requests_outcome(
+def test_judgement_never_returns_another_requests_outcome(
     before: ClaimRecord | None, after: ClaimRecord, now: float
 ) -> None:
     claim = Claim("acc_1", "key", after.place, after.fingerprint, "req_new")
@@ -155,7 +155,7 @@ ROWS = {
 }
 
 
-async def test_claims_come_back_from_the_store_as_they_were(store: Store) -> None:
+async def test_claims_survive_a_round_trip_through_the_store(store: Store) -> None:
     await store.write(partial(save_claims, claims=dict(ROWS)))
     assert await store.read(partial(read_claims, ids=[*ROWS, "unknown"])) == ROWS
     assert await store.read(partial(read_claims, ids=[])) == {}
@@ -171,13 +171,13 @@ async def test_saving_overwrites_and_frees(store: Store) -> None:
 
 
 @pytest.mark.parametrize("status", [199, 500, 503])
-async def test_the_store_itself_refuses_an_outcome_that_is_worth_a_retry(store: Store, status: int) -> None:
+async def test_store_refuses_a_retryable_outcome(store: Store, status: int) -> None:
     kept = ClaimRecord("acc_1", "GET a/b", "print", "req_1", NOW, StoredReply(status, "text", "req_1"))
     with pytest.raises(ConstraintViolated):
         await store.write(partial(save_claims, claims={"one": kept}))
 
 
-async def test_a_new_process_forgets_what_ran_and_nothing_else(store: Store) -> None:
+async def test_new_process_forgets_only_running_claims(store: Store) -> None:
     await store.write(partial(save_claims, claims=dict(ROWS)))
     assert await store.write(forget_running) == 1
     left = await store.read(partial(read_claims, ids=list(ROWS)))
@@ -185,7 +185,7 @@ async def test_a_new_process_forgets_what_ran_and_nothing_else(store: Store) -> 
     assert await store.write(forget_running) == 0
 
 
-async def test_what_is_forgotten_as_old_had_expired(store: Store) -> None:
+async def test_forgotten_old_claims_had_expired(store: Store) -> None:
     ages_s = {"new": 0.0, "last": KEPT_S, "old": KEPT_S + 1, "older": 2 * KEPT_S}
     claims: dict[str, ClaimRecord | None] = {
         id_: ClaimRecord("acc_1", "p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()
@@ -196,8 +196,8 @@ async def test_what_is_forgotten_as_old_had_expired(store: Store) -> None:
     assert left.keys() == {"new", "last"}
 
 
-async def test_claims_of_the_first_version_are_kept_when_the_store_is_upgraded(store_url: str) -> None:
-    """Method: a store of the migration before, one row in it, then the present one."""
+async def test_claims_of_the_first_version_survive_an_upgrade(store_url: str) -> None:
+    """Method: migrate a store of the previous migration with one row."""
     before = type(MIGRATIONS)(MIGRATIONS.name, MIGRATIONS.migrations[:1])
     with trio.fail_after(30):
         async with open_store(store_url, [before]) as old:

@@ -1,4 +1,4 @@
-"""Leases: as many as the limit, given back once."""
+"""Leases: up to the limit, each returned once."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from limits.errors import ConcurrencyReached, LimitError
 from limits.gate import Leases
 
 
-def test_the_limit_is_given_and_not_one_more():
+def test_leases_stop_at_the_limit():
     leases = Leases(50)
     held = [leases.take_nowait("k") for _ in range(50)]
     assert None not in held
@@ -15,7 +15,7 @@ def test_the_limit_is_given_and_not_one_more():
     assert leases.count("k") == 50
 
 
-def test_releasing_twice_gives_one_place_back():
+def test_second_release_has_no_effect():
     leases = Leases(2)
     first, _second = leases.take_nowait("k"), leases.take_nowait("k")
     first.release()
@@ -23,7 +23,7 @@ def test_releasing_twice_gives_one_place_back():
     assert leases.count("k") == 1
 
 
-def test_keys_without_leases_take_no_memory():
+def test_keys_without_leases_use_no_memory():
     leases = Leases(2)
     lease = leases.take_nowait("k")
     assert len(leases) == 1
@@ -32,7 +32,7 @@ def test_keys_without_leases_take_no_memory():
     assert leases.count("k") == 0
 
 
-def test_a_lower_limit_keeps_what_is_held_and_refuses_the_next():
+def test_lower_limit_keeps_held_leases_and_refuses_the_next():
     leases = Leases(3)
     held = [leases.take_nowait("k") for _ in range(3)]
     leases.limit = 2
@@ -43,7 +43,7 @@ def test_a_lower_limit_keeps_what_is_held_and_refuses_the_next():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "release"]), st.sampled_from("ab"), st.integers(0, 5)), max_size=60))
-def test_the_count_is_what_was_taken_and_not_released(steps):
+def test_count_is_leases_taken_and_not_released(steps):
     leases, held = Leases(3), {"a": [], "b": []}
     for action, key, which in steps:
         if action == "take":
@@ -55,7 +55,7 @@ def test_the_count_is_what_was_taken_and_not_released(steps):
         assert {k: leases.count(k) for k in held} == {k: len(v) for k, v in held.items()}
 
 
-def test_the_refusal_carries_the_limit():
+def test_refusal_contains_the_limit():
     refusal = ConcurrencyReached(50)
     assert isinstance(refusal, LimitError)
     assert refusal.limit == 50

@@ -13,7 +13,7 @@ from limits.long_reads import EACH_MAX, WAIT_S, LongReads
 pytestmark = pytest.mark.critical
 
 
-async def test_one_account_has_a_few_turns_and_others_their_own(autojump_clock: Any) -> None:
+async def test_each_account_has_its_own_turns(autojump_clock: Any) -> None:
     reads = LongReads()
     turns = [await reads.take("a") for _ in range(EACH_MAX)]
     began = trio.current_time()
@@ -32,7 +32,7 @@ async def test_one_account_has_a_few_turns_and_others_their_own(autojump_clock: 
     assert len(reads) == 0
 
 
-async def test_a_turn_that_becomes_free_goes_to_the_read_that_waits(autojump_clock: Any) -> None:
+async def test_released_turn_goes_to_the_waiting_read(autojump_clock: Any) -> None:
     reads, began = LongReads(), list[int]()
 
     async def read(number: int) -> None:
@@ -48,7 +48,7 @@ async def test_a_turn_that_becomes_free_goes_to_the_read_that_waits(autojump_clo
     assert len(reads) == 0
 
 
-async def test_work_is_done_in_one_thread_and_fails_as_it_fails() -> None:
+async def test_work_runs_in_one_thread_and_raises_its_errors() -> None:
     reads, under_way, most = LongReads(), 0, 0
 
     def work() -> int:

@@ -12,18 +12,18 @@ def taken(budget: RetryBudget, now: float, *, tries: int = 100) -> int:
     return sum(budget.take_nowait(now) for _ in range(tries))
 
 
-def test_a_quiet_source_may_retry_three_times():
+def test_quiet_source_may_retry_three_times():
     assert taken(RetryBudget(), 1000.0) == 3
 
 
-def test_a_fifth_of_the_calls_may_be_retried_on_top():
+def test_a_fifth_of_the_calls_may_be_retried_in_addition():
     budget = RetryBudget()
     for _ in range(100):
         budget.count_call(1000.0)
     assert taken(budget, 1000.0) == 23
 
 
-def test_calls_and_retries_leave_together_with_their_window():
+def test_calls_and_retries_leave_with_their_window():
     budget = RetryBudget(window_s=10.0)
     for _ in range(50):
         budget.count_call(1000.0)
@@ -41,7 +41,7 @@ def test_calls_and_retries_leave_together_with_their_window():
     )
 )
 def test_retries_are_granted_exactly_while_the_window_has_room(steps):
-    """The model keeps every call and retry with the tenth of the window it fell into."""
+    """The model keeps every call and retry with its tenth of the window."""
     budget, now, calls, retries = RetryBudget(window_s=10.0), 0.0, [], []
     for action, pause_s in steps:
         now += pause_s
@@ -58,7 +58,7 @@ def test_retries_are_granted_exactly_while_the_window_has_room(steps):
 
 
 @given(attempt=st.integers(0, 10_000), seed=st.integers())
-def test_a_pause_lies_between_nothing_and_the_doubled_and_capped_base(attempt, seed):
+def test_pause_is_between_zero_and_the_capped_doubled_base(attempt, seed):
     pause_s = full_jitter(attempt, Random(seed))
     assert 0.0 <= pause_s <= min(2.0, 0.1 * 2 ** min(attempt, 10))
 
@@ -71,5 +71,5 @@ def test_pauses_use_the_whole_range():
     assert 0.37 < sum(pauses) / len(pauses) < 0.43
 
 
-def test_the_same_seed_gives_the_same_pauses():
+def test_same_seed_gives_the_same_pauses():
     assert [full_jitter(n, Random(1)) for n in range(5)] == [full_jitter(n, Random(1)) for n in range(5)]

@@ -1,4 +1,4 @@
-"""The gate of many nodes against a real Redis: exact under any interleaving, and whole after every loss."""
+"""The gate of many nodes on a real Redis: exact under any interleaving, and consistent after every loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fakes.shared_gates import logged_scripts, open_gate, set_clock, virtu
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 
-TICKS = 8  # a second; so the model's floats are exact
+TICKS = 8  # a second, so that the model's floats are exact
 START_S = 1_000_000_000.0
 WINDOW_S, LEASE_S = 60, 30
 
@@ -28,7 +28,7 @@ Answer: TypeAlias = tuple[str, object]
 
 
 class Model:
-    """Window and leases of one key as they must be, on a clock in seconds."""
+    """The expected window and leases of one key, on a clock in seconds."""
 
     def __init__(self, requests: int, concurrent: int) -> None:
         self.window = Window(requests, WINDOW_S)
@@ -62,7 +62,7 @@ async def try_admit(gate: SharedGate) -> tuple[Answer, LeaseHandle | None]:
 
 
 class Nodes:
-    """Gates over one server on a virtual clock, beside the model of what they must answer."""
+    """Gates over one server on a virtual clock, together with the model of their responses."""
 
     def __init__(self, server: RedisServer, gates: Sequence[SharedGate], model: Model) -> None:
         self.server = server
@@ -83,7 +83,7 @@ class Nodes:
         set_clock(self.server, round(self.now * 1e6))
 
     async def release(self, place: int) -> None:
-        """Release some lease; the renewals after it, by all nodes, must not bring it back."""
+        """Release some lease. Later renewals by all nodes must not restore it."""
         if self.held:
             _, lease = self.held.pop(place % len(self.held))
             lease.release()
@@ -109,7 +109,7 @@ class Nodes:
 
 @asynccontextmanager
 async def open_nodes(server: RedisServer, *, requests: int, concurrent: int) -> AsyncIterator[Nodes]:
-    """Two nodes; their heartbeat beats at the start only, since it goes by the real clock."""
+    """Two nodes whose heartbeat runs only at the start, because it uses the real clock."""
     server.ask("FLUSHALL")
     set_clock(server, round(START_S * 1e6))
     opened = partial(open_gate, server, requests=requests, concurrent=concurrent, scripts=virtual_scripts())
@@ -134,10 +134,10 @@ for_each_example = settings(
 
 @for_each_example
 @given(steps=st.lists(STEPS, max_size=40))
-async def test_two_nodes_answer_as_one_window_and_one_set_of_leases_would(
+async def test_two_nodes_act_like_one_window_and_one_set_of_leases(
     empty_redis: RedisServer, steps: list[tuple[str, int]]
 ):
-    """Goal: exactness. Method: random steps on two nodes, each answer compared with the model's, on a virtual clock."""
+    """Goal: exactness. Method: random steps on two nodes, each compared with the model, on a virtual clock."""
     async with open_nodes(empty_redis, requests=4, concurrent=2) as nodes:
         for step, value in steps:
             await getattr(nodes, step)(value)
@@ -166,8 +166,8 @@ async def test_requests_at_the_same_instant_fill_the_window_exactly(
             await nodes.pass_(ticks)
 
 
-async def test_of_many_who_leave_at_any_moment_only_the_admitted_are_counted(empty_redis: RedisServer):
-    """Goal: a cancelled caller's admission is taken back. Method: callers with little patience on a wide window."""
+async def test_only_admitted_requests_are_counted_when_callers_leave(empty_redis: RedisServer):
+    """Goal: a cancelled caller's admission is undone. Method: callers with little patience on a wide window."""
     admitted: list[LeaseHandle] = []
 
     async def enter(gate: SharedGate, patience_s: float) -> None:
@@ -182,15 +182,15 @@ async def test_of_many_who_leave_at_any_moment_only_the_admitted_are_counted(emp
                     for number in range(30):
                         nursery.start_soon(enter, gate, 0.0002 * (number % 10) if round_number % 2 else 10)
             left = 40 * 30 - len(admitted)
-            assert 0 < left <= 600  # on a busy machine all of the impatient
+            assert 0 < left <= 600  # on a busy machine, all of the impatient callers
             await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == len(admitted) + 1)
             assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == len(admitted) + 1 == len(gate)
 
 
-async def test_under_load_on_the_servers_clock_no_window_holds_more_and_no_refusal_comes_early(
+async def test_window_is_exact_under_load_on_the_servers_clock(
     empty_redis: RedisServer,
 ):
-    """Goal: exactness in real time. Method: three nodes hammer a short window; the script's own log is judged."""
+    """Goal: exactness in real time. Method: three nodes flood a short window; the script's own log is checked."""
     window_s, limit = 0.4, 25
     opened = partial(
         open_gate, empty_redis, requests=limit, concurrent=1000, scripts=logged_scripts(), window_s=window_s

@@ -1,4 +1,4 @@
-"""The shared gate after losses, against a real Redis: dead nodes, lost answers, an emptied server, changed keys."""
+"""The shared gate after losses, on a real Redis: dead nodes, lost answers, an emptied server, changed keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def gate(empty_redis: RedisServer) -> AsyncIterator[SharedGate]:
             yield opened
 
 
-async def test_the_leases_of_a_dead_node_end_and_those_of_a_living_one_do_not(empty_redis: RedisServer):
+async def test_only_leases_of_a_dead_node_expire(empty_redis: RedisServer):
     opened = partial(open_gate, empty_redis, requests=100, lease_s=0.6)
     with trio.fail_after(20):
         async with opened() as living:
@@ -54,7 +54,7 @@ async def test_leases_and_windows_leave_nothing_behind(empty_redis: RedisServer)
     await until(lambda: empty_redis.ask("DBSIZE") == 0)
 
 
-async def test_a_server_that_lost_everything_has_the_leases_again_and_the_windows_afresh(empty_redis: RedisServer):
+async def test_emptied_server_gets_leases_back_and_starts_new_windows(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_gate(empty_redis, requests=4) as gate:
             held = [(await gate.admit("a", "k")).lease for _ in range(3)]
@@ -67,8 +67,8 @@ async def test_a_server_that_lost_everything_has_the_leases_again_and_the_window
             assert (await gate.admit("a", "k")).window == WindowState(4, 3, 60)
 
 
-async def test_what_a_frozen_server_did_after_all_is_taken_back(empty_redis: RedisServer):
-    """Goal: who was told "unavailable" was not counted. Method: requests in flight to a server that freezes."""
+async def test_delayed_admissions_of_a_frozen_server_are_undone(empty_redis: RedisServer):
+    """Goal: an "unavailable" request is not counted. Method: requests are in flight to a server that freezes."""
     with trio.fail_after(20):
         async with open_gate(empty_redis, requests=5, round_trip_s=0.25) as gate:
             (await gate.admit("a", "k")).lease.release()
@@ -90,13 +90,13 @@ async def test_what_a_frozen_server_did_after_all_is_taken_back(empty_redis: Red
                 await trio.sleep(0.01)
 
 
-async def test_places_that_were_given_back_while_the_server_was_away_are_free_when_it_is_back(empty_redis: RedisServer):
+async def test_leases_released_while_the_server_was_away_are_free_afterwards(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_gate(empty_redis, requests=100, round_trip_s=0.25) as gate:
             held = [(await gate.admit("a", "k")).lease for _ in range(3)]
             empty_redis.freeze()
             try:
-                held.pop().release()  # on its way when the connection is given up
+                held.pop().release()  # in flight when the connection is given up
                 await until(lambda: gate._state.fault is not None)
                 held.pop().release()
             finally:
@@ -106,7 +106,7 @@ async def test_places_that_were_given_back_while_the_server_was_away_are_free_wh
 
 
 class Relay:
-    """A way to the server that holds back what clients send until `opened` is set, and never tells of a close."""
+    """A proxy to the server that holds back client data until `opened` is set, and never forwards a close."""
 
     def __init__(self, port: int) -> None:
         self.opened = trio.Event()
@@ -128,8 +128,8 @@ class Relay:
                 await client.send_all(data)
 
 
-async def test_what_a_stalled_network_delivers_too_late_is_not_counted(empty_redis: RedisServer):
-    """Goal: an admission cannot happen after it was taken back. Method: a relay delivers it when all else is done."""
+async def test_admission_delivered_too_late_is_not_counted(empty_redis: RedisServer):
+    """Goal: an admission cannot happen after it was undone. Method: a relay delivers it after everything else."""
     relay = Relay(empty_redis.port)
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -141,7 +141,7 @@ async def test_what_a_stalled_network_delivers_too_late_is_not_counted(empty_red
                 stalled = relay.opened
                 with pytest.raises(StateUnavailable):
                     await gate.admit("a", "k")
-                relay.opened = late  # new connections pass, the old one does not yet
+                relay.opened = late  # new connections pass, the old one not yet
                 await until(lambda: state.fault is None)
                 await until(lambda: not gate._doubtful)
                 stalled.set()
@@ -151,7 +151,7 @@ async def test_what_a_stalled_network_delivers_too_late_is_not_counted(empty_red
             nursery.cancel_scope.cancel()
 
 
-async def test_a_changed_key_is_told_to_every_node_before_it_is_counted(gate: SharedGate, empty_redis: RedisServer):
+async def test_changed_key_reaches_every_node_before_it_is_counted(gate: SharedGate, empty_redis: RedisServer):
     async with open_gate(empty_redis) as other:
         assert (await gate.admit("a", "k")).window.remaining == 4
         await other.change_key("a", "k")
@@ -169,7 +169,7 @@ async def test_a_changed_key_is_told_to_every_node_before_it_is_counted(gate: Sh
         assert empty_redis.ask("PTTL", "sluice:{a}:generation:k") > 500_000  # type: ignore[operator]
 
 
-async def test_a_full_window_does_not_hide_that_the_key_was_changed(gate: SharedGate):
+async def test_full_window_does_not_hide_a_changed_key(gate: SharedGate):
     for _ in range(5):
         (await gate.admit("a", "k")).lease.release()
     await gate.change_key("a", "k")
@@ -177,7 +177,7 @@ async def test_a_full_window_does_not_hide_that_the_key_was_changed(gate: Shared
         await gate.admit("a", "k")
 
 
-async def test_only_a_newer_balance_replaces_the_one_that_is_known(gate: SharedGate):
+async def test_only_a_newer_balance_replaces_the_known_one(gate: SharedGate):
     assert (await gate.admit("a", "k")).balance is None
     for told in (BalanceUpdate(2, 50), BalanceUpdate(3, 70), BalanceUpdate(1, 99), BalanceUpdate(3, 0)):
         gate.publish_balance("a", told)
@@ -185,7 +185,7 @@ async def test_only_a_newer_balance_replaces_the_one_that_is_known(gate: SharedG
     assert (await gate.admit("b", "k")).balance is None
 
 
-async def test_a_clock_that_was_set_back_by_an_hour_locks_nobody_out(empty_redis: RedisServer):
+async def test_clock_set_back_by_an_hour_blocks_no_key(empty_redis: RedisServer):
     now_us = 1_000_000_000_000_000
     with trio.fail_after(20):
         set_clock(empty_redis, now_us)
@@ -196,7 +196,7 @@ async def test_a_clock_that_was_set_back_by_an_hour_locks_nobody_out(empty_redis
             assert (await gate.admit("a", "k")).window == WindowState(3, 2, 60)
 
 
-async def test_while_the_server_is_away_the_way_in_is_refused_at_once(empty_redis: RedisServer):
+async def test_admission_is_refused_at_once_while_the_server_is_away(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_redis(empty_redis.url) as state, open_gate(empty_redis) as gate:
             held = await gate.admit("a", "k")

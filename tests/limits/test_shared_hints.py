@@ -33,7 +33,7 @@ def fail_twice(breaker: Breaker) -> None:
         permit.fail()
 
 
-async def test_what_opens_on_one_node_is_open_on_the_others_until_the_same_moment(empty_redis: RedisServer):
+async def test_circuit_opens_on_other_nodes_until_the_same_moment(empty_redis: RedisServer):
     with trio.fail_after(WAIT_S):
         async with open_node(empty_redis) as one, open_node(empty_redis) as two:
             fail_twice(one["a/primary"])
@@ -46,7 +46,7 @@ async def test_what_opens_on_one_node_is_open_on_the_others_until_the_same_momen
             assert one["a/primary"].state == "half_open"
 
 
-async def test_a_node_that_starts_later_sees_what_is_open(empty_redis: RedisServer):
+async def test_node_that_starts_later_sees_open_circuits(empty_redis: RedisServer):
     with trio.fail_after(WAIT_S):
         async with open_node(empty_redis) as one:
             fail_twice(one["a/primary"])
@@ -54,7 +54,7 @@ async def test_a_node_that_starts_later_sees_what_is_open(empty_redis: RedisServ
                 await until(lambda: two["a/primary"].state == "open")
 
 
-async def test_a_hint_changes_no_circuit_that_is_open_already_and_is_not_told_on(empty_redis: RedisServer):
+async def test_hint_does_not_change_or_republish_an_open_circuit(empty_redis: RedisServer):
     breaker = Breaker(RULES, trio.current_time)
     told: list[float] = []
     breaker.on_open = told.append

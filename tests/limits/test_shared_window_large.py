@@ -1,4 +1,4 @@
-"""A shared window that many requests leave at once: the server takes no longer for them than for one."""
+"""A shared window that many requests leave at once: the server needs no more time for them than for one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILL = "for i = 0, ARGV[1] - 1 do redis.call('RPUSH', KEYS[1], string.format('%.
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 3, 4, 1_000, 262_143, 262_144, 262_145, ADMITTED - 1, ADMITTED])
-async def test_of_half_a_million_as_many_leave_as_are_old_and_in_a_moment(left: int, empty_redis: RedisServer) -> None:
+async def test_many_expired_admissions_are_removed_quickly(left: int, empty_redis: RedisServer) -> None:
     """Method: the server counts the commands of the script; each LPOP of the old ones would be one."""
     empty_redis.ask("EVAL", FILL, 1, WINDOW, ADMITTED, APART_US)
     with trio.fail_after(60):

@@ -1,4 +1,4 @@
-"""Texts that accounts keep for their keys, on each real engine: each text once, no more than a share, the newest."""
+"""Texts that accounts store for their keys, on each real engine: each text once, up to a share, newest kept."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def finish(store: Store, key: str, text: str, at: float = NOW, *, free: bo
 
 
 async def ask(store: Store, key: str, at: float = NOW, of: str = "acc_1") -> str:
-    """The answer to a repetition: the text, or the name of the refusal or of the new claim."""
+    """Return the response to a repetition: the text, or the name of the refusal or of the new claim."""
     one = claim(key, of)
     found = await store.read(partial(read_claims, ids=[one.id]))
     verdict = judge(found.get(one.id), one, at)
@@ -63,7 +63,7 @@ async def texts(store: Store) -> list[tuple[str, str]]:
     return [(account_id, body) for account_id, body in rows]
 
 
-async def test_a_text_is_kept_once_for_an_account_however_many_keys_name_it(store: Store) -> None:
+async def test_text_is_stored_once_per_account_for_any_number_of_keys(store: Store) -> None:
     for number in range(20):
         await finish(store, f"key {number}", "same")
     await finish(store, "another", "other")
@@ -73,7 +73,7 @@ async def test_a_text_is_kept_once_for_an_account_however_many_keys_name_it(stor
     assert (await ask(store, "another"), await ask(store, "another", of="acc_2")) == ("other", "same")
 
 
-async def test_texts_of_one_commit_are_kept_once_too(store: Store) -> None:
+async def test_texts_of_one_commit_are_stored_once(store: Store) -> None:
     held: dict[str, ClaimRecord | None] = {
         one.id: ClaimRecord("acc_1", one.place, one.fingerprint, one.owner, NOW, StoredReply(200, "same", one.owner))
         for one in map(claim, map(str, range(130)))
@@ -84,7 +84,7 @@ async def test_texts_of_one_commit_are_kept_once_too(store: Store) -> None:
 
 
 @pytest.mark.parametrize("again_s", [0.0, TOUCH_S - 1, TOUCH_S + 1, KEPT_S / 2])
-async def test_a_text_stays_until_the_newest_claim_that_names_it_has_expired(store: Store, again_s: float) -> None:
+async def test_text_stays_until_its_newest_claim_expires(store: Store, again_s: float) -> None:
     await finish(store, "old", "same")
     await finish(store, "new", "same", NOW + again_s)
     ends_at = NOW + again_s + KEPT_S
@@ -95,7 +95,7 @@ async def test_a_text_stays_until_the_newest_claim_that_names_it_has_expired(sto
     assert await texts(store) == []
 
 
-async def test_old_rows_go_a_few_at_a_time(store: Store) -> None:
+async def test_old_rows_are_removed_in_small_steps(store: Store) -> None:
     for number in range(120):
         await finish(store, str(number), f"text {number}")
     later = NOW + KEPT_S + TOUCH_S + 1
@@ -103,7 +103,7 @@ async def test_old_rows_go_a_few_at_a_time(store: Store) -> None:
     assert [await store.write(partial(forget_old, now=later)) for _ in range(2)] == [120, 0]
 
 
-async def test_beyond_the_share_the_oldest_texts_go_and_their_keys_stay_used(store: Store) -> None:
+async def test_oldest_texts_beyond_the_share_are_removed_but_keys_stay_used(store: Store) -> None:
     for number in range(10):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
     await finish(store, "theirs", "x" * 488, of="acc_2")
@@ -115,7 +115,7 @@ async def test_beyond_the_share_the_oldest_texts_go_and_their_keys_stay_used(sto
     assert ROW_BYTES + 488 == 1000
 
 
-async def test_a_text_that_is_named_again_is_not_among_the_oldest(store: Store) -> None:
+async def test_text_used_again_is_not_among_the_oldest(store: Store) -> None:
     for number in range(4):
         await finish(store, str(number), f"{number}" * 488, NOW + number)
     await finish(store, "again", "0" * 488, NOW + TOUCH_S + 1)
@@ -124,7 +124,7 @@ async def test_a_text_that_is_named_again_is_not_among_the_oldest(store: Store) 
     assert await ask(store, "1") == ReplayUnavailable.__name__
 
 
-async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_never(store: Store) -> None:
+async def test_oldest_free_keys_are_forgotten_but_paid_ones_are_not(store: Store) -> None:
     for number in range(10):
         await finish(store, str(number), "same", NOW + number, free=number % 2 == 0)
     assert await trim(store, "acc_1", StoredShare(free_keys=2), pause_s=0) == Trimmed(0, 3)
@@ -132,13 +132,13 @@ async def test_of_keys_that_cost_nothing_the_oldest_are_forgotten_and_paid_ones_
     assert told == ["ClaimRecord", "same", "ClaimRecord", "same", "ClaimRecord", *["same"] * 5]
 
 
-async def test_what_is_far_too_much_goes_in_small_steps(store: Store) -> None:
+async def test_large_excess_is_removed_in_small_steps(store: Store) -> None:
     for number in range(130):
         await finish(store, str(number), f"text {number}", NOW + number)
     assert await trim(store, "acc_1", StoredShare(bytes=1), pause_s=0) == Trimmed(130, 0)
 
 
-async def test_accounts_are_looked_at_once_they_have_put_a_part_of_their_share(store: Store) -> None:
+async def test_account_is_checked_after_storing_part_of_its_share(store: Store) -> None:
     shares = Shares(StoredShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
     for _ in range(3):
         shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
@@ -153,7 +153,7 @@ async def test_accounts_are_looked_at_once_they_have_put_a_part_of_their_share(s
     assert await shares.trim_next(store) == ("acc_2", Trimmed(0, 0))
 
 
-async def test_counts_of_accounts_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counted_accounts_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("limits.shares.ACCOUNTS_MAX", 2)
     shares = Shares(StoredShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
     for number in range(5):
@@ -163,7 +163,7 @@ async def test_counts_of_accounts_are_bounded(store: Store, monkeypatch: pytest.
     assert looked_at == ["acc_0", "acc_1", "acc_2"], "the oldest are looked at early instead of being forgotten"
 
 
-async def test_an_account_that_could_not_be_trimmed_is_tried_again() -> None:
+async def test_failed_trim_is_retried() -> None:
     store = InlineStore([MIGRATIONS])
     share = StoredShare(bytes=3_000)
     shares = Shares(share)
@@ -178,8 +178,8 @@ async def test_an_account_that_could_not_be_trimmed_is_tried_again() -> None:
     store.close()
 
 
-async def test_claims_of_the_version_before_are_moved_with_their_texts(store_url: str) -> None:
-    """Method: a store of the migration before, one row of each kind in it, then the present one."""
+async def test_claims_of_the_previous_version_are_moved_with_their_texts(store_url: str) -> None:
+    """Method: migrate a store of the previous migration with one row of each kind."""
     before = type(MIGRATIONS)(MIGRATIONS.name, MIGRATIONS.migrations[:3])
     rows = [
         ("running", "req_1", None, None, 0),

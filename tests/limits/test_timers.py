@@ -1,4 +1,4 @@
-"""Deadlines of many waits: each ends once, never early and a tick late at most, and what is cleared in time never."""
+"""Deadlines of many waits: each expires once, never early, at most a tick late, and never after being cleared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDING_S = 1e-6
 
 
 class Timed:
-    """A subject that remembers when it expired."""
+    """A subject that records when it expired."""
 
     def __init__(self) -> None:
         self.expired_at: list[float] = []
@@ -27,7 +27,7 @@ class Timed:
         self.expired_at.append(trio.current_time())
 
     def assert_expired(self, *due_at: float) -> None:
-        """It expired at these instants, each a tick later at most."""
+        """Check that it expired at these instants, each at most a tick later."""
         assert len(self.expired_at) == len(due_at)
         for expired_at, at in zip(self.expired_at, due_at, strict=True):
             assert at - ROUNDING_S <= expired_at <= at + TICK_S + ROUNDING_S
@@ -51,10 +51,10 @@ def assert_empty(deadlines: Deadlines) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(-1, 26), st.none() | st.floats(0, 30)), max_size=30))
-def test_each_wait_ends_once_and_in_time_unless_it_was_cleared_before(
+def test_each_wait_ends_once_and_in_time_unless_cleared(
     waits: list[tuple[float, float, float | None]],
 ) -> None:
-    """For each wait: when it begins, for how long, and after how long it is cleared."""
+    """For each wait: when it starts, for how long, and after how long it is cleared."""
 
     async def one(deadlines: Deadlines, begin_s: float, wait_s: float, clear_s: float | None) -> None:
         await trio.sleep(begin_s)
@@ -87,13 +87,13 @@ STEPS = st.lists(
     ),
     max_size=30,
 )
-"""No step is within a tick behind a deadline, where either order is right."""
+"""Avoid steps within a tick after a deadline, where either order is correct."""
 
 
 @given(STEPS)
 @settings(max_examples=80, deadline=None)
 def test_nothing_expires_early_late_or_twice(steps: list[tuple[int, float | None, float]]) -> None:
-    """Method: set (in so many seconds) and clear (None) subjects at random; a model says when each must expire."""
+    """Method: set (in seconds) and clear (None) subjects at random; a model says when each must expire."""
 
     async def run() -> None:
         subjects = [Timed() for _ in range(5)]
@@ -121,7 +121,7 @@ def test_nothing_expires_early_late_or_twice(steps: list[tuple[int, float | None
     trio.run(run, clock=MockClock(autojump_threshold=0))
 
 
-async def test_each_subject_expires_once_at_its_time_in_whatever_order_they_were_set(autojump_clock: MockClock) -> None:
+async def test_each_subject_expires_once_in_any_order_of_setting(autojump_clock: MockClock) -> None:
     times = (5.0, 1.0, 3.0, 1.0, 8.0)
     subjects = [Timed() for _ in times]
     async with open_deadlines() as deadlines:
@@ -133,7 +133,7 @@ async def test_each_subject_expires_once_at_its_time_in_whatever_order_they_were
         subject.assert_expired(at)
 
 
-async def test_an_earlier_deadline_wakes_the_task_that_sleeps_for_a_later_one(autojump_clock: MockClock) -> None:
+async def test_earlier_deadline_wakes_a_task_sleeping_for_a_later_one(autojump_clock: MockClock) -> None:
     late, early = Timed(), Timed()
     async with open_deadlines() as deadlines:
         deadlines.set(late, 50.0)
@@ -146,7 +146,7 @@ async def test_an_earlier_deadline_wakes_the_task_that_sleeps_for_a_later_one(au
         late.assert_expired(50.0)
 
 
-async def test_what_is_cleared_in_time_never_expires_and_may_be_set_again(autojump_clock: MockClock) -> None:
+async def test_cleared_subject_never_expires_and_can_be_set_again(autojump_clock: MockClock) -> None:
     subject = Timed()
     async with open_deadlines() as deadlines:
         deadlines.set(subject, 2.0)
@@ -161,7 +161,7 @@ async def test_what_is_cleared_in_time_never_expires_and_may_be_set_again(autoju
     subject.assert_expired(20.0)
 
 
-async def test_what_was_filed_and_is_cleared_never_expires_and_may_be_set_again(autojump_clock: MockClock) -> None:
+async def test_cleared_filed_subject_never_expires_and_can_be_set_again(autojump_clock: MockClock) -> None:
     first, subject = Timed(), Timed()
     async with open_deadlines() as deadlines:
         deadlines.set(first, 1.0)
@@ -175,7 +175,7 @@ async def test_what_was_filed_and_is_cleared_never_expires_and_may_be_set_again(
     assert_empty(deadlines)
 
 
-async def test_a_deadline_in_the_past_expires_at_once_and_an_infinite_one_never(autojump_clock: MockClock) -> None:
+async def test_past_deadline_expires_at_once_and_infinite_never(autojump_clock: MockClock) -> None:
     past, never = Timed(), Timed()
     async with open_deadlines() as deadlines:
         await trio.sleep(10.0)
@@ -186,7 +186,7 @@ async def test_a_deadline_in_the_past_expires_at_once_and_an_infinite_one_never(
     assert (past.expired_at, never.expired_at) == ([10.0], [])
 
 
-async def test_waits_that_are_all_over_before_their_time_wake_the_task_once(autojump_clock: MockClock) -> None:
+async def test_waits_that_end_early_wake_the_task_once(autojump_clock: MockClock) -> None:
     async with open_deadlines() as deadlines:
         for nth in range(1, 100):
             wait = Timed()
@@ -197,8 +197,8 @@ async def test_waits_that_are_all_over_before_their_time_wake_the_task_once(auto
         assert_empty(deadlines)
 
 
-async def test_many_waits_that_end_about_together_wake_the_task_a_few_times(autojump_clock: MockClock) -> None:
-    """Goal: the cost of a crowd of long-polls. Method: count how often the task looks at what is due."""
+async def test_many_deadlines_close_together_wake_the_task_a_few_times(autojump_clock: MockClock) -> None:
+    """Goal: the cost of many long-polls. Method: count how often the task looks for overdue subjects."""
     looks = 0
 
     class Counting(Deadlines):
@@ -223,7 +223,7 @@ async def test_many_waits_that_end_about_together_wake_the_task_a_few_times(auto
 @example(now=0.1 + 0.2, ahead_s=60.0)
 @example(now=1e-9, ahead_s=30.0)
 @example(now=240.21519346421482, ahead_s=60.0)
-def test_waiting_whole_seconds_is_enough_and_a_second_less_is_not(now: float, ahead_s: float) -> None:
+def test_whole_seconds_are_enough_and_one_less_is_not(now: float, ahead_s: float) -> None:
     until = now + ahead_s
     seconds = whole_seconds(now, until)
     assert now + seconds >= until

@@ -1,4 +1,4 @@
-"""The window is exact: compared with a list of all times. `test_window_long_run` has a million requests."""
+"""The window is exact: compared with a list of all times. `test_window_long_run` uses a million requests."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ STEPS = st.lists(
 
 
 @given(limit=st.integers(1, 5), start=st.floats(0, 1e7), steps=STEPS)
-def test_it_decides_like_a_list_of_all_admissions(limit, start, steps):
+def test_window_matches_a_list_of_all_admissions(limit, start, steps):
     window, models, now = Window(limit, PERIOD_S), {"a": NaiveWindow(limit), "b": NaiveWindow(limit)}, start
     for action, key, pause_s in steps:
         now += pause_s
@@ -51,7 +51,7 @@ def test_it_decides_like_a_list_of_all_admissions(limit, start, steps):
 
 
 @given(limit=st.integers(1, 4), start=st.floats(0, 1e9), pauses=st.lists(st.floats(0, 40), min_size=1, max_size=30))
-def test_waiting_out_retry_after_alone_is_enough_and_no_shorter_wait_is(limit, start, pauses):
+def test_retry_after_is_the_shortest_sufficient_wait(limit, start, pauses):
     window, now = Window(limit, PERIOD_S), start
     for pause_s in pauses:
         now += pause_s
@@ -64,14 +64,14 @@ def test_waiting_out_retry_after_alone_is_enough_and_no_shorter_wait_is(limit, s
         window.admit("k", now)
 
 
-def test_an_admission_exactly_a_period_old_has_left():
+def test_admission_exactly_a_period_old_has_left():
     window = Window(1, PERIOD_S)
     window.admit("k", 100.0)
     assert window.look("k", 159.999).remaining == 0
     assert window.look("k", 160.0).remaining == 1
 
 
-def test_the_state_tells_what_is_left_and_when_a_slot_frees():
+def test_state_reports_remaining_and_the_next_free_slot():
     window = Window(2, PERIOD_S)
     assert window.look("k", 0.0) == WindowState(limit=2, remaining=2, reset_s=0)
     assert window.admit("k", 0.0) == WindowState(limit=2, remaining=1, reset_s=60)
@@ -84,11 +84,11 @@ def test_the_state_tells_what_is_left_and_when_a_slot_frees():
 
 
 @given(st.floats(0, 1e9))
-def test_a_first_admission_frees_its_slot_after_exactly_a_period(now):
+def test_first_admission_frees_its_slot_after_exactly_a_period(now):
     assert Window(1, PERIOD_S).admit("k", now) == WindowState(limit=1, remaining=0, reset_s=60)
 
 
-def test_a_refused_request_does_not_stand_in_the_window():
+def test_refused_request_is_not_in_the_window():
     window = Window(1, PERIOD_S)
     window.admit("k", 0.0)
     for now in (10.0, 20.0, 59.0):
@@ -99,20 +99,20 @@ def test_a_refused_request_does_not_stand_in_the_window():
     assert window.look("k", 60.0).remaining == 1
 
 
-def test_keys_do_not_touch_each_other():
+def test_keys_are_independent():
     window = Window(1, PERIOD_S)
     window.admit("a", 0.0)
     assert window.look("b", 0.0).remaining == 1
     assert window.look("a", 0.0).remaining == 0
 
 
-def test_looking_at_a_key_costs_no_memory():
+def test_looking_at_a_key_uses_no_memory():
     window = Window(600, PERIOD_S)
     window.look("k", 0.0)
     assert len(window) == 0
 
 
-def test_a_sweep_forgets_idle_keys_only():
+def test_sweep_removes_only_idle_keys():
     window = Window(3, PERIOD_S)
     window.admit("idle", 0.0)
     window.admit("busy", 30.0)
@@ -121,15 +121,15 @@ def test_a_sweep_forgets_idle_keys_only():
     assert window.look("busy", 60.0).remaining == 2
 
 
-def test_idle_keys_are_forgotten_without_anyone_asking():
+def test_idle_keys_are_removed_automatically():
     window = Window(2, PERIOD_S)
     for visitor in range(20_000):
         window.admit(visitor, visitor * 1.0)
         assert len(window) <= 256
 
 
-def test_a_sweep_by_itself_looks_at_a_few_keys_for_each_that_comes() -> None:
-    """Goal: no admission looks at all keys. Method: how many of the idle ones each of those that follow forgets."""
+def test_automatic_sweep_checks_a_few_keys_per_new_key() -> None:
+    """Goal: no admission checks all keys. Method: count how many idle keys each later admission removes."""
     window = Window(2, PERIOD_S)
     for visitor in range(10_000):
         window.admit(visitor, 0.0)
@@ -147,7 +147,7 @@ def test_a_sweep_by_itself_looks_at_a_few_keys_for_each_that_comes() -> None:
     after=st.integers(1, 6),
     pauses=st.lists(st.sampled_from([0.0, 1.0, 20.0, 61.0]), max_size=15),
 )
-def test_a_changed_limit_holds_at_once_and_loses_no_admission(before, after, pauses):
+def test_changed_limit_applies_at_once_and_loses_no_admission(before, after, pauses):
     window, model, now = Window(before, PERIOD_S), NaiveWindow(before), 0.0
     for pause_s in pauses:
         now += pause_s

@@ -1,4 +1,4 @@
-"""Windows of large limits: they cost what was admitted, no step of them takes long, and they are as exact as others."""
+"""Windows with large limits: they cost only actual admissions, have no slow step, and are as exact as others."""
 
 import time
 import tracemalloc
@@ -14,7 +14,7 @@ from limits.window import Window
 PERIOD_S = 60.0
 LARGEST = 10_000_000
 STEP_BYTES = 50_000
-"""The bytes that a step may allocate, and so copy, at most."""
+"""The maximum of bytes that a step may allocate, and thus copy."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def peak_bytes() -> int:
     return tracemalloc.get_traced_memory()[1]
 
 
-def test_a_key_of_one_request_costs_the_same_under_every_limit(traced: None) -> None:
+def test_key_with_one_request_costs_the_same_under_every_limit(traced: None) -> None:
     for limit in (1, 600, LARGEST):
         window, before = Window(limit, PERIOD_S), held_bytes()
         for key in range(200):
@@ -40,8 +40,8 @@ def test_a_key_of_one_request_costs_the_same_under_every_limit(traced: None) -> 
         assert (held_bytes() - before) / 200 < 1_000
 
 
-def test_no_step_of_a_large_window_copies_much_and_what_has_left_costs_nothing(traced: None) -> None:
-    """Method: a hundred thousand requests of one key, whose steps are watched by what each allocates."""
+def test_no_step_of_a_large_window_copies_much(traced: None) -> None:
+    """Method: a hundred thousand requests of one key, measuring the memory that each allocates."""
     window, before, worst = Window(LARGEST, PERIOD_S), held_bytes(), 0
     for number in range(100_000):
         tracemalloc.reset_peak()
@@ -65,8 +65,8 @@ def test_no_step_of_a_large_window_copies_much_and_what_has_left_costs_nothing(t
     assert held_bytes() - before < 1_000
 
 
-def test_what_keys_have_admitted_and_is_gone_is_forgotten_though_they_ask_no_more(traced: None) -> None:
-    """Method: one key after the other fills a window and falls silent; there are too few for their number to tell."""
+def test_memory_of_silent_keys_is_freed(traced: None) -> None:
+    """Method: one key after another fills a window and stops; their number alone is too low to trigger a sweep."""
     window, before = Window(4_000, PERIOD_S), held_bytes()
     for key in range(60):
         for number in range(4_000):
@@ -75,7 +75,7 @@ def test_what_keys_have_admitted_and_is_gone_is_forgotten_though_they_ask_no_mor
     assert held_bytes() - before < 40 * 4_000 * 8
 
 
-def test_many_that_leave_at_once_take_a_small_part_of_what_they_took_to_come() -> None:
+def test_removing_many_admissions_is_cheaper_than_adding_them() -> None:
     window = Window(LARGEST, PERIOD_S)
     began = time.thread_time()
     for number in range(300_000):
@@ -86,8 +86,8 @@ def test_many_that_leave_at_once_take_a_small_part_of_what_they_took_to_come() -
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_decides_like_a_list_whatever_limits_and_bursts_it_meets(seed: int) -> None:
-    """Goal: exact over the bounds of its pieces. Method: bursts, pauses, other limits, and admissions taken back."""
+def test_window_matches_a_list_for_any_limits_and_bursts(seed: int) -> None:
+    """Goal: exact across the bounds of its pieces. Method: bursts, pauses, other limits, and undone admissions."""
     rng, now, limit = Random(seed), 0.0, 5_000
     window, admitted = Window(limit, PERIOD_S), list[float]()
 

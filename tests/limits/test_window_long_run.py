@@ -1,7 +1,8 @@
-"""A million requests through the window on virtual time: exact to the request, whatever clients and operators do.
+"""A million requests through the window on virtual time: exact to the request, for any clients and operators.
 
-Method: several keys, each with a client of its own mood, in the order of one clock. The reference keeps every admission
-ever and asks one thing of it: has the admission `limit` admissions ago left? So it shares no idea with the ring.
+Method: several keys, each with a client of another behaviour, in the order of one clock. The reference keeps every
+admission ever and checks only one thing: has the admission `limit` admissions ago left? It therefore shares no idea
+with the implementation.
 """
 
 from array import array
@@ -29,18 +30,18 @@ class Reference:
         self.admitted = array("d")
 
     def is_open(self, now: float, limit: int) -> bool:
-        """Fewer than `limit` of them are younger than a period."""
+        """Return whether fewer than `limit` of them are younger than a period."""
         return len(self.admitted) < limit or self.admitted[-limit] + PERIOD_S <= now
 
     def remaining(self, now: float, limit: int) -> int:
-        """How many more would be admitted now, counted."""
+        """Return how many more would be admitted now, by counting."""
         left = bisect_right(self.admitted, now, key=lambda at: at + PERIOD_S)
         return max(0, limit - (len(self.admitted) - left))
 
 
 @dataclass
 class Client:
-    """One key's client: when it asks next, and what it does after a refusal."""
+    """One key's client: the time of its next request, and its reaction to a refusal."""
 
     key: str
     mood: str
@@ -51,7 +52,7 @@ class Client:
     in_burst: int = 0
 
     def pause_s(self, retry_after_s: int) -> float:
-        """Seconds until its next request; every mood obeys Retry-After at times, and then nobody asks in between."""
+        """Return the seconds until its next request. Every mood sometimes obeys Retry-After and then only waits."""
         rng = self.rng
         self.waited_out = bool(retry_after_s) and rng.random() < (1.0 if self.mood == "obeying" else 0.001)
         if self.waited_out:
@@ -62,7 +63,7 @@ class Client:
 
     def _usual_pause_s(self) -> float:
         rng = self.rng
-        if self.mood == "synchronous":  # all of its requests stand on the same few instants
+        if self.mood == "synchronous":  # all of its requests are at the same few instants
             return rng.choice((0.0, 0.0, 0.0, 0.25))
         if self.mood == "bursting":
             self.in_burst = (self.in_burst + 1) % 900
@@ -72,7 +73,7 @@ class Client:
 
 
 def schedule(clients: list[Client], window: Window) -> Iterator[tuple[float, Client]]:
-    """Requests in the order of their time; who was asked says by `look` how long it has to wait."""
+    """Requests in the order of time. `look` returns how long a refused client must wait."""
     waiting = [(client.rng.random(), number) for number, client in enumerate(clients)]
     heapify(waiting)
     while True:
@@ -83,7 +84,7 @@ def schedule(clients: list[Client], window: Window) -> Iterator[tuple[float, Cli
 
 
 def check_request(window: Window, client: Client, now: float, limit: int) -> None:
-    """One request, decided as the reference says."""
+    """Make one request and compare it with the reference."""
     is_open = client.reference.is_open(now, limit)
     assert is_open or not client.waited_out, "who waits out Retry-After is admitted"
     if is_open:
@@ -97,7 +98,7 @@ def check_request(window: Window, client: Client, now: float, limit: int) -> Non
 
 
 def check_refusal(window: Window, client: Client, now: float, limit: int) -> None:
-    """It says the fewest whole seconds, and changes nothing."""
+    """Check that it returns the fewest whole seconds, and changes nothing."""
     with pytest.raises(RateLimited) as refusal:
         window.admit(client.key, now)
     wait_s = refusal.value.state.retry_after_s
@@ -107,12 +108,12 @@ def check_refusal(window: Window, client: Client, now: float, limit: int) -> Non
 
 
 def check_in_hindsight(client: Client, limit: int) -> None:
-    """No `limit` + 1 admissions ever stood in one period."""
+    """Check that no period ever contained `limit` + 1 admissions."""
     times = client.reference.admitted
     assert all(late >= early + PERIOD_S for early, late in zip(times, times[limit:], strict=False))
 
 
-def test_of_a_million_requests_never_more_than_600_pass_in_a_minute_and_none_is_refused_below_that() -> None:
+def test_million_requests_pass_exactly_at_600_per_minute() -> None:
     window = Window(LIMIT, PERIOD_S)
     clients = [Client(f"{mood}-{n}", mood, Random(f"{mood}-{n}")) for mood in MOODS for n in range(2)]
     for count, (now, client) in enumerate(schedule(clients, window)):
@@ -120,7 +121,7 @@ def test_of_a_million_requests_never_more_than_600_pass_in_a_minute_and_none_is_
         if count % 64 == 0:
             assert window.look(client.key, now).remaining == client.reference.remaining(now, LIMIT)
         if count % 500 == 0:
-            window.admit(f"visitor-{count}", now)  # idle keys are swept away beside the busy ones
+            window.admit(f"visitor-{count}", now)  # idle keys are removed during requests of active ones
         if count == REQUESTS:
             break
     for client in clients:
@@ -131,8 +132,8 @@ def test_of_a_million_requests_never_more_than_600_pass_in_a_minute_and_none_is_
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_limit_that_is_changed_again_and_again_is_exact_at_every_moment(seed: int) -> None:
-    """A reload that lowers a limit and one that raises it again forget no admission in between."""
+def test_repeatedly_changed_limit_is_exact_at_every_moment(seed: int) -> None:
+    """A reload that lowers a limit and one that raises it again lose no admission in between."""
     rng, limit = Random(seed), 60
     window = Window(limit, PERIOD_S)
     clients = [Client(mood, mood, Random(f"{mood}-{seed}")) for mood in MOODS]
@@ -141,7 +142,7 @@ def test_a_limit_that_is_changed_again_and_again_is_exact_at_every_moment(seed: 
             limit = rng.choice((1, 5, 30, 60, 60, 100))
             window.resize(limit)
             for one in clients:
-                one.waited_out = False  # what it was told holds for the limit of then
+                one.waited_out = False  # the earlier response applies to the limit at that time
         check_request(window, client, now, limit)
         assert window.look(client.key, now).remaining == client.reference.remaining(now, limit)
         if count == 50_000:

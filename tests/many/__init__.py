@@ -1,1 +1,1 @@
-"""Three nodes on one PostgreSQL and one Redis: what must hold whatever happens to any of them."""
+"""Three nodes on one PostgreSQL and one Redis: invariants that hold whatever happens to any of them."""

@@ -25,12 +25,12 @@ OpenCluster = Callable[..., AbstractAsyncContextManager[Cluster]]
 
 @pytest.fixture
 def cluster_of(fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer) -> OpenCluster:
-    """Opens three nodes on fresh servers; arguments as those of `open_cluster`, `Setting`s among them."""
+    """Opens three nodes on fresh servers. Takes the arguments of `open_cluster`, including `Setting`s."""
     return partial(open_cluster, fleet, tmp_path, store_url=postgres.fresh(), state_url=empty_redis.url)
 
 
 @pytest.fixture
 async def cluster(cluster_of: OpenCluster) -> AsyncIterator[Cluster]:
-    """Three nodes that refuse nobody."""
+    """Three nodes whose limits refuse no request."""
     async with cluster_of() as opened:
         yield opened

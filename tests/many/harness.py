@@ -1,4 +1,4 @@
-"""Nodes, servers, upstream and clients of one proof, and what must be true of the money at its end."""
+"""Nodes, servers, upstream and clients of one test, and the invariants of its ledger at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COUNT = 3
 PROOF_S = 300.0
 PATIENCE_S = 60.0
 SETTLED_S = 3.0
-"""How long an answer of a busy machine may be ahead of its settlement."""
+"""How long a response of a busy machine may precede its settlement."""
 TRIES = 10
 ENVIRON = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 SETTINGS: dict[str, Setting] = {
@@ -48,12 +48,12 @@ SETTINGS: dict[str, Setting] = {
 
 
 class Unanswered(Exception):
-    """The connection broke before the answer was whole."""
+    """The connection broke before the response was complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: whose, and when its request was sent and it was there, in seconds on Trio's clock."""
+    """One response with its node, and when it was requested and completed, in seconds on Trio's clock."""
 
     status: int
     headers: dict[str, str]
@@ -64,24 +64,24 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """Return the body as JSON."""
         return orjson.loads(self.body)
 
     @property
     def code(self) -> str:
-        """The error's type, or OK."""
+        """Return the error's type, or OK."""
         body = self.json
         return "OK" if body["success"] else str(body["error"]["type"])
 
     @property
     def took_s(self) -> float:
-        """From the sending to the whole answer."""
+        """Return the seconds from the request to the complete response."""
         return self.there_at - self.sent_at
 
 
 @dataclass(slots=True)
 class Node:
-    """A node that runs, or ran."""
+    """A node that is running, or was."""
 
     process: Process
     public: Origin
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass(slots=True)
 class Cluster:
-    """Several nodes with one account and its key. What `ask` brought is remembered for `assert_sound`."""
+    """Several nodes with one account and its key. Responses of `ask` are kept for `assert_sound`."""
 
     nodes: list[Node]
     upstream: Upstream
@@ -103,15 +103,15 @@ class Cluster:
     answers: list[Answer] = field(default_factory=list)
     unanswered: int = 0
     unsettled: set[str] = field(default_factory=set)
-    """Requests whose node answered and was lost: they are settled behind the answer, or refunded."""
+    """Requests whose node responded and was lost: they are settled afterwards, or refunded."""
     killed_at: dict[int, float] = field(default_factory=dict)
-    """When nodes were killed, in seconds on Trio's clock, by their ports."""
+    """When nodes were killed, in seconds on Trio's clock, by port."""
     running: list[Process] = field(default_factory=list)
-    """The nodes that run, from their fork on."""
+    """The running nodes, from their fork on."""
     numbers: Iterator[int] = field(default_factory=count)
 
     async def ask(self, node: Node, target: str, key: str = "", **headers: str) -> Answer:
-        """GET with an API key, the first one unless another is given. Raises Unanswered."""
+        """Send a GET with an API key (default: the first one). Raises Unanswered."""
         named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         call = HttpCall("GET", node.public, target, (("x-api-key", key or self.key), *named))
         try:
@@ -123,7 +123,7 @@ class Cluster:
         return answer
 
     async def told(self, node: Node, target: str, key: str = "", *, tries: int = TRIES, **headers: str) -> Answer:
-        """As `ask`, and again while the node says that a server took too long for it, as on a busy machine it may."""
+        """Like `ask`, retrying while the node reports that a server was too slow, as happens on a busy machine."""
         for _ in range(tries):
             answer = await self.ask(node, target, key, **headers)
             if answer.status != 503:
@@ -133,7 +133,7 @@ class Cluster:
         return answer
 
     async def operate(self, node: Node, operation: str, /, **arguments: object) -> Any:
-        """An operation of the operator's, by a node's admin address."""
+        """Run an operator's operation through a node's admin address."""
         headers = (("authorization", f"Bearer {self.admin_token}"), ("content-type", "application/json"))
         answer = await self._exchange(
             HttpCall("POST", node.admin, f"/admin/{operation}", headers, orjson.dumps(arguments))
@@ -142,31 +142,31 @@ class Cluster:
         return answer.json
 
     async def readiness(self, node: Node) -> tuple[int, str]:
-        """The answer of /readyz."""
+        """Return the response of /readyz."""
         answer = await self._exchange(HttpCall("GET", node.admin, "/readyz"))
         return answer.status, answer.body.decode()
 
     async def metrics(self, node: Node) -> str:
-        """The answer of /metrics."""
+        """Return the response of /metrics."""
         return (await self._exchange(HttpCall("GET", node.admin, "/metrics"))).body.decode()
 
     async def health(self, node: Node) -> Answer:
-        """The answer of /healthz, which is asked of nobody but the node."""
+        """Return the response of /healthz, which involves only the node."""
         return await self._exchange(HttpCall("GET", node.admin, "/healthz"))
 
     async def new_key(self, *, balance: int) -> tuple[str, str]:
-        """A new account's id and its key."""
+        """Create an account. Return its id and its key."""
         account = (await self.operate(self.nodes[0], "account.create", name="test", credits=balance))["id"]
         return account, (await self.operate(self.nodes[0], "key.create", account=account))["key"]
 
     def kill(self, node: Node) -> None:
-        """kill -9."""
+        """Send kill -9."""
         self.killed_at[node.public.port] = trio.current_time()
         self.fleet.kill(node.process)
         self._forget(node)
 
     async def wait(self, node: Node) -> int:
-        """The exit code of a node that was asked to stop."""
+        """Stop a node. Return its exit code."""
         exit_code = await trio.to_thread.run_sync(self.fleet.wait, node.process)
         self._forget(node)
         return exit_code
@@ -185,27 +185,27 @@ class Cluster:
         return Answer(answer.status, answer.headers, answer.body, port, sent_at, trio.current_time())
 
     async def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
-        """The rows of the database."""
+        """Return rows of the database."""
         return await trio.to_thread.run_sync(_rows, self.store_url, sql, arguments)
 
     async def entries(self) -> list[EntryRow]:
-        """The ledger's entries."""
+        """Return the ledger's entries."""
         return await trio.to_thread.run_sync(lambda: read_entries(lambda sql: _rows(self.store_url, sql, ())))
 
     async def balance(self, account: str = "") -> int:
-        """The balance of an account as the database has it."""
+        """Return the balance of an account from the database."""
         ((balance,),) = await self.rows("SELECT balance FROM accounts WHERE id = %s", account or self.account)
         return int(balance)
 
     async def open_charges(self) -> int:
-        """How many charges are not closed."""
+        """Return the number of open charges."""
         ((count,),) = await self.rows("SELECT count(*) FROM charges")
         return int(count)
 
     async def assert_sound(self, *, settled_within_s: float = 60.0) -> dict[str, int]:
-        """Every charge gets closed, each answer cost what it says, nobody else paid, and the ledger proves itself.
+        """Check that every charge is closed, each answer cost its stated price, and the ledger is proved.
 
-        Gives what each request cost.
+        No other request may have been charged. Return the cost of each request.
         """
         await until(self._is_settled, within_s=settled_within_s)
         net = nets(await self.entries())
@@ -227,7 +227,7 @@ class Cluster:
         return net
 
     def _may_be_refunded(self, answer: Answer) -> bool:
-        """Whether its node was killed before it had to be settled; what a killed node sent may be read after that."""
+        """Return whether its node was killed before it had to settle; its response may be read after that."""
         killed_at = self.killed_at.get(answer.port, math.inf)
         return answer.there_at > killed_at - SETTLED_S or answer.json["request_id"] in self.unsettled
 
@@ -241,7 +241,7 @@ def _rows(url: str, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ..
 
 
 async def until(holds: Callable[[], Any], *, within_s: float) -> float:
-    """Ask again and again until it is so; how many seconds that took."""
+    """Poll until the condition holds. Return the seconds that took."""
     began = trio.current_time()
     with trio.fail_after(within_s):
         while not await holds():  # noqa: ASYNC110 - what is asked is another process
@@ -264,11 +264,11 @@ async def open_cluster(
     balance: int = 100_000,
     **settings: Setting,
 ) -> AsyncIterator[Cluster]:
-    """As many nodes as `skews_s` has, with sound books when the block ends.
+    """Run one node per entry of `skews_s`, and check the ledger when the block ends.
 
-    `direct_url` is the store without a proxy before it; `pace`, `spans` and `program` are those of `Fleet.start`.
-    A setting `limits__requests_per_minute=60` is that of the table `limits`. The block may take `PROOF_S`, and what it
-    raises comes out as it is.
+    `direct_url` is the store without a proxy; `pace`, `spans` and `program` are those of `Fleet.start`. A setting
+    `limits__requests_per_minute=60` belongs to the table `limits`. The block may take `PROOF_S`, and its exceptions are
+    raised unchanged.
     """
     failure: Exception | None = None
     upstream = Upstream()
@@ -300,6 +300,6 @@ async def open_cluster(
 
 
 async def _listening(process: Process) -> Node:
-    """A node, as soon as it has printed its first line."""
+    """Wait for a node that has printed its first line, and return it."""
     line = await process.listening()
     return Node(process, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])

@@ -15,7 +15,7 @@ FREE = "/v1/utility/endpoints"
 
 
 def p99_s(times: Iterable[float]) -> float:
-    """The time than which 99 of 100 are no longer."""
+    """Return the 99th percentile."""
     ordered = sorted(times)
     return ordered[-(-len(ordered) * 99 // 100) - 1]
 
@@ -24,9 +24,9 @@ def p99_s(times: Iterable[float]) -> float:
 async def open_load(
     cluster: Cluster, *, per_s: float = 100, target: str = MISS, key: str = ""
 ) -> AsyncIterator[list[Answer]]:
-    """Requests at a fixed rate, whatever becomes of them, to one node after the other; gives the answers as they come.
+    """Send requests at a fixed rate to one node after the other, whatever their results. Yield the list of answers.
 
-    `{n}` in the target becomes another number each time. All are answered when the block is left.
+    `{n}` in the target becomes another number each time. All requests are answered when the block ends.
     """
     answers: list[Answer] = []
     stop = trio.Event()
@@ -53,7 +53,7 @@ async def open_load(
 async def ask_all(
     cluster: Cluster, targets: Iterable[str], *, key: str = "", tries: int = TRIES, **headers: str
 ) -> list[Answer]:
-    """All at the same time, to one node after the other; what each is told in the end, in the order of the targets."""
+    """Send all requests at once, to one node after the other. Return the final answers in the order of the targets."""
     answers: dict[int, Answer] = {}
 
     async def one(number: int, target: str) -> None:
@@ -67,13 +67,13 @@ async def ask_all(
 
 
 def assert_served(answers: Sequence[Answer]) -> None:
-    """All were, but for a few at most for whom a server of a busy machine took too long."""
+    """Check that all succeeded, except for a few for which a server of a busy machine was too slow."""
     assert {answer.status for answer in answers} <= {200, 503}
     assert sum(answer.status == 200 for answer in answers) >= 0.9 * len(answers)
 
 
 def assert_filled(cluster: Cluster, answers: Sequence[Answer], limit: int) -> None:
-    """The window's places were given out once each; who heard that Redis took too long may have taken one."""
+    """Check that the window's places were given out once each; requests that timed out at Redis may have taken one."""
     rests = [int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status == 200]
     lost = sum(answer.status == 503 for answer in cluster.answers)
     assert len(set(rests)) == len(rests)

@@ -1,4 +1,4 @@
-"""`sluice serve` with workers whose silence is soon death."""
+"""`sluice serve` with workers that are declared dead after a short silence."""
 
 import os
 import sys

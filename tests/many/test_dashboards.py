@@ -1,5 +1,7 @@
-"""Owners at two nodes that share a database: who is signed out, or whose password or key has ended at one, is refused
-by the very next request at the other."""
+"""Owners on two nodes with one database: a session, password or key that ends on one node ends on the other.
+
+The very next request on the other node is refused.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _TOKEN = re.compile(r'name="form_token" value="(\w+)"')
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """A browser whose cookies, of one host, go to every port of it."""
+    """A browser that sends the cookies of a host to every port."""
 
     client: httpx.AsyncClient
 
@@ -30,7 +32,7 @@ class Browser:
         return await self.client.get(f"http://{node.public.authority}/dashboard{path}")
 
     async def send(self, node: Node, page: str, path: str, **fields: str) -> httpx.Response:
-        """A form of a page of this node."""
+        """Return a form of a page of this node."""
         shown = await self.get(node, page)
         token = _TOKEN.search(shown.text)
         assert token is not None, shown.text
@@ -38,11 +40,11 @@ class Browser:
         return await self.client.post(url, data={**fields, "form_token": token[1]})
 
     async def sign_in(self, node: Node, password: str = PASSWORD) -> int:
-        """The status of signing in: 303 where it is done."""
+        """Sign in. Return the status: 303 on success."""
         return (await self.send(node, "/sign-in", "/sign-in", email=EMAIL, password=password)).status_code
 
     async def is_in(self, node: Node) -> bool:
-        """Whether a page is shown; it leads to the sign-in otherwise."""
+        """Return whether a page is shown instead of the sign-in page."""
         page = await self.get(node, "/keys")
         assert page.status_code == 200 or "/dashboard/sign-in" in page.headers["location"]
         return page.status_code == 200
@@ -55,17 +57,17 @@ async def open_browser() -> AsyncIterator[Browser]:
 
 
 async def invite(cluster: Cluster, browser: Browser) -> None:
-    """A user with a password, who is signed in."""
+    """Create a signed-in user with a password."""
     invited = await cluster.operate(cluster.nodes[0], "user.invite", account=cluster.account, email=EMAIL)
     path = invited["url"].partition("/dashboard")[2]
     answer = await browser.send(cluster.nodes[0], path, path, password=PASSWORD, repeated=PASSWORD)
     assert answer.status_code == 303, answer.text
 
 
-async def test_what_ends_at_one_node_is_refused_by_the_very_next_request_at_the_other(
+async def test_sign_out_on_one_node_takes_effect_at_once_on_the_other(
     cluster_of: OpenCluster,
 ) -> None:
-    """Sessions signed out and revoked, a password changed, a key revoked: each several times, from either node."""
+    """Sessions signed out and revoked, a password changed, a key revoked: each several times, on either node."""
     async with cluster_of(skews_s=TWO) as cluster, open_browser() as mine, open_browser() as theirs:
         await invite(cluster, mine)
         for here, there in [cluster.nodes, cluster.nodes[::-1]] * TIMES:
@@ -82,7 +84,7 @@ async def _a_session_that_signs_out(theirs: Browser, here: Node, there: Node) ->
     kept = list(theirs.client.cookies.jar)
     assert await theirs.is_in(there)
     assert (await theirs.send(here, "/account", "/sign-out")).status_code == 303
-    for cookie in kept:  # as somebody who has kept it
+    for cookie in kept:  # a copy kept by someone else
         theirs.client.cookies.jar.set_cookie(cookie)
     assert not await theirs.is_in(there)
 

@@ -1,6 +1,6 @@
-"""Nodes on one PostgreSQL that die or stand still while they hold charges: others refund them once.
+"""Nodes on one PostgreSQL that die or freeze while they hold charges: others refund the charges once.
 
-Nobody pays for what was lost. The nodes beat often here, and silence is soon death.
+Lost requests cost nothing. The nodes send frequent heartbeats here, and are declared dead after a short silence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECOVERED_WITHIN_S = 60.0
 
 
 def recovered(*nodes: Node) -> int:
-    """How many charges these nodes have refunded for others."""
+    """Return how many charges these nodes have refunded for others."""
     return sum(event["charges"] for node in nodes for event in node.process.events("recovered"))
 
 
@@ -33,7 +33,7 @@ async def nothing_is_held(cluster: Cluster) -> bool:
 
 @asynccontextmanager
 async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
-    """Some calls by one node, every other one with an idempotency key; gives the answers, all there at the end."""
+    """Make calls through one node, every other one with an idempotency key. Return the responses."""
     answers: list[Answer] = []
 
     async def call(number: int) -> None:
@@ -50,8 +50,8 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
         yield answers
 
 
-async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_others(cluster_of: OpenCluster) -> None:
-    """Goal: no overcharge, nothing lost, nothing held for longer than a minute, though two nodes race for the dead."""
+async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenCluster) -> None:
+    """Goal: no overcharge, nothing lost or held for longer than a minute, though two nodes race for the dead one."""
     async with cluster_of(pace=QUICK) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes
@@ -59,7 +59,7 @@ async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_o
             await trio.sleep(LOAD_S)
             cluster.kill(doomed)
             killed_at = trio.current_time()
-            await trio.sleep(LOAD_S)  # the others find out under load
+            await trio.sleep(LOAD_S)  # the other nodes find out under load
         assert len(answers) > CALLS
         costs = await cluster.assert_sound(settled_within_s=killed_at + RECOVERED_WITHIN_S - trio.current_time())
         entries = await cluster.entries()
@@ -67,15 +67,15 @@ async def test_what_a_node_killed_under_load_left_open_is_refunded_once_by_the_o
         assert len(set(refunded)) == len(refunded) > 0
         while recovered(*others) != len(refunded):  # noqa: ASYNC110 - a log sets no event
             await trio.sleep(LOOK_EVERY_S)
-        # Whoever was answered has paid what he was told, or nothing if the kill came before the settlement.
+        # Answered requests have cost their stated price, or nothing if the kill came before the settlement.
         assert {id_ for id_ in (answer.json["request_id"] for answer in answers) if not costs[id_]} <= set(refunded)
         assert [node.process.events("declared_dead") for node in others] == [[], []]
 
 
-async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_another_name(
+async def test_paused_node_overcharges_nothing_and_rejoins_under_another_id(
     cluster_of: OpenCluster,
 ) -> None:
-    """Method: SIGSTOP while calls are under way, until another has refunded them; their answers come after that."""
+    """Method: SIGSTOP during calls until another node has refunded them; their responses come after that."""
     async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 2.0
@@ -101,7 +101,7 @@ async def test_a_node_that_stood_still_is_overcharging_nobody_and_goes_on_under_
         assert await cluster.rows("SELECT COUNT(*) FROM nodes WHERE taken_at IS NULL") == [(2,)]
 
 
-async def test_nodes_that_stop_cleanly_leave_nothing_to_recover(cluster_of: OpenCluster) -> None:
+async def test_cleanly_stopped_nodes_leave_nothing_to_recover(cluster_of: OpenCluster) -> None:
     async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         cluster.upstream.behaviour.latency_s = 2.0
         stopping = cluster.nodes[0]

@@ -1,4 +1,4 @@
-"""The events feed of two nodes: who waits at one hears of what is written at the other, whatever Redis loses."""
+"""The events feed of two nodes: polls on one node receive events of the other, whatever Redis loses."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ async def end(cluster: Cluster) -> str:
 
 
 async def parked(cluster: Cluster, node: Node) -> int:
-    """How many polls wait at a node, by its metrics."""
+    """Return how many polls wait on a node, by its metrics."""
     lines = (await cluster.metrics(node)).splitlines()
     return int(float(next(line for line in lines if line.startswith("sluice_events_waiting ")).split()[1]))
 
 
 @asynccontextmanager
 async def polling(cluster: Cluster, node: Node, cursor: str) -> AsyncIterator[Callable[[], Awaitable[Answer]]]:
-    """A poll that is parked at `node` when the block begins; calling what it gives waits for its answer."""
+    """A poll that is parked on `node` when the block begins. Call the result to wait for its response."""
     answers: list[Answer] = []
     done = trio.Event()
 
@@ -67,14 +67,14 @@ async def polling(cluster: Cluster, node: Node, cursor: str) -> AsyncIterator[Ca
 
 
 async def revoke(cluster: Cluster, node: Node) -> tuple[str, float]:
-    """A key that `node` revokes: an event of its own; its id, and when it was written at the latest."""
+    """Revoke a key on `node`, which writes an event. Return its id and the latest time at which it was written."""
     made = await cluster.operate(cluster.nodes[0], "key.create", account=cluster.account)
     await cluster.operate(node, "key.revoke", key=made["id"])
     return made["id"], trio.current_time()
 
 
 async def write_silently(cluster: Cluster) -> float:
-    """An event of which no message tells; when it was written."""
+    """Write an event without a message. Return when it was written."""
     log = EventLog(
         now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", publish=lambda _moved: None
     )
@@ -84,7 +84,7 @@ async def write_silently(cluster: Cluster) -> float:
     return trio.current_time()
 
 
-async def test_an_event_of_one_node_wakes_a_poll_on_the_other(cluster_of: OpenCluster) -> None:
+async def test_event_of_one_node_wakes_a_poll_on_the_other(cluster_of: OpenCluster) -> None:
     async with cluster_of(skews_s=TWO) as cluster:
         cursor = await end(cluster)
         for number in range(4):
@@ -97,7 +97,7 @@ async def test_an_event_of_one_node_wakes_a_poll_on_the_other(cluster_of: OpenCl
             cursor = answered.json["pagination"]["next_cursor"]
 
 
-async def test_a_key_holds_five_polls_over_both_nodes_and_no_more(cluster_of: OpenCluster) -> None:
+async def test_key_has_at_most_five_polls_across_both_nodes(cluster_of: OpenCluster) -> None:
     async with cluster_of(skews_s=TWO) as cluster:
         target = f"{FEED}?cursor={await end(cluster)}&wait_s={HELD_S}"
         for _ in range(2):
@@ -108,10 +108,10 @@ async def test_a_key_holds_five_polls_over_both_nodes_and_no_more(cluster_of: Op
             held = [answer for answer in answers if "x-poll-interval" not in answer.headers]
             assert min(answer.took_s for answer in held) >= HELD_S * (1 - EARLY)
             assert max(answer.took_s for answer in turned_away) < HELD_S * (1 - EARLY)
-            await trio.sleep(0.3)  # the places are given back behind the answers
+            await trio.sleep(0.3)  # the places are returned after the responses
 
 
-async def test_a_message_that_the_subscriber_lost_is_made_up(cluster_of: OpenCluster, empty_redis: RedisServer) -> None:
+async def test_lost_message_is_compensated(cluster_of: OpenCluster, empty_redis: RedisServer) -> None:
     async with cluster_of(skews_s=TWO) as cluster:
         async with polling(cluster, cluster.nodes[1], await end(cluster)) as answer:
             empty_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")
@@ -122,7 +122,7 @@ async def test_a_message_that_the_subscriber_lost_is_made_up(cluster_of: OpenClu
 
 
 @pytest.mark.parametrize("redis_dies", [False, True], ids=["nobody told", "redis is dead"])
-async def test_an_event_of_which_nobody_hears_is_found_by_looking(
+async def test_event_without_a_message_is_found_by_looking(
     redis_dies: bool, cluster_of: OpenCluster, empty_redis: RedisServer
 ) -> None:
     async with cluster_of(skews_s=TWO) as cluster:

@@ -1,4 +1,4 @@
-"""PostgreSQL stands still under load, with all its processes: nobody is charged twice, and nothing is lost."""
+"""PostgreSQL freezes under load, with all its processes: no request is charged twice, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.servers.postgres import PostgresServer
 
 NOTICED_S = 4.5
 FROZEN_S = NOTICED_S + 2.5
-AT_ONCE_S = 3.0  # on a busy machine, and less than it takes to notice
+AT_ONCE_S = 3.0  # on a busy machine, less than the time to notice it
 
 
-async def test_while_postgresql_stands_still_nobody_knows_a_balance_and_each_is_charged_once_or_never(
+async def test_frozen_postgresql_hides_balances_and_charges_at_most_once(
     cluster: Cluster, postgres: PostgresServer
 ) -> None:
     async with open_load(cluster) as answers:

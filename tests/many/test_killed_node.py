@@ -15,20 +15,20 @@ from tests.many.load import MISS, assert_served, open_load
 from tests.processes.serving import QUICK
 
 SLOW = Told(delay_s=100.0)
-HELD = 20  # so that the load, whose key has as many, meets its limit only where an answer takes a second
+HELD = 20  # so that the load, whose key has as many, reaches its limit only if a response takes a second
 SPANS = GateSpans(lease_s=5.0, renew_s=1.0)
 BUSY_S = 15.0
-"""How long a busy machine may take to say so."""
+"""How long a busy machine may take to report it."""
 REFUND_S = 60.0
 
 
-def test_an_operators_leases_end_in_30_s_and_a_killed_node_is_taken_over_within_60_s() -> None:
-    """What the next test shows with shorter spans."""
+def test_defaults_end_leases_in_30_s_and_take_over_within_60_s() -> None:
+    """The next test shows this with shorter spans."""
     assert GateSpans().lease_s == 30
     assert MembershipPace().dead_after_s + 2 * MembershipPace().beat_s <= REFUND_S / 2
 
 
-async def test_the_leases_of_a_killed_node_end_and_its_charges_are_refunded(cluster_of: OpenCluster) -> None:
+async def test_killed_nodes_leases_end_and_its_charges_are_refunded(cluster_of: OpenCluster) -> None:
     async with cluster_of(limits__concurrent_requests=HELD, spans=SPANS, pace=QUICK) as cluster:
         doomed, one, other = cluster.nodes
         account, key = await cluster.new_key(balance=HELD)

@@ -19,9 +19,9 @@ RUN_S = 2.5 * WINDOW_S
 
 
 def assert_exact(answers: Sequence[Answer]) -> None:
-    """It holds for any instant between sending and answer at which each was judged.
+    """Check that it holds for some instant between request and response.
 
-    Who heard that Redis took too long may have taken a place, or not.
+    Requests that timed out at Redis may have taken a place, or not.
     """
     perhaps = [answer for answer in answers if answer.status in {200, 503}]
     admitted = [answer for answer in answers if answer.status == 200]
@@ -35,7 +35,7 @@ def assert_exact(answers: Sequence[Answer]) -> None:
         assert len(before) >= LIMIT, "refused though the window had room"
 
 
-async def test_of_many_requests_at_once_exactly_the_window_passes_and_each_sees_another_rest(
+async def test_window_admits_its_exact_limit_of_concurrent_requests(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(limits__requests_per_minute=LIMIT) as cluster:
@@ -47,8 +47,8 @@ async def test_of_many_requests_at_once_exactly_the_window_passes_and_each_sees_
         assert max(int(one.headers["retry-after"]) for one in refused) > MINUTE_S / 2
 
 
-async def test_the_window_is_exact_through_nodes_whose_clocks_are_five_seconds_apart(cluster_of: OpenCluster) -> None:
-    """Method: windows of seconds, since one of a minute shows no more; each is shorter than the clocks are apart."""
+async def test_window_is_exact_across_nodes_with_different_clocks(cluster_of: OpenCluster) -> None:
+    """Method: windows of a few seconds, shorter than the difference of the clocks; a minute would show nothing more."""
     spans, skews_s = GateSpans(window_s=WINDOW_S), (-5.0, 0.0, 5.0)
     async with cluster_of(limits__requests_per_minute=LIMIT, skews_s=skews_s, spans=spans) as cluster:
         async with open_load(cluster, per_s=30, target=FREE) as answers:
@@ -62,11 +62,11 @@ async def test_the_window_is_exact_through_nodes_whose_clocks_are_five_seconds_a
         assert sum(answer.status == 200 for answer in answers) > LIMIT, "the window has moved on"
 
 
-async def test_no_more_leases_are_held_than_a_key_has_and_each_is_free_when_its_request_ends(
+async def test_leases_stay_within_the_limit_and_end_with_their_requests(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(limits__concurrent_requests=5) as cluster:
-        cluster.upstream.behaviour.latency_s = 1.5  # in which all are judged
+        cluster.upstream.behaviour.latency_s = 1.5  # within which all requests are judged
         for _ in range(2):
             answers = await ask_all(cluster, [MISS.format(n=next(cluster.numbers)) for _ in range(30)])
             assert sorted(one.status for one in answers) == [200] * 5 + [429] * 25

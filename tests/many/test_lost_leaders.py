@@ -1,4 +1,4 @@
-"""A node that leads a call for all and dies, or stands still: another one makes the call soon after."""
+"""A node that leads a shared call and dies, or freezes: another node makes the call soon after."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SAME = "/v1/github/profile?handle=the-same"
 PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
 LATE, FOLLOWER = "the late one's", "the follower's"
 TAKEN_OVER_S = 15.0
-"""Two seconds of a quiet machine, and half of the 30 s of a lease."""
+"""Two seconds of a quiet machine, and half of a lease's 30 s."""
 LATE_S = 4.0
 REFUND_S = 60.0
 
 
 def _script(cluster: Cluster, first: Told) -> None:
-    """The first call gets that answer, later ones another at once."""
+    """Return the given response to the first call, and another one to later calls."""
 
     def answer(_asked: str) -> Told:
         return first if len(cluster.upstream.requests) == 1 else told(PROFILE | {"name": FOLLOWER})
@@ -46,7 +46,7 @@ def _name(answer: Answer) -> str:
     return next(name for name in (LATE, FOLLOWER) if name.encode() in answer.body)
 
 
-async def test_a_killed_nodes_call_is_made_by_another_within_seconds_and_paid_once(
+async def test_killed_leaders_call_is_made_by_another_node_and_paid_once(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(pace=QUICK) as cluster:
@@ -78,7 +78,7 @@ async def _lose_leader(cluster: Cluster) -> None:
     await until(is_refunded, within_s=REFUND_S)
 
 
-async def test_a_node_that_stood_still_serves_its_own_caller_but_replaces_no_answer_of_who_followed(
+async def test_frozen_leader_serves_its_caller_but_replaces_no_later_answer(
     cluster: Cluster,
 ) -> None:
     _script(cluster, replace(told(PROFILE | {"name": LATE}), delay_s=LATE_S))

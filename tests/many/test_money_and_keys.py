@@ -9,7 +9,7 @@ from tests.many.harness import Answer, Cluster
 from tests.many.load import FREE, MISS, ask_all
 
 
-async def test_of_a_thousand_calls_for_the_last_credit_exactly_one_is_served(cluster_of: OpenCluster) -> None:
+async def test_last_credit_serves_one_of_a_thousand_calls(cluster_of: OpenCluster) -> None:
     async with cluster_of(balance=1) as cluster:
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(1000)])
         refused = {answer.code for answer in answers if answer.status != 200}
@@ -19,7 +19,7 @@ async def test_of_a_thousand_calls_for_the_last_credit_exactly_one_is_served(clu
         assert len(cluster.upstream.requests) == 1
 
 
-async def test_one_idempotency_key_through_three_nodes_is_one_charge_and_one_upstream_call(cluster: Cluster) -> None:
+async def test_idempotency_key_on_three_nodes_is_one_charge_and_one_call(cluster: Cluster) -> None:
     cluster.upstream.behaviour.latency_s = 0.2
     before = await cluster.balance()
     answers = await ask_all(cluster, [MISS.format(n=1)] * 30, idempotency_key="once")
@@ -34,7 +34,7 @@ async def test_one_idempotency_key_through_three_nodes_is_one_charge_and_one_ups
     assert before - await cluster.balance() == sum(envelope["credits_used"] for envelope in served) == 1
 
 
-async def test_the_same_miss_on_three_nodes_is_one_upstream_call_and_one_charge(cluster: Cluster) -> None:
+async def test_same_miss_on_three_nodes_is_one_upstream_call_and_one_charge(cluster: Cluster) -> None:
     cluster.upstream.behaviour.latency_s = 0.2
     answers = await ask_all(cluster, [MISS.format(n=1)] * 30)
     assert {answer.status for answer in answers} == {200}
@@ -42,7 +42,7 @@ async def test_the_same_miss_on_three_nodes_is_one_upstream_call_and_one_charge(
     assert len(cluster.upstream.requests) == 1
 
 
-async def test_a_key_that_one_node_revokes_is_refused_by_the_very_next_request_on_the_others(cluster: Cluster) -> None:
+async def test_revoked_key_is_refused_by_the_next_request_on_other_nodes(cluster: Cluster) -> None:
     first, *others = cluster.nodes
     for _ in range(20):
         made = await cluster.operate(first, "key.create", account=cluster.account)
@@ -53,7 +53,7 @@ async def test_a_key_that_one_node_revokes_is_refused_by_the_very_next_request_o
             assert (await cluster.told(node, FREE, made["key"])).status == 401
 
 
-async def test_a_key_is_refused_by_every_request_that_is_sent_after_its_revocation(cluster: Cluster) -> None:
+async def test_key_is_refused_by_every_request_after_its_revocation(cluster: Cluster) -> None:
     made = await cluster.operate(cluster.nodes[0], "key.create", account=cluster.account)
     answers: list[Answer] = []
 

@@ -28,9 +28,7 @@ BACK_S = 60.0
 NOT_PASSED_ON_S = 0.25
 
 
-async def test_a_window_outlives_the_primary_that_sentinel_replaces(
-    fleet: Fleet, tmp_path: Path, postgres: PostgresServer
-) -> None:
+async def test_window_survives_a_sentinel_failover(fleet: Fleet, tmp_path: Path, postgres: PostgresServer) -> None:
     with open_watched(tmp_path / "redis") as watched:
         async with open_cluster(
             fleet,
@@ -44,7 +42,7 @@ async def test_a_window_outlives_the_primary_that_sentinel_replaces(
             await _lose_primary(nodes, watched.servers[0], key)
 
 
-async def test_a_window_outlives_its_primary_in_a_cluster_and_keys_of_other_primaries_notice_nothing(
+async def test_window_survives_a_cluster_failover_without_affecting_other_keys(
     fleet: Fleet, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     with open_redis_cluster(tmp_path / "redis", replicas=True) as servers:
@@ -66,7 +64,7 @@ async def test_a_window_outlives_its_primary_in_a_cluster_and_keys_of_other_prim
 
 
 async def _key_on(nodes: Cluster, third: int) -> str:
-    """A key of an account whose slot is in that third of them."""
+    """Return a key of an account whose slot is in that third."""
     while True:
         account, key = await nodes.new_key(balance=1000)
         if slot_of(b"{%b}" % account.encode()) * 3 // 16384 == third:

@@ -1,4 +1,4 @@
-"""A server that dies, or stands still, and comes back under load."""
+"""A server that dies or freezes, and returns under load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.redis import RedisServer
 AWAY_S = 2.0
 FROZEN_S = 4.0
 AT_ONCE_S, SOON_S = 0.05, 1.0
-"""How much longer than what needs no server at the same time half of the refusals may take, and 99 of 100."""
+"""How much longer half, and 99 %, of the refusals may take than requests that need no server."""
 LOOK_EVERY_S = 0.02
 BACK_S = 1.0
 SETTLE_S = 0.5
@@ -26,9 +26,9 @@ SETTLE_S = 0.5
 async def without(
     cluster: Cluster, go: Callable[[], None], come_back: Callable[[], None], *, away_s: float = AWAY_S
 ) -> list[Answer]:
-    """Load while a server goes, and comes back; gives what was answered while it was away.
+    """Send load while a server goes away and returns. Return the answers from the time while it was away.
 
-    Everyone is refused at once, at nobody's cost, and served again within a second of its return.
+    All requests are refused at once, for free, and served again within a second of its return.
     """
     async with open_load(cluster) as answers:
         await trio.sleep(SETTLE_S)
@@ -55,7 +55,7 @@ async def _is_ready(cluster: Cluster) -> bool:
 
 
 async def turns(cluster: Cluster, *, until: float) -> AsyncIterator[Node]:
-    """One node after another, again and again until then."""
+    """Send requests to one node after another until then."""
     for node in cycle(cluster.nodes):
         if trio.current_time() >= until:
             return
@@ -64,7 +64,7 @@ async def turns(cluster: Cluster, *, until: float) -> AsyncIterator[Node]:
 
 
 def assert_refused(answers: Sequence[Answer]) -> None:
-    """Each was told when to come again, and paid nothing."""
+    """Check that each response had a Retry-After and cost nothing."""
     assert len(answers) > 100
     for answer in answers:
         assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "SERVICE_UNAVAILABLE", "1"), answer
@@ -72,25 +72,25 @@ def assert_refused(answers: Sequence[Answer]) -> None:
 
 
 def assert_back(answers: Sequence[Answer], at: float) -> None:
-    """A second after the server's return everyone is served, but for whom a busy machine's server is too late again."""
+    """Check that a second after the server's return requests are served, except timeouts of a busy machine."""
     later = [answer for answer in answers if answer.sent_at > at + BACK_S]
     assert len(later) > 50
     assert_served(later)
 
 
-async def test_while_redis_is_gone_everyone_is_refused_at_once_and_served_within_a_second_of_its_return(
+async def test_missing_redis_refuses_at_once_and_recovers_within_a_second(
     cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     await without(cluster, empty_redis.kill, empty_redis.start)
 
 
-async def test_while_redis_stands_still_everyone_is_refused_at_once_and_served_within_a_second_when_it_goes_on(
+async def test_frozen_redis_refuses_at_once_and_recovers_within_a_second(
     cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     await without(cluster, empty_redis.freeze, empty_redis.thaw, away_s=FROZEN_S)
 
 
-async def test_while_postgresql_is_gone_nobody_knows_a_balance_and_nothing_is_lost_or_charged_twice(
+async def test_missing_postgresql_loses_nothing_and_charges_nothing_twice(
     cluster: Cluster, postgres: PostgresServer
 ) -> None:
     for answer in await without(cluster, postgres.kill, postgres.start):

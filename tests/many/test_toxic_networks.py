@@ -1,4 +1,4 @@
-"""A bad network between the nodes and each of their servers: the money is right, whatever is answered."""
+"""A bad network between the nodes and each of their servers: charges are correct, whatever the responses."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ POISONS = {
 SERVED_OR_REFUSED = {200, 409, 429, 503}
 
 
-async def test_on_no_network_does_a_key_pass_its_window_or_pay_for_what_it_did_not_get(
+async def test_no_network_fault_breaks_the_window_or_the_charges(
     fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
-    """Method: the same nodes under one poison after the other, each on the way to Redis, then to PostgreSQL."""
+    """Method: the same nodes under one fault after another, on the way to Redis, then to PostgreSQL."""
     direct_url = postgres.fresh()
     async with (
         open_toxic("127.0.0.1", empty_redis.port) as to_redis,
@@ -58,7 +58,7 @@ async def test_on_no_network_does_a_key_pass_its_window_or_pay_for_what_it_did_n
 
 
 async def _ordeal(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
-    """Calls of one key while its server is hard to reach, a few of them one and the same; all is well afterwards."""
+    """Make calls of one key while its server is hard to reach, some of them identical. All recovers afterwards."""
     (_, key), (_, other_key) = await cluster.new_key(balance=1000), await cluster.new_key(balance=1000)
     once = MISS.format(n=f"-once-{next(cluster.numbers)}")
     async with open_load(cluster, key=key) as answers:

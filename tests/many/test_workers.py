@@ -1,4 +1,4 @@
-"""All that holds through three nodes holds through the workers of one, and outlives each of them."""
+"""The invariants of three nodes also hold across the workers of one node, and survive each of them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ANSWERED = re.compile(r'^sluice_requests_total\{.*worker="(\d+)".*\} ([1-9].*)$'
 
 
 def workers_of(node: Node) -> dict[int, int]:
-    """The process of each worker, the newest one."""
+    """Return the newest process of each worker."""
     return {event["worker"]: event["pid"] for event in node.process.events("worker_ready")}
 
 
 async def answered_by(cluster: Cluster, node: Node) -> set[int]:
-    """The workers that have answered requests."""
+    """Return the workers that have answered requests."""
     return {int(number) for number, _ in ANSWERED.findall(await cluster.metrics(node))}
 
 
@@ -51,8 +51,8 @@ def workers_of_one(fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty
     )
 
 
-async def test_workers_keep_last_credit_idempotency_key_and_window_as_one(workers_of_one: OpenCluster) -> None:
-    """One node for three proofs, since each start of it loads the program three times."""
+async def test_workers_share_last_credit_idempotency_key_and_window(workers_of_one: OpenCluster) -> None:
+    """One node for three tests, because each start loads the program three times."""
     async with workers_of_one(limits__requests_per_minute=LIMIT) as cluster:
         _, poor = await cluster.new_key(balance=1)
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(LIMIT)], key=poor)
@@ -78,7 +78,7 @@ async def test_workers_keep_last_credit_idempotency_key_and_window_as_one(worker
         assert {answer.status for answer in answers} == {200, 429}
 
 
-async def test_a_killed_worker_is_replaced_under_load_and_what_it_had_open_is_refunded(
+async def test_killed_worker_is_replaced_and_its_charges_are_refunded(
     workers_of_one: OpenCluster,
 ) -> None:
     async with workers_of_one() as cluster:

@@ -1,1 +1,1 @@
-"""Real servers for tests, each in a temporary folder on a free loopback port and ended by its own id."""
+"""Real servers for tests, each in a temporary folder on a free loopback port, ended by its process id."""

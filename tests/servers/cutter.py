@@ -1,4 +1,4 @@
-"""A proxy in front of a server that cuts its connections, stalls them, or does so at a chosen message."""
+"""A proxy in front of a server that cuts or stalls its connections, also at a chosen message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 
 class Cutter:
-    """A proxy that shows all of it to `judge`, which may hold it back or call `cut`; connections are of threads."""
+    """A proxy that passes all traffic to `judge`, which can hold it back or call `cut`. Connections use threads."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -20,7 +20,7 @@ class Cutter:
         self.refuses = False
         """Whether new connections are closed at once."""
         self.to_server: Callable[[bytes], bool] = lambda data: True
-        """Called with each piece on its way to the server; False keeps it."""
+        """Called with each piece on its way to the server. False drops it."""
         self.to_client: Callable[[bytes], bool] = lambda data: True
         self.port: int = self._listener.getsockname()[1]
         self._start(self._accept)

@@ -1,4 +1,4 @@
-"""The faults of one direction of connections, and the switch for it."""
+"""The faults of one direction of connections, and the switch for them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """The fault of one direction of every connection; by default nothing.
+    """The fault of one direction of every connection; by default none.
 
-    `cut_after` and `reset_after` count a connection's bytes from when the poison was set, or else from its start: with
-    the last of so many, both sides get an end (FIN) or a reset (RST). `close_delay_s` holds back a sender's end.
+    `cut_after` and `reset_after` count a connection's bytes since the poison was set, or since its start: after that
+    many, both sides get an end (FIN) or a reset (RST). `close_delay_s` delays a sender's end.
     """
 
     latency_s: float = 0.0
     jitter_s: float = 0.0
-    """At most so much more latency, another for each piece; the order is kept."""
+    """The maximum of random extra latency per piece; the order is kept."""
     bytes_per_s: float = 0.0
-    """0 is no limit."""
+    """0 means no limit."""
     is_stalled: bool = False
-    """The connection stays open, and nothing passes."""
+    """Whether the connection stays open without passing data."""
     cut_after: int | None = None
     reset_after: int | None = None
     close_delay_s: float = 0.0
@@ -36,19 +36,19 @@ class Direction:
     def __init__(self) -> None:
         self.poison = HARMLESS
         self.round = 0
-        """Which poison this is: bytes are counted for each from 0."""
+        """The number of the current poison; each counts bytes from 0."""
         self.passed_bytes = 0
         self._changed = trio.Event()
 
     def set(self, poison: Poison) -> None:
-        """Use another poison from now on, also for what is on its way."""
+        """Use another poison from now on, also for data in transit."""
         self.poison = poison
         self.round += 1
         self._changed.set()
         self._changed = trio.Event()
 
     async def wait_due(self, due: Callable[[Poison], float]) -> None:
-        """Wait until the instant that `due` names under the poison in force, and until nothing is stalled."""
+        """Wait until the instant that `due` returns for the current poison, and until no stall is active."""
         while True:
             poison, changed = self.poison, self._changed
             at = float("inf") if poison.is_stalled else due(poison)

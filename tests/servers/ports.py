@@ -1,8 +1,8 @@
-"""Ports of 127.0.0.1 that nobody has, and that nobody is given by chance.
+"""Free ports of 127.0.0.1 that the kernel does not assign by chance.
 
-They lie below those that the kernel gives to who binds port 0 (from 32,768 on), so that a server which a test has
-stopped, or has not started yet, finds its port free though other tests run at the same time. A Redis cluster's second
-port, 10,000 above, lies below them too.
+They are below the ports that the kernel assigns to sockets bound to port 0 (from 32,768 on), so that a server that a
+test has stopped, or has not started yet, finds its port free although other tests run at the same time. A Redis
+cluster's second port, 10,000 above, is below them too.
 """
 
 import socket
@@ -13,8 +13,8 @@ _FIRST, _END = 10_000, 20_000
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports that were free a moment ago, all different."""
-    random = SystemRandom()  # the module's own generator is seeded by Hypothesis, in each process alike
+    """Return this many different ports that were free a moment ago."""
+    random = SystemRandom()  # Hypothesis seeds the module's own generator, identically in each process
     with ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
@@ -26,5 +26,5 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """Return a port that was free a moment ago."""
     return free_ports(1)[0]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own: a fresh cluster in a temporary folder, on a free loopback port, gone at the end."""
+"""A private PostgreSQL server: a new cluster in a temporary folder on a free loopback port, removed at the end."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
 SETTINGS = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "fsync=off",  # kill -9 of the server is survived all the same: only the machine's own death is not
+    "fsync=off",  # kill -9 of the server loses nothing with these settings; only a crash of the machine would
     "shared_buffers=32MB",
     "max_connections=60",
     "autovacuum_naptime=10s",
@@ -36,7 +36,7 @@ SETTINGS = (
 
 
 class PostgresServer:
-    """A cluster that can be started, killed, frozen and asked for fresh databases."""
+    """A cluster that can be started, killed and frozen, and that provides fresh databases."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self._folder = folder
@@ -49,11 +49,11 @@ class PostgresServer:
         self._run("initdb", "--no-sync", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8")
 
     def url(self, port: int | None = None) -> str:
-        """The address of its database, or of that behind a proxy on another port."""
+        """Return the address of its database, or through a proxy on another port."""
         return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres"
 
     def fresh(self) -> str:
-        """The address of the one database of this server, emptied: whoever is connected to it is cut off."""
+        """Empty the server's database and return its address. Existing connections are cut."""
         self.start()
         self.hang_up()
         with psycopg.connect(self.url(), autocommit=True, connect_timeout=60) as connection:
@@ -62,12 +62,12 @@ class PostgresServer:
         return self.url()
 
     def hang_up(self) -> None:
-        """End every connection that there is."""
+        """End every connection."""
         with psycopg.connect(self.url(), autocommit=True, connect_timeout=60) as connection:
             connection.execute(END_ALL)
 
     def start(self) -> None:
-        """Start it, unless it runs, and wait until it answers."""
+        """Start it if it is not running, and wait until it responds."""
         if self._process is None:
             command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
             for setting in SETTINGS:
@@ -83,7 +83,7 @@ class PostgresServer:
                 time.sleep(0.02)
 
     def kill(self) -> None:
-        """The whole server dies at once, as by kill -9 of each of its processes."""
+        """Kill the whole server at once, like kill -9 of each of its processes."""
         process, self._process = self._process, None
         assert process is not None
         for pid in [process.pid, *_children(process.pid)]:
@@ -91,15 +91,15 @@ class PostgresServer:
         finish(process)
 
     def freeze(self) -> None:
-        """Every process of it stands still, and says nothing."""
+        """Freeze all of its processes."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on."""
+        """Continue a frozen server."""
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Stop it, whatever it does."""
+        """Stop it in any state."""
         if self._process is None:
             return
         self.thaw()
@@ -130,10 +130,7 @@ class PostgresServer:
 
 @contextmanager
 def open_postgres() -> Iterator[PostgresServer]:
-    """A running server.
-
-    Without PostgreSQL's programs the test is skipped, or fails where `SLUICE_REQUIRE_SERVERS` is set.
-    """
+    """Run a server. Without PostgreSQL's programs the test is skipped, or fails if `SLUICE_REQUIRE_SERVERS` is set."""
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="sluice-postgres-"))
     try:
@@ -148,7 +145,7 @@ def open_postgres() -> Iterator[PostgresServer]:
 
 
 def _programs() -> Path:
-    """The folder of the newest installed server."""
+    """Return the folder of the newest installed server."""
     found = postgres_folder()
     if found is None and os.environ.get("SLUICE_REQUIRE_SERVERS"):
         pytest.fail("PostgreSQL is not installed")

@@ -1,4 +1,4 @@
-"""Real Redis servers: one, three with two sentinels' help, or a cluster of three."""
+"""Real Redis servers: one, three with two sentinels, or a cluster of three."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _QUIET = (
 
 
 def ask(port: int, *parts: str | bytes | int, password: str = "") -> object:
-    """One command over a connection of its own; raises what the server answers as an error."""
+    """Send one command over a new connection. Raises the server's error."""
     commands = [[b"AUTH", password.encode()]] if password else []
     commands.append([part if isinstance(part, bytes) else str(part).encode() for part in parts])
     parser = Parser()
@@ -61,7 +61,7 @@ def ask(port: int, *parts: str | bytes | int, password: str = "") -> object:
 
 @dataclass(slots=True)
 class RedisServer:
-    """One server process that tests kill, freeze and start again on the same port."""
+    """One server process that tests can kill, freeze and restart on the same port."""
 
     folder: Path
     port: int
@@ -72,16 +72,16 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Its address for `state.url`."""
+        """Return its address for `state.url`."""
         user = f":{self.password}@" if self.password else ""
         return f"redis://{user}127.0.0.1:{self.port}"
 
     def ask(self, *parts: str | bytes | int) -> object:
-        """One command, as from anywhere else."""
+        """Send one command from another connection."""
         return ask(self.port, *parts, password=self.password)
 
     def start(self) -> None:
-        """Start it, empty, and wait until it answers."""
+        """Start it without data, and wait until it responds."""
         first = [str(self.sentinel_file), "--sentinel"] if self.sentinel_file else []
         quiet = [] if self.sentinel_file else [*_QUIET, "--dir", str(self.folder)]
         secret = ["--requirepass", self.password] if self.password else []
@@ -91,7 +91,7 @@ class RedisServer:
         self._wait_ready()
 
     def empty(self) -> None:
-        """Have it run, and know nothing."""
+        """Make sure that it runs without data."""
         if self.popen is None:
             self.start()
         self.thaw()
@@ -110,28 +110,28 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """End it at once, if it runs."""
+        """Kill it at once, if it runs."""
         if self.popen is not None:
             finish(self.popen)
             self.popen = None
 
     def hang_up(self) -> None:
-        """Close every connection that there is."""
+        """Close every connection."""
         self.ask("CLIENT", "KILL", "TYPE", "normal")
 
     def freeze(self) -> None:
-        """It keeps its connections and answers nothing."""
+        """Freeze it: connections stay open without responses."""
         assert self.popen is not None
         self.popen.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on."""
+        """Continue it."""
         assert self.popen is not None
         self.popen.send_signal(signal.SIGCONT)
 
 
 def need_redis() -> None:
-    """Skip the test without a server to start; fail it where servers are required."""
+    """Skip the test without a server program; fail it if servers are required."""
     if shutil.which(SERVER) is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{SERVER} is not installed"
         pytest.skip(f"{SERVER} is not installed")
@@ -139,7 +139,7 @@ def need_redis() -> None:
 
 @contextmanager
 def open_redis(folder: Path, *, options: Sequence[str] = (), password: str = "") -> Iterator[RedisServer]:
-    """A running server."""
+    """Run a server."""
     need_redis()
     folder.mkdir(parents=True, exist_ok=True)
     server = RedisServer(folder, free_port(), tuple(options), password)
@@ -152,7 +152,7 @@ def open_redis(folder: Path, *, options: Sequence[str] = (), password: str = "")
 
 @contextmanager
 def open_cluster(folder: Path, *, replicas: bool = False) -> Iterator[list[RedisServer]]:
-    """Three primaries with a third of the slots each, and a replica of each after them if asked for."""
+    """Run three primaries with a third of the slots each, optionally with a replica each."""
     options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no")
     with ExitStack() as stack:
         servers = []
@@ -194,21 +194,21 @@ def _follows(replica: RedisServer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A primary, its replica and the sentinels that watch them."""
+    """A primary, its replica and their sentinels."""
 
     servers: list[RedisServer]
     sentinels: list[RedisServer]
 
     @property
     def url(self) -> str:
-        """Their address for `state.url`."""
+        """Return their address for `state.url`."""
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
         return f"redis+sentinel://{hosts}/main"
 
 
 @contextmanager
 def open_watched(folder: Path) -> Iterator[Watched]:
-    """A primary and a replica under two sentinels, which fail over half a second after the primary's death."""
+    """Run a primary and a replica under two sentinels, which fail over half a second after the primary's death."""
     with ExitStack() as stack:
         primary = stack.enter_context(open_redis(folder / "a"))
         replica = stack.enter_context(open_redis(folder / "b", options=("--replicaof", "127.0.0.1", str(primary.port))))

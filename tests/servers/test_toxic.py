@@ -1,4 +1,4 @@
-"""The toxic proxy over real sockets: what is asked of it happens, to both directions, whenever it is asked."""
+"""The toxic proxy over real sockets: each fault takes effect in both directions at any time."""
 
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ Side = Callable[[Toxic], Direction]
 
 
 async def echo(stream: trio.SocketStream) -> None:
-    """Say everything again, and end when the other side does."""
+    """Echo everything, and end when the other side does."""
     try:
         while data := await stream.receive_some(65_536):
             await stream.send_all(data)
@@ -30,7 +30,7 @@ async def echo(stream: trio.SocketStream) -> None:
 
 @asynccontextmanager
 async def open_proxied_echo() -> AsyncIterator[Toxic]:
-    """A server that echoes, behind a proxy."""
+    """An echo server behind a proxy."""
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             listeners = await nursery.start(partial(trio.serve_tcp, echo, 0, host="127.0.0.1"))
@@ -58,7 +58,7 @@ async def all_are_gone(toxic: Toxic) -> None:
 
 
 async def is_reset(stream: trio.SocketStream) -> None:
-    """All that was said is read first, and then there is no end but a reset."""
+    """Read everything that was sent, and then expect a reset instead of an end."""
     with pytest.raises(trio.BrokenResourceError):
         await receive(stream, 1_000_000)
 
@@ -78,7 +78,7 @@ async def receive(stream: trio.SocketStream, size: int) -> bytes:
 
 
 async def said_again(stream: trio.SocketStream, data: bytes) -> float:
-    """Send and receive the same again; how long it took."""
+    """Send data and receive it back. Return how long it took."""
     began_at = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.send_all, data)
@@ -86,7 +86,7 @@ async def said_again(stream: trio.SocketStream, data: bytes) -> float:
     return trio.current_time() - began_at
 
 
-async def test_a_harmless_proxy_passes_everything_and_counts_it(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_harmless_proxy_passes_and_counts_everything(toxic: Toxic, stream: trio.SocketStream) -> None:
     await said_again(stream, LONG)
     now = toxic.statistics()
     assert (now.accepted, now.open, now.up_bytes, now.down_bytes) == (1, 1, len(LONG), len(LONG))
@@ -94,7 +94,7 @@ async def test_a_harmless_proxy_passes_everything_and_counts_it(toxic: Toxic, st
     assert await stream.receive_some(1) == b""
 
 
-async def test_the_ends_of_both_sides_pass_each_by_itself(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_end_of_each_side_passes_separately(toxic: Toxic, stream: trio.SocketStream) -> None:
     await stream.send_all(b"last")
     await stream.send_eof()
     assert await receive(stream, 5) == b"last"
@@ -103,9 +103,7 @@ async def test_the_ends_of_both_sides_pass_each_by_itself(toxic: Toxic, stream: 
 
 
 @SIDES
-async def test_latency_delays_and_keeps_order_and_goes_when_it_is_taken_away(
-    toxic: Toxic, stream: trio.SocketStream, side: Side
-) -> None:
+async def test_latency_delays_in_order_until_removed(toxic: Toxic, stream: trio.SocketStream, side: Side) -> None:
     side(toxic).set(Poison(latency_s=0.2, jitter_s=0.05))
     assert await said_again(stream, LONG) >= 0.2
     side(toxic).set(Poison(latency_s=60.0))
@@ -115,15 +113,13 @@ async def test_latency_delays_and_keeps_order_and_goes_when_it_is_taken_away(
     assert await receive(stream, 4) == b"late"
 
 
-async def test_latency_is_no_limit_of_throughput(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_latency_does_not_limit_throughput(toxic: Toxic, stream: trio.SocketStream) -> None:
     toxic.down.set(Poison(latency_s=0.3))
     assert await said_again(stream, LONG) < 3
 
 
 @SIDES
-async def test_a_stalled_connection_stays_open_and_goes_on_where_it_was(
-    toxic: Toxic, stream: trio.SocketStream, side: Side
-) -> None:
+async def test_stalled_connection_stays_open_and_continues(toxic: Toxic, stream: trio.SocketStream, side: Side) -> None:
     await said_again(stream, b"before")
     side(toxic).set(STALLED)
     await stream.send_all(b"in between")
@@ -134,7 +130,7 @@ async def test_a_stalled_connection_stays_open_and_goes_on_where_it_was(
     assert await receive(stream, 10) == b"in between"
 
 
-async def test_a_stall_holds_back_the_sender_of_much(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_stall_holds_back_a_large_sender(toxic: Toxic, stream: trio.SocketStream) -> None:
     toxic.up.set(STALLED)
     with trio.move_on_after(0.5) as scope:
         while True:
@@ -144,7 +140,7 @@ async def test_a_stall_holds_back_the_sender_of_much(toxic: Toxic, stream: trio.
 
 
 @SIDES
-async def test_a_cut_passes_exactly_so_many_bytes_and_then_ends(
+async def test_cut_passes_an_exact_number_of_bytes_and_ends(
     toxic: Toxic, stream: trio.SocketStream, side: Side
 ) -> None:
     await said_again(stream, b"uncounted")
@@ -153,12 +149,12 @@ async def test_a_cut_passes_exactly_so_many_bytes_and_then_ends(
     got = await receive(stream, 1_000)
     assert got == LONG[: len(got)]
     if side(toxic) is toxic.down:
-        assert len(got) == 700  # else the answer to the last of them comes too late
+        assert len(got) == 700  # otherwise the response to the last of them is too late
     assert (toxic.statistics().cut, toxic.statistics().reset) == (1, 0)
 
 
 @SIDES
-async def test_a_reset_after_so_many_bytes_breaks_every_connection_there(toxic: Toxic, side: Side) -> None:
+async def test_reset_after_bytes_breaks_every_connection(toxic: Toxic, side: Side) -> None:
     side(toxic).set(Poison(reset_after=5))
     for _ in range(3):
         async with await connect(toxic) as stream:
@@ -167,7 +163,7 @@ async def test_a_reset_after_so_many_bytes_breaks_every_connection_there(toxic: 
     assert toxic.statistics().reset == 3
 
 
-async def test_a_reset_at_once_breaks_all_that_are_open_and_lets_new_ones_in() -> None:
+async def test_reset_breaks_open_connections_and_allows_new_ones() -> None:
     async with open_proxied_echo() as toxic, await connect(toxic) as one, await connect(toxic) as two:
         for stream in (one, two):
             await said_again(stream, b"alive")
@@ -179,7 +175,7 @@ async def test_a_reset_at_once_breaks_all_that_are_open_and_lets_new_ones_in() -
         assert toxic.statistics().reset == 2
 
 
-async def test_a_slow_close_holds_back_the_end_only(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_slow_close_delays_only_the_end(toxic: Toxic, stream: trio.SocketStream) -> None:
     toxic.down.set(Poison(close_delay_s=0.3))
     await stream.send_all(b"last")
     await stream.send_eof()
@@ -190,7 +186,7 @@ async def test_a_slow_close_holds_back_the_end_only(toxic: Toxic, stream: trio.S
 
 
 @SIDES
-async def test_a_bandwidth_is_kept_and_can_be_lifted(toxic: Toxic, stream: trio.SocketStream, side: Side) -> None:
+async def test_bandwidth_limit_applies_and_can_be_removed(toxic: Toxic, stream: trio.SocketStream, side: Side) -> None:
     side(toxic).set(Poison(bytes_per_s=100_000))
     assert 0.3 < await said_again(stream, LONG[:50_000]) < 5
     side(toxic).set(Poison(bytes_per_s=1))
@@ -200,7 +196,7 @@ async def test_a_bandwidth_is_kept_and_can_be_lifted(toxic: Toxic, stream: trio.
     assert await receive(stream, 2) == b"ab"
 
 
-async def test_refusing_is_for_new_connections_and_the_port_is_kept(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_refusing_affects_new_connections_and_keeps_the_port(toxic: Toxic, stream: trio.SocketStream) -> None:
     await said_again(stream, b"alive")
     toxic.refuse()
     with pytest.raises(OSError, match="connect"):
@@ -213,7 +209,7 @@ async def test_refusing_is_for_new_connections_and_the_port_is_kept(toxic: Toxic
         await said_again(new, b"alive")
 
 
-async def test_a_target_that_is_not_there_resets_its_clients() -> None:
+async def test_missing_target_resets_clients() -> None:
     with trio.fail_after(90), socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         async with open_toxic(*unheard.getsockname()) as toxic, await connect(toxic) as stream:
@@ -221,7 +217,7 @@ async def test_a_target_that_is_not_there_resets_its_clients() -> None:
             assert toxic.statistics().unreachable == 1
 
 
-async def test_a_reset_of_one_side_reaches_the_other(toxic: Toxic) -> None:
+async def test_reset_of_one_side_reaches_the_other(toxic: Toxic) -> None:
     stream = await connect(toxic)
     await said_again(stream, b"alive")
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -230,7 +226,7 @@ async def test_a_reset_of_one_side_reaches_the_other(toxic: Toxic) -> None:
     assert toxic.statistics().reset == 1
 
 
-async def test_at_the_end_nothing_of_it_is_left() -> None:
+async def test_proxy_leaves_nothing_behind() -> None:
     async with open_proxied_echo() as toxic:
         toxic.up.set(STALLED)
         stream = await connect(toxic)

@@ -1,4 +1,4 @@
-"""A TCP proxy that does to connections what networks and dying servers do: it delays, stalls, cuts and resets them."""
+"""A TCP proxy that simulates networks and dying servers: it delays, stalls, cuts and resets connections."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ToxicStatistics:
-    """The counts of the proxy so far; `open` is now."""
+    """The counts of the proxy so far; `open` is the current number."""
 
     accepted: int
     unreachable: int
@@ -27,7 +27,7 @@ class ToxicStatistics:
 
 
 class Toxic:
-    """The proxy: connect to `host` and `port`. Made by `open_toxic`."""
+    """The proxy; connect to `host` and `port`. Created by `open_toxic`."""
 
     def __init__(self, target: tuple[str, int], nursery: trio.Nursery) -> None:
         self.up = Direction()
@@ -37,14 +37,14 @@ class Toxic:
         self._target = target
         self._nursery = nursery
         self._place = _bound(0)
-        """Keeps the port while nobody listens on it."""
+        """Keeps the port reserved while nothing listens on it."""
         self.host, self.port = self._place.getsockname()
         self._listener: trio.SocketListener | None = None
         self._links: set[Link] = set()
         self._counts = Counts()
 
     def statistics(self) -> ToxicStatistics:
-        """The counters."""
+        """Return the counters."""
         return ToxicStatistics(
             accepted=self._counts.accepted,
             unreachable=self._counts.unreachable,
@@ -61,18 +61,18 @@ class Toxic:
         self.down.set(poison)
 
     def heal(self) -> None:
-        """Do nothing bad any more: connections that are left go on, new ones are taken."""
+        """Remove all faults: existing connections continue, and new ones are accepted."""
         self.set(HARMLESS)
         self.admit()
 
     def refuse(self) -> None:
-        """Refuse new connections, as a machine does on which nobody listens; those that are open go on."""
+        """Refuse new connections, like a machine without a listener; open ones continue."""
         if self._listener is not None:
             self._listener.socket.close()
             self._listener = None
 
     def admit(self) -> None:
-        """Take new connections."""
+        """Accept new connections."""
         if self._listener is None:
             sock = _bound(self.port)
             sock.listen(1024)
@@ -85,7 +85,7 @@ class Toxic:
             link.reset()
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self.refuse()
         self._place.close()
 
@@ -114,7 +114,7 @@ class Toxic:
 
 
 def _bound(port: int) -> socket.socket:
-    """A socket on a port of 127.0.0.1 that our other sockets may share; 0 picks a free one."""
+    """Return a socket on a port of 127.0.0.1 that other sockets of this process may share; 0 picks a free one."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     sock.bind(("127.0.0.1", port))
@@ -123,7 +123,7 @@ def _bound(port: int) -> socket.socket:
 
 @asynccontextmanager
 async def open_toxic(host: str, port: int) -> AsyncIterator[Toxic]:
-    """A proxy before a server, harmless at first; at the end it is gone with all of its connections."""
+    """A proxy in front of a server, harmless at first. It is gone with all of its connections at the end."""
     async with trio.open_nursery() as nursery:
         toxic = Toxic((host, port), nursery)
         toxic.admit()

@@ -12,9 +12,9 @@ from tests.servers.poison import Direction, Poison
 
 _PIECE_BYTES = 65_536
 _PIECES_WAITING = 64
-"""So many pieces of a direction may be on their way: what comes faster than it may go out waits at its sender."""
+"""The maximum of pieces in transit per direction; beyond it, the sender waits."""
 _SLICE_S = 0.02
-"""A bandwidth is kept by sending so much time's worth of bytes, and then waiting."""
+"""The time slice for bandwidth limits: its bytes are sent, and then the pipe waits."""
 _LAST_WORDS_S = 1.0
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -39,7 +39,7 @@ class Link:
         self._scope = trio.CancelScope()
 
     async def run(self, up: Direction, down: Direction) -> None:
-        """Pass what comes until both sides have ended, or somebody ends the connection."""
+        """Pass data until both sides have ended, or the connection is ended."""
         client, server = self._ends
         try:
             with self._scope:
@@ -53,7 +53,7 @@ class Link:
                 end.socket.close()
 
     def cut(self) -> None:
-        """End both sides in good order, in the middle of whatever they were saying."""
+        """End both sides properly, even in the middle of data."""
         self._is_cut = True
         self._counts.cut += 1
         self._scope.cancel()
@@ -67,7 +67,7 @@ class Link:
             close_with_reset(end)
 
     async def _end(self) -> None:
-        """Say so to both, and take what they still say: closing a socket with unread bytes in it would reset it."""
+        """End both sides and read their remaining data, because closing a socket with unread data would reset it."""
         with suppress(trio.BrokenResourceError):
             for end in self._ends:
                 await end.send_eof()
@@ -79,16 +79,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Bytes on their way; none are the sender's end."""
+    """Bytes in transit; None is the sender's end."""
 
     data: bytes
     read_at: float
     jitter: float
-    """Its share of the greatest jitter."""
+    """Its share of the maximum jitter."""
 
 
 class _Pipe:
-    """One direction of one connection: a task that reads, and one that writes when it is time."""
+    """One direction of one connection: one task reads, and one writes when it is time."""
 
     def __init__(self, link: Link, source: trio.SocketStream, sink: trio.SocketStream, direction: Direction) -> None:
         self._link = link
@@ -97,7 +97,7 @@ class _Pipe:
         self._direction = direction
         self._counted_round = direction.round
         self._counted = 0
-        """This connection's bytes since the poison in force was set."""
+        """This connection's bytes since the current poison was set."""
 
     async def run(self) -> None:
         send, receive = trio.open_memory_channel[_Piece](_PIECES_WAITING)
@@ -124,7 +124,7 @@ class _Pipe:
             await self._pass(piece.data)
 
     async def _pass(self, data: bytes) -> None:
-        """Send a piece as the poison in force has it, which may change on the way."""
+        """Send a piece under the current poison, which may change during that."""
         while data:
             await self._direction.wait_due(lambda _poison: 0.0)
             size = self._may_pass(len(data))
@@ -136,7 +136,7 @@ class _Pipe:
             await self._wait_for_room(size, trio.current_time())
 
     async def _wait_for_room(self, size: int, sent_at: float) -> None:
-        """Wait until bytes that were sent have taken their time of the bandwidth."""
+        """Wait until the bytes sent have used up their time of the bandwidth."""
         await self._direction.wait_due(lambda now: sent_at + size / now.bytes_per_s if now.bytes_per_s else 0.0)
 
     def _may_pass(self, size: int) -> int:

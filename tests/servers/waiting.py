@@ -1,4 +1,4 @@
-"""Waiting on Trio for what a server or another task does; the deadline is the caller's."""
+"""Waits on Trio for an effect of a server or another task. The caller sets the deadline."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import trio
 
 
 async def until(holds: Callable[[], object]) -> float:
-    """Return as soon as `holds()` is true; how many seconds that took."""
+    """Return as soon as `holds()` is true, with the seconds that took."""
     began = trio.current_time()
     while not holds():  # noqa: ASYNC110 - another process changes it, and has no event to set
         await trio.sleep(0.002)

@@ -11,7 +11,7 @@ from tests.simulation.running import judge_many, simulate, told
 
 
 def main() -> int:
-    """Run what the arguments say; 1 when an invariant broke."""
+    """Run according to the arguments. Return 1 if an invariant broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("seed", type=int, nargs="?", help="the world to replay, with its whole trace")

@@ -1,4 +1,4 @@
-"""The way in under watch: both limits held against an own count of who was admitted when and who still runs."""
+"""Admission under observation: both limits are compared with separate counts of admitted and running requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRY_AFTER = "Retry-After is when a slot frees"
 
 
 class Gate:
-    """The requests that one node admitted, and to what limits."""
+    """The requests that one node admitted, with the limits that applied."""
 
     def __init__(self, trace: Trace, *, per_minute: int, at_once: int) -> None:
         self.trace = trace
@@ -32,24 +32,24 @@ class Gate:
         self.telling: set[Sent] = set()
 
     def tell(self, sent: Sent) -> None:
-        """The last piece of its answer is being sent, so it holds no lease; while events are sent it may or may not."""
+        """The last piece of its answer is being sent, so it holds no lease. While events are sent it may or may not."""
         if sent.wants_events:
             self.telling.add(sent)
         else:
             self.leave(sent)
 
     def leave(self, sent: Sent) -> None:
-        """It has ended."""
+        """The request has ended."""
         self.telling.discard(sent)
         if sent.holder is not None:
             self.running[sent.holder.key_id].discard(sent)
 
     def recent(self, key_id: str, now: float) -> list[float]:
-        """Admissions that still count."""
+        """Return the admissions that still count."""
         return [at for at in self.admitted_at[key_id] if at + PERIOD_S > now]
 
     def compare(self, admission: Admission) -> None:
-        """Hold the node's leases against the running requests."""
+        """Compare the node's leases with the running requests."""
         own = gate_of(admission)
         for key_id, running in self.running.items():
             held = own.leases.count(key_id)
@@ -59,14 +59,14 @@ class Gate:
 
 
 class WatchedAdmission(Admission):
-    """A node's admission whose every verdict is checked."""
+    """A node's admission, of which every verdict is checked."""
 
     watch: Gate
 
     def enter_nowait(self, caller: Caller) -> bool:
         gate, own, key_id, now = self.watch, gate_of(self), caller.key.id, trio.current_time()
         before = own.window.look(key_id, now), own.leases.count(key_id)
-        gate.compare(self)  # so that the leases are as many as are running
+        gate.compare(self)  # so that the leases equal the running requests
         recent, running = gate.recent(key_id, now), before[1]
         is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
         try:
@@ -90,13 +90,13 @@ class WatchedAdmission(Admission):
 
 
 def gate_of(admission: Admission) -> MemoryGate:
-    """The node's own gate."""
+    """Return the node's own gate."""
     assert isinstance(admission.gate, MemoryGate)
     return admission.gate
 
 
 def watch(admission: Admission, gate: Gate) -> None:
-    """Put a node's admission under watch."""
+    """Put a node's admission under observation."""
     admission.__class__ = WatchedAdmission
     assert isinstance(admission, WatchedAdmission)
     admission.watch = gate

@@ -1,4 +1,4 @@
-"""Invariants of every answer, at once and when the world has come to rest."""
+"""Invariants of every answer, checked at once and when the world is idle."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
 ENDS_WITHIN_S = 16.0
-"""A request's own time, and a little for the store."""
+"""A request's own time, plus a little for the store."""
 FRESH_S = 5.0
-"""How old a fresh answer can be at most: that of a fresh call which has its answer and is being settled."""
+"""The maximum age of a fresh answer: that of a fresh call which has its answer and is being settled."""
 SETTLE_S = 10.0
-"""More than a settlement is given: trouble of the store in so long explains a charge that is still open."""
+"""More than the time for a settlement: store trouble within it explains an open charge."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}
 
 
 def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
-    """Check an answer that has come."""
+    """Check an answer that has arrived."""
     body, told = sent.body, f"{sent.name}: {sent.status} {sent.body}"
     row = None if sent.code == "OK" else CODES.get(sent.code)
     trace.hold(sent.is_stream or (row.status if row else 200) == sent.status, TABLE, told)
@@ -50,7 +50,7 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
     credits_told = sent.received.get("x-credits-used", "0")
     trace.hold(sent.is_stream or credits_told == str(body["credits_used"]), AGREES, told)
     trace.hold(not body["credits_used"] or not (body.get("cached") or sent.is_replay), FREE, told)
-    is_shut = sent.status in (401, 503) or sent.path == "/v1/status"  # 503: the store was asked, and is away
+    is_shut = sent.status in (401, 503) or sent.path == "/v1/status"  # 503: the store is unavailable
     trace.hold(is_shut or not sent.key_was_revoked, REVOKED, told)
     if sent.holder is not None and body["credits_remaining"] is not None:
         balances = shadow.balances[sent.holder.account][sent.first_balance :]
@@ -61,7 +61,7 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
 
 
 def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
-    """A cached answer is no older than its time to live; one that was to be fresh is another's at most."""
+    """Check that a cached answer is within its time to live, and that a fresh one was at most shared."""
     if sent.code != "OK" or sent.is_replay:
         return
     texts = re.findall(r"'told (\d+)'", str(sent.body["data"]))
@@ -71,7 +71,7 @@ def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
 
 
 def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
-    """Check a request that has ended, answered or not, and the process lives."""
+    """Check a request that has ended, with or without an answer, while the process lives."""
     assert sent.ended_at is not None
     took_s, is_calm = sent.ended_at - sent.began_at, not store.was_troubled(sent.began_at)
     trace.hold(took_s <= ENDS_WITHIN_S or not is_calm, IN_TIME, f"{sent.name} took {took_s} s")
@@ -82,7 +82,7 @@ def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None
 
 
 def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
-    """Check the world in the end."""
+    """Check the world at the end."""
     by_claim = defaultdict[tuple[str, str], list[Sent]](list)
     for sent in requests:
         if sent.is_told and not sent.is_replay:
@@ -96,9 +96,10 @@ def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
 
 
 def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
-    """An open refund makes `credits_used` the more and `credits_remaining` unknown; a crash may give all back.
+    """Check what the answer says about credits.
 
-    Who was too late to finish under its idempotency key pays nothing: another may have taken it over.
+    An open refund makes `credits_used` higher and `credits_remaining` unknown; a crash may refund everything. A request
+    that was too late to finish under its idempotency key pays nothing, because another may have taken it over.
     """
     body = sent.body
     money = shadow.requests[body["request_id"]]
@@ -111,7 +112,7 @@ def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
 
 
 def _price(sent: Sent) -> int:
-    """The credits that the answer must have cost."""
+    """Return the credits that the answer must have cost."""
     name = sent.path.removeprefix("/v1/sim/")
     if sent.code != "OK" or sent.body["cached"] or "dry_run" in sent.query or name not in COSTS:
         return 0

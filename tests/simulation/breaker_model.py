@@ -1,4 +1,4 @@
-"""The circuit of one source as the decisions describe it (decisions 9), told what the upstream really answered."""
+"""A model of the circuit of one source (decisions 9), fed with the real answers of the upstream."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Admitted(NamedTuple):
 
 @dataclass
 class BreakerModel:
-    """One circuit; `hold` is told of calls that may not be."""
+    """One circuit. `hold` asserts the rules for each call."""
 
     rules: BreakerRules
     hold: Callable[[bool, str, str], None]
     name: str
     generation: int = 0
     failed: list[tuple[float, str]] = field(default_factory=list)
-    """When, and for which account; empty where no connection could be made, which any account would have met."""
+    """The instants and accounts of failures; the account is empty if no connection could be made."""
     opened_at: float | None = None
     only: str = ""
-    """The one account for which it is open."""
+    """The only account that it is open for."""
     open_s: float = 0.0
     probes: int = 0
 
     def state(self, now: float) -> str:
-        """Closed, open or half open."""
+        """Return closed, open or half open."""
         if self.opened_at is None:
             return "closed"
         return "open" if now < self.opened_at + self.open_s else "half_open"
 
     def begin(self, now: float, account: str) -> Admitted:
-        """A call of this account reaches the upstream."""
+        """Record that a call of this account reaches the upstream."""
         if self.only and account != self.only:
             return Admitted(self.generation, account, is_probe=False)
         state = self.state(now)
@@ -58,7 +58,7 @@ class BreakerModel:
         return Admitted(self.generation, account, is_probe=state == "half_open")
 
     def end(self, call: Admitted, result: Result, now: float) -> None:
-        """The call is over; a call that began before the last change of state changes nothing."""
+        """Record the end of the call. A call from before the last change of state changes nothing."""
         if call.generation != self.generation:
             return
         if call.is_probe:
@@ -81,16 +81,16 @@ class BreakerModel:
             self._open(self.rules.open_s, now, only=account)
 
     def isolate(self, now: float) -> None:
-        """The operator keeps everything out."""
+        """Isolate the source, like the operator does."""
         self._open(math.inf, now)
 
     def reset(self) -> None:
-        """Closed, and every failure forgotten."""
+        """Close the circuit and drop every failure."""
         self.generation += 1
         self.opened_at, self.open_s, self.probes, self.failed, self.only = None, 0.0, 0, [], ""
 
     def compare(self, breaker: Breaker, now: float) -> None:
-        """Hold the node's own circuit against this one."""
+        """Compare the node's own circuit with this one."""
         real, state = breaker.statistics(), self.state(now)
         failures = sum(at + self.rules.window_s > now for at, _ in self.failed)
         if (real.state, real.failures, real.only_account) != (state, failures, self.only):

@@ -1,4 +1,4 @@
-"""The clients of a simulated world: what they send, how often, how long they wait, and what they try again."""
+"""The clients of a simulated world: their requests, pace, patience and retries."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HANGS_UP = 0.15
 BURSTS = 0.15
 AGAIN = 0.6
 IMPATIENT = 0.2
-"""How often the last claimed request is sent once more before it can have ended."""
+"""How often the latest claimed request is sent again before it can have ended."""
 
 
 @dataclass
 class Client:
-    """One account's program. `send` delivers a request and waits for its end, or until patience is out."""
+    """One account's program. `send` delivers a request and waits until it ends or patience runs out."""
 
     name: str
     rng: Random
@@ -37,7 +37,7 @@ class Client:
     _cursors: list[tuple[str, str]] = field(default_factory=lambda: [("/v1/sim/things", "cur_none")])
 
     async def run(self, is_open: Callable[[], bool]) -> None:
-        """Send while the node takes requests; bursts run side by side."""
+        """Send requests while the node accepts them; bursts run concurrently."""
         async with trio.open_nursery() as nursery:
             while is_open():
                 await trio.sleep(self.rng.expovariate(1 / self.pause_s))
@@ -71,7 +71,7 @@ class Client:
         return self._read(**({"cache-control": "no-cache"} if kind == "fresh" else {}))
 
     def _read(self, query: dict[str, str] | None = None, **headers: str) -> Sent:
-        """A read of something that many want at the same time."""
+        """Return a read that many clients want at the same time."""
         name = self.rng.choices(list(ENDPOINTS), list(ENDPOINTS.values()))[0]
         asked = {} if name in LISTS else {"id": str(self.rng.randint(1, 4))}
         if name == "gathered":
@@ -81,7 +81,7 @@ class Client:
         return self._sent(f"/v1/sim/{name}", {**asked, **(query or {})}, **headers)
 
     def _claimed_one(self) -> Sent:
-        """A read under an idempotency key: a new one, one that was used before, or that with another payload."""
+        """Return a read with an idempotency key: a new one, a used one, or a used one with another payload."""
         if not self._claimed or self.rng.random() > AGAIN:
             fresh = {"cache-control": "no-cache"} if self.rng.random() < 0.5 else {}
             return self._read(**{"idempotency-key": f"{self.name}-{self._count}", **fresh})
@@ -96,7 +96,7 @@ class Client:
         return again
 
     def _odd(self) -> Sent:
-        """A query that is refused, or priced in another way."""
+        """Return a query that is refused, or priced differently."""
         path = f"/v1/sim/{self.rng.choice(list(COSTS))}"
         choices = (
             lambda: self._sent(path, {"id": "1", "idd": "2"}),

@@ -1,4 +1,4 @@
-"""The database of a simulated world, which outlives its nodes, and what is read of it after each commit."""
+"""The database of a simulated world, which outlives its nodes, and its contents after each commit."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ WATCH_COUNTERS_OF_A_SERVER = (
     f"CREATE FUNCTION sim_count() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {COUNT} RETURN NULL; END $$",
     "CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys FOR EACH ROW EXECUTE FUNCTION sim_count()",
 )
-"""A test's own record of how each key's counter moved, since the counter itself forgets."""
+"""A test's record of how each key's counter moved, because the counter itself keeps no history."""
 CLAIMS = "SELECT claims.id, owner, status, body FROM claims LEFT JOIN replies ON replies.id = claims.reply"
 OPEN = "SELECT kind, charges.id, accounts.id, credits FROM charges JOIN accounts ON accounts.number = charges.account"
 COUNTERS = "SELECT id, key_id, used, entry_id FROM sim_counters WHERE id > ? ORDER BY id"
 
 
 class KeyRow(NamedTuple):
-    """A key's money side."""
+    """The credits of a key."""
 
     used: int
     credit_limit: int | None
@@ -44,12 +44,12 @@ class KeyRow(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The database after a commit; `entries` and `counters` are what is new."""
+    """The database after a commit; `entries` and `counters` contain the new rows."""
 
     entries: list[EntryRow]
     counters: list[tuple[int, str, int, int]]
     accounts: dict[str, tuple[int, int]]
-    """Balance and held."""
+    """Balance and held credits."""
     keys: dict[str, KeyRow]
     charges: dict[str, tuple[str, int]]
     """Account and credits, by request."""
@@ -67,7 +67,7 @@ def _empty() -> bytes:
 
 
 def open_database() -> InlineCalls:
-    """A new database, migrated: in memory, or on the server of the run."""
+    """Return a new, migrated database: in memory, or on the run's server."""
     if engine() == "sqlite":
         connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
         connection.deserialize(_empty())
@@ -78,7 +78,7 @@ def open_database() -> InlineCalls:
 
 
 def change(database: InlineCalls, statements: Iterable[str]) -> None:
-    """Run statements behind the nodes' back."""
+    """Run statements without the nodes' knowledge."""
     for sql in statements:
         database.do(partial(_run, sql=sql))
 
@@ -88,7 +88,7 @@ def _run(tx: Tx, *, sql: str) -> None:
 
 
 def read_rows(tx: Tx, *, seen: set[EntryRow], after_counter: int) -> Rows:
-    """The rows that there are now."""
+    """Return the current rows."""
     run = tx.all
     return Rows(
         entries=[entry for entry in read_entries(run) if entry not in seen],

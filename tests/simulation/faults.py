@@ -1,4 +1,4 @@
-"""Faults planted in a simulated world's node, to show that the simulation would find them. Never in the product."""
+"""Faults planted in a simulated world's node, to show that the simulation finds them. Never in the product."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from limits.breaker import Breaker, Permit
 from limits.breaker import Outcome as Reported
 from storage.store import Tx
 
-# The row of a request is one, so the database refuses another; but not under another spelling of the request's id.
+# A request has one row, so the database refuses another, but not with another spelling of the request's id.
 ENTER_TWICE = """
 INSERT INTO journal (id, kind, account, key, endpoint, taken, refunded, issued, taken_at, closed_after, balance_after,
                      balance_closed, place)
@@ -28,14 +28,14 @@ PAY_TWICE = "UPDATE accounts SET balance = balance + ?, place = place + 1 WHERE 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How a node is spoiled, and what of the database must give way so that the fault gets through to it."""
+    """How a node is altered, and which protection of the database must be removed so that the fault reaches it."""
 
     plant: Callable[[Node], None]
     schema: tuple[str, ...] = ()
 
 
 class UnshieldedCharges(Charges):
-    """Settlements without their shield: a client that hangs up ends them too."""
+    """Run settlements without their shield, so that a client that disconnects ends them too."""
 
     async def close_by(self, request_id: str, closing: Closing) -> Closed:
         status = trio.lowlevel.current_task()._cancel_status
@@ -46,7 +46,7 @@ class UnshieldedCharges(Charges):
 
 
 class TwiceRefunding(Charges):
-    """Every refund is entered twice; but for that the books are kept well."""
+    """Record every refund twice; otherwise the ledger is kept correctly."""
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         outcomes = super().judge(tx, requests)
@@ -62,7 +62,7 @@ class TwiceRefunding(Charges):
 
 
 class StaleBreaker(Breaker):
-    """Results that began before a change of state count as well."""
+    """Count results that began before a change of state."""
 
     def _record(self, outcome: Reported, permit: Permit, address: Hashable = None, *, certain: bool = False) -> None:
         permit._generation = self._generation

@@ -1,4 +1,4 @@
-"""One node of a simulated world, from its start to its death: the product's own objects, and what watches them."""
+"""One node of a simulated world, from its start to its death: the product's own objects, and their observers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EPOCH = 1_790_000_000.0
 
 
 def first_config() -> Config:
-    """Low limits and short times, so that a short life meets all of them."""
+    """Low limits and short times, so that a short life reaches all of them."""
     return Config(
         server=ServerSettings(request_timeout_s=15.0),
         limits=LimitSettings(requests_per_minute=25, concurrent_requests=4),
@@ -61,7 +61,7 @@ def _secrets() -> Secrets:
 
 @dataclass
 class Life:
-    """A node that serves."""
+    """A serving node."""
 
     node: Node
     store: SimStore
@@ -73,7 +73,7 @@ class Life:
     async def begin(
         store: SimStore, upstream: Upstream, rng: Random, trace: Trace, *, config: Callable[[], Config]
     ) -> AsyncIterator[Life]:
-        """A node on this store and these upstreams, under watch."""
+        """Run a node on this store and these upstreams, under observation."""
 
         @asynccontextmanager
         async def open_exchange(
@@ -109,7 +109,7 @@ class Life:
             assert not any(node.supervision.failures().values()), node.supervision.failures()
 
     async def answer(self, sent: Sent) -> None:
-        """Put a request to the node as a server does."""
+        """Pass a request to the node like a server does."""
         head: list[tuple[int, list[tuple[bytes, bytes]]]] = []
         body = bytearray()
 
@@ -139,14 +139,14 @@ class Life:
         await self.node.api(sent.scope(), receive, send)
 
     def compare(self) -> None:
-        """Hold what the node has in memory against what it should have."""
+        """Compare the node's memory with its expected contents."""
         self.gate.compare(self.node.admission)
         now = trio.current_time()
         for name, source in self.node.catalog.sites["sim"].sources.items():
             self.models[name].compare(source.breaker, now)
 
     def left_over(self) -> dict[str, int]:
-        """The counts that must be nothing when no request runs."""
+        """Return the counts that must be zero when no request runs."""
         return {
             "leases": self.node.admission.gate.statistics().leases,
             "flights": len(self.node.calls.flights),

@@ -23,7 +23,7 @@ ACTS = {"grant": 4, "limit": 4, "reset usage": 3, "revoke": 1, "isolate": 1, "re
 
 @dataclass
 class Operator:
-    """Acts on one node. `holders` is every account's list of keys, `revoked` the keys that open nothing any more."""
+    """Operates one node. `holders` is every account's list of keys, `revoked` the revoked keys."""
 
     rng: Random
     trace: Trace
@@ -33,7 +33,7 @@ class Operator:
     reconfigure: Callable[[LimitSettings, BreakerSettings], None]
 
     async def run(self, is_open: Callable[[], bool]) -> None:
-        """Act now and then."""
+        """Act from time to time."""
         while is_open():
             await trio.sleep(self.rng.expovariate(1 / PAUSE_S))
             act = self.rng.choices(list(ACTS), list(ACTS.values()))[0]
@@ -64,7 +64,7 @@ class Operator:
         return await self.life.node.operations.run(name, arguments)
 
     async def _revoke(self, holder: Holder) -> None:
-        """End a key; its clients get another beside it."""
+        """Revoke a key; its clients get another one."""
         await self._do("key.revoke", key=holder.key_id)
         self.revoked.add(holder.key_id)
         made = await self._do("key.create", account=holder.account)
@@ -81,7 +81,7 @@ class Operator:
                 model.reset()
 
     def _reload(self) -> None:
-        """Other limits and breaker settings, in force at once."""
+        """Apply other limits and breaker settings at once."""
         per_minute, at_once = self.rng.choice((6, 15, 60)), self.rng.randint(1, 5)
         failures, open_s = self.rng.randint(2, 5), self.rng.choice((5.0, 10.0))
         self.reconfigure(

@@ -1,4 +1,4 @@
-"""How many nodes a world sees, how long each serves, and how each ends."""
+"""The number of nodes in a world, how long each serves, and how each ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal
 LIVES_MAX = 3
 LIFE_S = (15.0, 45.0)
 COMMITS_FIRST_MIN = 20
-"""A first node lives until the accounts are made."""
+"""The first node lives until the accounts are created."""
 COMMITS_MAX = 150
 STANDS_STILL = 0.08
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """For how long a node serves; it may die before, at its last commit of `commits`."""
+    """How long a node serves; it may die earlier, at its last commit of `commits`."""
 
     serves_s: float
     end: Literal["dies", "stops", "rests"]
@@ -25,7 +25,7 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A world's nodes, one after the other; the last one comes to rest."""
+    """A world's nodes, one after the other; the last one becomes idle."""
 
     lifetimes: tuple[Lifetime, ...]
     stands_still: bool
@@ -33,7 +33,7 @@ class Plan:
 
 
 def draw_plan(rng: Random) -> Plan:
-    """The plan of one world."""
+    """Return the plan of one world."""
     stands_still = rng.random() < STANDS_STILL
     lives = [_draw_life(rng, number) for number in range(rng.randint(0, LIVES_MAX - 1))]
     return Plan((*lives, Lifetime(rng.uniform(*LIFE_S), "rests")), stands_still)

@@ -1,4 +1,4 @@
-"""One request of the simulated world as its sender sees it, from the call of the ASGI app to its answer or hang-up."""
+"""One request of the simulated world as its client sees it, from the call of the app to the answer or disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.server.asgi import HTTPScope
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A key and whose it is."""
+    """A key with its account."""
 
     account: str
     key_id: str
@@ -22,7 +22,7 @@ class Holder:
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A request. Who sends it changes it; store, upstream and admission note what they saw of it."""
+    """A request. Its client changes it; store, upstream and admission record their observations in it."""
 
     name: str
     holder: Holder | None
@@ -33,53 +33,53 @@ class Sent:
     began_at: float = 0.0
     ended_at: float | None = None
     first_balance: int = 0
-    """Where in the account's balances that stands which a node must have known when the request began."""
+    """The position in the account's balances that a node must have known when the request began."""
     key_was_revoked: bool = False
-    """Its key had been revoked before it began."""
+    """Whether its key had been revoked before it began."""
     is_told: bool = False
-    """Its answer came whole."""
+    """Whether its answer was received completely."""
     answers: int = 0
-    """Useful bodies that the upstream gave for it."""
+    """The number of useful bodies that the upstream returned for it."""
     patience_ends_at: float = float("inf")
-    """From then on its client takes nothing any more."""
+    """From then on its client accepts nothing more."""
     charged: list[str] = field(default_factory=list)
-    """Request ids under which it asked for a charge."""
+    """Request ids under which it requested a charge."""
     status: int = 0
     received: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
     @property
     def claim(self) -> str | None:
-        """Its idempotency key."""
+        """Return its idempotency key."""
         return self.headers.get("idempotency-key")
 
     @property
     def code(self) -> str:
-        """The error's type, or OK."""
+        """Return the error's type, or OK."""
         return "OK" if self.body["success"] else str(self.body["error"]["type"])
 
     @property
     def is_fresh(self) -> bool:
-        """It wants no cached answer."""
+        """Return whether it requests an uncached answer."""
         return "cache-control" in self.headers
 
     @property
     def wants_events(self) -> bool:
-        """It asks for server-sent events."""
+        """Return whether it requests server-sent events."""
         return "accept" in self.headers
 
     @property
     def is_stream(self) -> bool:
-        """It was answered by server-sent events."""
+        """Return whether it was answered with server-sent events."""
         return self.received.get("content-type", "").startswith("text/event-stream")
 
     @property
     def is_replay(self) -> bool:
-        """It repeats an earlier request's outcome."""
+        """Return whether it repeats an earlier request's outcome."""
         return bool(self.body.get("idempotent_replay"))
 
     def scope(self) -> HTTPScope:
-        """As a server hands it to the app."""
+        """Return the scope that a server passes to the app."""
         key = {"x-api-key": self.holder.key} if self.holder is not None else {}
         headers = {**key, **self.headers}
         return {
@@ -98,14 +98,14 @@ class Sent:
         }
 
     def take(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Its answer has come."""
+        """Record that its answer has arrived."""
         self.status = status
         self.received = {name.decode(): value.decode() for name, value in headers}
-        # Of a stream of events the last holds the envelope.
+        # In a stream of events, the last one contains the envelope.
         self.body = orjson.loads(body.rpartition(b"\ndata: ")[2] if self.is_stream else body)
         self.is_told = True
 
 
 NOBODY = Sent("the node", None, "")
 CURRENT: ContextVar[Sent] = ContextVar("CURRENT", default=NOBODY)
-"""On whose behalf the running task works."""
+"""Return the request that the running task works for."""

@@ -1,4 +1,4 @@
-"""Running worlds: one by its seed, or many on all cores, and what to tell of one that breaks an invariant."""
+"""Runs worlds: one by its seed, or many on all cores, and reports the ones that break an invariant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST_EVENTS = 30
 
 
 class Verdict(NamedTuple):
-    """How a world ended: the first invariant that broke, if one did, and the text for who has to find out why."""
+    """How a world ended: the first broken invariant, if any, and a report to find out why."""
 
     seed: int
     invariant: str | None
@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
 
 
 def simulate(seed: int, fault: str = "none") -> Trace:
-    """Run the world of a seed to its end, or to the first invariant that breaks."""
+    """Run the world of a seed to its end, or to the first broken invariant."""
     spoiled = FAULTS[fault]
     world = World(seed, spoiled.plant, spoiled.schema)
     with closing(world):
@@ -34,7 +34,7 @@ def simulate(seed: int, fault: str = "none") -> Trace:
 
 
 def judge(seed: int, fault: str = "none") -> Verdict:
-    """Run the world of a seed and tell how it ended."""
+    """Run the world of a seed and return how it ended."""
     trace = simulate(seed, fault)
     if trace.broken is None:
         return Verdict(seed, None, f"seed {seed}: every invariant holds, {len(trace.lines)} events")
@@ -42,12 +42,12 @@ def judge(seed: int, fault: str = "none") -> Verdict:
 
 
 def told(seed: int, fault: str, trace: Trace) -> str:
-    """The last events, what broke, and the command that replays it."""
+    """Return the last events, the broken invariant, and the command that replays it."""
     again = f"python -m tests.simulation {seed}" + ("" if fault == "none" else f" --fault {fault}")
     return "\n".join([*trace.lines[-LAST_EVENTS:], f"seed {seed}: {trace.broken}", f"replay: {again}"])
 
 
 def judge_many(seeds: Iterable[int], fault: str = "none") -> Iterator[Verdict]:
-    """The verdicts on many seeds, as they come, by as many processes as there are cores."""
+    """Yield the verdicts on many seeds as they arrive, using one process per core."""
     with multiprocessing.get_context("forkserver").Pool() as pool:
         yield from pool.imap_unordered(partial(judge, fault=fault), seeds, chunksize=4)

@@ -1,4 +1,4 @@
-"""Trio on virtual time, its scheduler shuffled by a seed: the same seed gives the same run, task step by task step."""
+"""Trio on virtual time with a seeded scheduler: the same seed gives the same run, task step by task step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 @contextmanager
 def _seeded_scheduler(seed: int) -> Iterator[None]:
-    """Make Trio order and shuffle its tasks by its own random source, as hypothesis's support for Trio does."""
+    """Make Trio order and shuffle its tasks with its own random source, like hypothesis's support for Trio does."""
     flag, state = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()
     _run._ALLOW_DETERMINISTIC_SCHEDULING = True
     _run._r.seed(seed)
@@ -26,6 +26,6 @@ def _seeded_scheduler(seed: int) -> Iterator[None]:
 def run_seeded(
     main: Callable[[], Awaitable[None]], seed: int, *, instruments: Sequence[trio.abc.Instrument] = ()
 ) -> None:
-    """Run `main` to its end; nothing in it may use threads or sockets, since the clock jumps over them."""
+    """Run `main` to its end. It must not use threads or sockets, because the clock jumps over them."""
     with _seeded_scheduler(seed):
         trio.run(main, clock=MockClock(autojump_threshold=0), instruments=instruments)

@@ -1,4 +1,4 @@
-"""The books kept a second time, from the ledger's entries alone, and held against the database after each commit."""
+"""A second ledger, computed only from the ledger's entries, and compared with the database after each commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONCE = "a request is charged and closed at most once"
 WHOLE = "a charge is closed for what was taken"
 ONE_OUTCOME = "an idempotency key has one finished outcome"
 CRASHED = "Refund after a crash"
-"""How recovery describes what it refunds."""
+"""The description that recovery uses for refunds."""
 
 
 @dataclass(slots=True)
@@ -39,12 +39,12 @@ class Money:
 
     @property
     def net(self) -> int:
-        """The credits that it cost so far."""
+        """Return the credits that it cost so far."""
         return self.taken - self.refunded
 
 
 class Shadow:
-    """All that the ledger has said; `balances` holds each account's in the order in which they were committed."""
+    """The state derived from the ledger; `balances` holds each account's balances in commit order."""
 
     def __init__(self, database: InlineCalls, trace: Trace) -> None:
         self._database = database
@@ -55,24 +55,24 @@ class Shadow:
         self.balances: dict[str, list[int]] = defaultdict(lambda: [0])
         self._available: dict[str, int] = defaultdict(int)
         self.told: dict[str, int] = {}
-        """Where in `balances` each account's last one stands that a node must know of."""
+        """The position in `balances` of each account's last balance that a node must know."""
         self._counters: dict[str, list[EntryRow]] = defaultdict(list)
         self._used: dict[str, int] = defaultdict(int)
         self._keys: dict[str, KeyRow] = {}
         self._taken: dict[str, tuple[str | None, int]] = {}
         self._closed: dict[str, int] = {}
         self._uncounted: set[str] = set()
-        """The entries that took and closed requests, and those whose key's counter was reset in between."""
+        """The entries that took and closed requests, and the requests whose key's counter was reset in between."""
         self._running: dict[str, str] = {}
         self._finished: dict[str, tuple[str, int | None, str | None]] = {}
         self.rows = Rows([], [], {}, {}, {}, {})
 
     def tell(self) -> None:
-        """Those who wait for the last commit hear of it."""
+        """Record that the callers waiting for the last commit were notified."""
         self.told = {account: len(balances) - 1 for account, balances in self.balances.items()}
 
     def look(self) -> None:
-        """A commit has happened."""
+        """Read and check the database after a commit."""
         rows = self.rows = self._database.look(partial(read_rows, seen=self._seen, after_counter=self._last_counter))
         for entry in rows.entries:
             self._seen.add(entry)
@@ -117,7 +117,7 @@ class Shadow:
             money.is_recovered = entry.description == CRASHED
 
     def _count(self, rows: Rows) -> None:
-        """Follow each key's counter through the entries that moved it; a fall without one is its owner's reset."""
+        """Follow each key's counter through the entries that moved it; an unexplained fall is its owner's reset."""
         was = dict(self._used)
         resets = set()
         for id_, key, used, until_entry in rows.counters:
@@ -138,11 +138,11 @@ class Shadow:
             self._trace.hold(row.used == due and not left, COUNTER, f"{key} has {row.used}, due {due}")
 
     def _is_counted(self, entry: EntryRow) -> bool:
-        """Not a refund of what was open when the counter was reset."""
+        """Return whether it is not a refund of a charge that was open at the reset."""
         return entry.kind != "refund" or entry.request_id not in self._uncounted
 
     def _open_at(self, key: str, until_entry: int) -> set[str]:
-        """The requests of the key that were taken up to this entry, and closed later or not yet."""
+        """Return the key's requests that were taken up to this entry, and closed later or not yet."""
         return {
             request_id
             for request_id, (owner, taken) in self._taken.items()
@@ -170,7 +170,7 @@ class Shadow:
             self._trace.hold(left == due, WHOLE, f"{entry.request_id}: {money}, open {due}")
 
     def _check_claims(self, rows: Rows) -> None:
-        """A finished claim stays as it is for its day, which is longer than any world."""
+        """Check that a finished claim does not change during its day, which is longer than any world."""
         for id_, (owner, status, _) in rows.claims.items():
             before = self._running.get(id_)
             if before is not None and before != owner:

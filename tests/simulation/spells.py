@@ -1,4 +1,4 @@
-"""Weather: a sequence of spells, each of one kind, drawn from a seed."""
+"""Weather: a sequence of spells, each of one kind, generated from a seed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """The kind of weather at each time; `begins` are the spells' first instants."""
+    """The kind of weather at each time; `begins` are the first instants of the spells."""
 
     begins: tuple[float, ...]
     kinds: tuple[str, ...]
 
     def at(self, now: float) -> str:
-        """The kind of the spell at that time."""
+        """Return the kind of the spell at that time."""
         return self.kinds[bisect_right(self.begins, now) - 1]
 
     def ends_at(self, now: float) -> float:
-        """When the spell of that time ends."""
+        """Return when the spell of that time ends."""
         following = bisect_right(self.begins, now)
         return self.begins[following] if following < len(self.begins) else now
 
 
 def draw_weather(rng: Random, until: float, *, calm: str, kinds: Mapping[str, tuple[float, float]]) -> Weather:
-    """Spells of the calm kind and, between them, of `kinds`: its weight and mean length. Calm from `until` on."""
+    """Return calm spells and, between them, spells of `kinds` (weight and mean length). Calm from `until` on."""
     begins, drawn = [0.0], [calm]
     now = 5.0 + rng.expovariate(1 / 15)
     while now < until:

@@ -1,8 +1,8 @@
-"""The store of the simulated world: a real database behind group commit on virtual time, with its troubles.
+"""The store of the simulated world: a real database behind group commit on virtual time, with simulated troubles.
 
-It keeps the promises of `storage.batching`: cancelled before it is dispatched a call never happens, and after that it
-is awaited; what waits together is decided together; nobody hears of a commit before it is durable. A commit may be slow
-or fail, and the process may die before it, or between it and its answers.
+It keeps the promises of `storage.batching`: a call cancelled before it is dispatched never happens, and is awaited
+after that; calls that wait together are decided together; no caller is notified before its commit is durable. A commit
+may be slow or fail, and the process may die before it, or between it and its answers.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tests.simulation.shadow import Shadow
 from tests.simulation.spells import Weather
 
 KINDS = {"slow": (3.0, 10.0), "failing": (3.0, 6.0), "stuck": (2.0, 8.0)}
-"""Spells that come between calm ones: their weights and mean lengths."""
+"""Spells between calm ones: their weights and mean lengths."""
 STANDS_STILL = 0.3
 STANDSTILL_S = (290.0, 400.0)
-"""After which idempotency keys are taken over from owners that have not finished (spec 8: 5 minutes)."""
+"""The time after which idempotency keys are taken over from owners that have not finished (spec 8: 5 minutes)."""
 DRAIN_S = 10.0
 TROUBLE_S = 1.0
-"""A commit that takes longer is trouble."""
+"""A longer commit counts as trouble."""
 
 
 class SimStore:
-    """One process's opening of `database`; `shadow` looks at it after each commit, before anyone hears of that."""
+    """One process's connection to `database`. `shadow` checks it after each commit, before callers are notified."""
 
     partitions = None
 
@@ -45,9 +45,9 @@ class SimStore:
         self.on_death: Callable[[], None] = lambda: None
         """Called when the process has died."""
         self.commits_left: int | None = None
-        """After so many more it dies, just before or just after the last one."""
+        """It dies after this many more, just before or just after the last one."""
         self.may_stand_still = False
-        """Just after a claim was taken, it may not commit for minutes."""
+        """Right after a claim was taken, it may not commit for minutes."""
         self._stands_still = False
         self._trouble_at = float("-inf")
         self._began_at = float("inf")
@@ -66,8 +66,8 @@ class SimStore:
 
     @asynccontextmanager
     async def open(self, _url: str, _migrations: Sequence[MigrationSet]) -> AsyncIterator[SimStore]:
-        """As `storage.opening.open_store`: on leaving, what is queued is committed."""
-        working = trio.CancelScope(shield=True)  # as a thread, it goes on when its callers are cancelled
+        """Like `storage.opening.open_store`: on leaving, queued calls are committed."""
+        working = trio.CancelScope(shield=True)  # like a thread, it continues when its callers are cancelled
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._work, working)
             try:
@@ -79,7 +79,7 @@ class SimStore:
                 working.cancel()
 
     def die(self) -> None:
-        """The process is gone: what was under way may be durable or not, and nothing happens any more."""
+        """End the process: commits in progress may be durable or not, and nothing happens afterwards."""
         self._refusal = "the process is dead"
         if self._batch and not self._is_durable and self._rng.random() < 0.5:
             self._run(self._batch)
@@ -92,7 +92,7 @@ class SimStore:
         self.on_death()
 
     def was_troubled(self, since: float) -> bool:
-        """Whether since then a call failed or took long, or is taking long."""
+        """Return whether a call failed or took long since then, or is taking long now."""
         return self._trouble_at >= since or trio.current_time() - self._began_at > TROUBLE_S
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
@@ -119,7 +119,7 @@ class SimStore:
         await self._submit(Job(fn=lambda _tx: None, abandonable=True))
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Nobody reads it."""
+        """Do nothing, because the note is not read."""
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(len(self._pending), self._commits, self._calls, self._failed, 0)
@@ -139,7 +139,7 @@ class SimStore:
         await trio.lowlevel.checkpoint()
 
     def closing(self) -> set[str]:
-        """The requests whose close is queued or under way."""
+        """Return the requests whose close is queued or in progress."""
         requests = [job.request for job in (*self._batch, *self._pending)]
         closes = [request.close if isinstance(request, ClaimEnd) else request for request in requests]
         return {close.request_id for close in closes if isinstance(close, CloseRequest | Charge)}

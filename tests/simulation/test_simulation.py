@@ -22,19 +22,19 @@ SEEDS = 200
 PART = 20
 ROOT = Path(__file__).parents[2]
 CAUGHT_WITHIN = 10
-"""Seeds; most of them catch each of the faults."""
+"""Seeds of which most catch each of the faults."""
 
 
 @cache
 def lines_of(seed: int) -> list[str]:
-    """The trace of a world in which every invariant holds."""
+    """Return the trace of a world in which every invariant holds."""
     trace = simulate(seed)
     assert trace.broken is None, told(seed, "none", trace)
     return trace.lines
 
 
 def replay(seed: int, *options: str, hash_seed: str = "0", **more: str) -> subprocess.CompletedProcess[str]:
-    """The command that a failing seed names."""
+    """Return the command that a failing seed prints."""
     command = [sys.executable, "-m", "tests.simulation", str(seed), *options]
     environ = {**os.environ, "PYTHONHASHSEED": hash_seed, **more}
     return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300, check=False)
@@ -54,27 +54,27 @@ def test_no_seed_breaks_an_invariant(first: int) -> None:
         ("stale-breaker", {breaker_model.STATES, breaker_model.SHUT, breaker_model.ONE_PROBE}),
     ],
 )
-def test_a_planted_fault_is_caught_and_its_invariant_named(fault: str, invariants: set[str]) -> None:
+def test_planted_fault_is_caught_and_its_invariant_named(fault: str, invariants: set[str]) -> None:
     caught = {verdict.invariant for seed in range(CAUGHT_WITHIN) if (verdict := judge(seed, fault)).invariant}
     assert caught
     assert caught <= invariants
 
 
-def test_the_same_seed_is_the_same_run_whatever_the_process_hashes() -> None:
+def test_same_seed_is_the_same_run_regardless_of_hashing() -> None:
     here = simulate(3)
     assert here.digest == simulate(3).digest != simulate(4).digest
     for hash_seed in ("1", "2"):
         assert replay(3, hash_seed=hash_seed).stdout.strip().endswith(here.digest[:16])
 
 
-def test_the_same_seed_is_the_same_run_on_each_engine(postgres: PostgresServer) -> None:
-    """Goal: what the engines do and say differs in nothing that a node notices, failing commits and deaths included."""
+def test_same_seed_is_the_same_run_on_each_engine(postgres: PostgresServer) -> None:
+    """Goal: a node notices no difference between the engines, including failing commits and deaths."""
     other = next(name for name in ENGINES if name != engine())
     for seed in (3, 4):
         assert replay(seed, **{SWITCH: other}).stdout.strip().endswith(simulate(seed).digest[:16])
 
 
-def test_a_failing_seed_tells_what_broke_and_how_to_see_it_again() -> None:
+def test_failing_seed_prints_the_fault_and_how_to_replay_it() -> None:
     fault = "double-refund"
     seed = next(seed for seed in range(CAUGHT_WITHIN) if judge(seed, fault).invariant)
     text = judge(seed, fault).text
@@ -85,8 +85,8 @@ def test_a_failing_seed_tells_what_broke_and_how_to_see_it_again() -> None:
     assert f"BROKEN {shadow.ONCE}" in again.stdout
 
 
-def test_the_worlds_meet_every_kind_of_trouble() -> None:
-    """Goal: the simulation does not fall silent. Method: what must occur in some of the first worlds' traces."""
+def test_worlds_contain_every_kind_of_trouble() -> None:
+    """Goal: the simulation keeps covering its cases. Method: events that must occur in some of the first traces."""
     happened = "\n".join(line for seed in range(30) for line in lines_of(seed))
     codes = ("RATE_LIMITED", "CONCURRENCY_LIMIT", "INSUFFICIENT_CREDITS", "KEY_BUDGET_EXCEEDED", "INVALID_API_KEY")
     claims = ("IDEMPOTENCY_IN_PROGRESS", "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "IDEMPOTENCY_KEY_CONFLICT")

@@ -1,4 +1,4 @@
-"""The events of a simulated world, in order, and the invariant that broke first."""
+"""The events of a simulated world, in order, and the first broken invariant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Broken(Exception):
 
 
 class Trace:
-    """Events of one run. A broken invariant is an event too, and ends the run."""
+    """The events of one run. A broken invariant is an event too, and ends the run."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -26,13 +26,13 @@ class Trace:
         self._digest = sha256()
 
     def note(self, event: str) -> None:
-        """Something happened now."""
+        """Record an event now."""
         line = f"{trio.current_time():12.6f} {event}"
         self.lines.append(line)
         self._digest.update(line.encode())
 
     def hold(self, holds: bool, invariant: str, detail: str) -> None:
-        """Unless it holds, this was the last thing that happened."""
+        """Assert an invariant. If it is broken, record that and end the run."""
         if not holds and self.broken is None:
             self.broken = Broken(invariant, detail)
             self.note(f"BROKEN {self.broken}")
@@ -40,5 +40,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """The same for the same events at the same instants."""
+        """Return a digest that is equal for the same events at the same instants."""
         return self._digest.hexdigest()

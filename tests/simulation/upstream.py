@@ -1,4 +1,4 @@
-"""The upstreams of the simulated world: they answer, or misbehave as their weather has it."""
+"""The upstreams of the simulated world: they answer, or misbehave according to their weather."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from upstreams.transport.http import HttpAnswer, HttpCall
 ONE_FLIGHT = "identical calls at the same time are made once"
 OBEYED = "a source that asks for patience is left alone"
 THROTTLED_S = 30.0
-"""For how long, when it does not say (spec 7.2)."""
+"""The pause if the upstream gives none (spec 7.2)."""
 KINDS = {
     "broken": (4.0, 15.0),
     "slow": (2.0, 15.0),
@@ -31,7 +31,7 @@ KINDS = {
     "hanging": (2.0, 10.0),
     "odd": (2.0, 15.0),
 }
-"""Spells that come between good ones: their weights and mean lengths."""
+"""Spells between good ones: their weights and mean lengths."""
 MIXES = {
     "good": {"quick": 30, "late": 6, "gone": 3, "error": 1},
     "broken": {"error": 6, "refused": 2, "lost": 2, "quick": 1},
@@ -43,7 +43,7 @@ MIXES = {
 
 
 class _Said(NamedTuple):
-    """An answer or an error, the time before it, and what it tells of the source."""
+    """An answer or an error, the time before it, and what it says about the source."""
 
     after_s: float
     what: HttpAnswer | Exception
@@ -54,7 +54,7 @@ class _Said(NamedTuple):
 
 @dataclass
 class _Failed:
-    """The latest attempt of a task, which failed: it counts unless it is tried again."""
+    """The latest failed attempt of a task: it counts unless it is retried."""
 
     model: BreakerModel
     call: Admitted
@@ -68,7 +68,7 @@ FAIR_S = 5.0
 
 
 class Upstream:
-    """All sources as one `Exchange`; `models` holds the circuit that each should have."""
+    """All sources as one `Exchange`. `models` holds the expected circuit of each."""
 
     def __init__(self, weathers: dict[str, Weather], rng: Random, trace: Trace) -> None:
         self._weathers = weathers
@@ -76,18 +76,18 @@ class Upstream:
         self._trace = trace
         self._flying: set[tuple[str, str, bool]] = set()
         self.told_at: list[float] = []
-        """When the body that says `told N` came."""
+        """Return when the body `told N` arrived."""
         self.models: dict[str, BreakerModel] = {}
         self._held_until: dict[str, float] = {}
 
     def meet(self, models: dict[str, BreakerModel]) -> None:
-        """A new node, which knows nothing of what the last one was told."""
+        """Start a new node, which does not know what the previous one received."""
         self.models = models
         self._held_until = dict.fromkeys(models, 0.0)
         self._flying = set()
 
     def watch(self, source: Source) -> None:
-        """Count a failed request in the model once the source has decided not to try it again."""
+        """Count a failed request in the model once the source has decided not to retry it."""
         pause_s_of = source._pause_s
 
         def pause_s(*args: object, **options: object) -> float | None:
@@ -102,7 +102,7 @@ class Upstream:
         source._pause_s = pause_s  # type: ignore[method-assign] - of this one
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """Be asked once."""
+        """Handle one request."""
         sent, flying = CURRENT.get(), self._flying
         flight = (sent.path + sent.query, call.target, sent.is_fresh)
         if sent.claim is not None:
@@ -148,7 +148,7 @@ class Upstream:
 
     @staticmethod
     def _end(model: BreakerModel, call: Admitted, result: Result, *, failed: bool) -> None:
-        """Count what an attempt says; a failure only once it is known that the request is not tried again."""
+        """Count the result of an attempt; a failure only once it is known that the request is not retried."""
         earlier = _FAILED.get()
         _FAILED.set(None)
         if earlier is not None and earlier.is_retried and failed and result == "nothing":

@@ -1,4 +1,4 @@
-"""One simulated world: its accounts, its weather, its nodes one after the other, and the invariants that watch them."""
+"""One simulated world: its accounts, its weather, its successive nodes, and the invariants that observe them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.simulation.shadow import Shadow
 from tests.simulation.trace import Trace
 
 ACCOUNTS = {"rich": 400, "poor": 12, "unlimited": 0}
-"""The credits that each begins with; `rich` has two keys, the second with a budget."""
+"""The initial credits of each account; `rich` has two keys, the second with a budget."""
 BUDGET = 25
 START_AGAIN_S = 1.0
 STEPS_MAX = 20_000
@@ -42,7 +42,7 @@ PROVED = "the ledger proves itself"
 
 
 class World(trio.abc.Instrument):
-    """Everything that one seed makes. As an instrument it looks after each step of each task."""
+    """Everything that one seed generates. As an instrument it checks after each step of each task."""
 
     def __init__(self, seed: int, plant: Callable[[Node], None], schema: tuple[str, ...]) -> None:
         self.trace = Trace()
@@ -71,7 +71,7 @@ class World(trio.abc.Instrument):
         return Random(f"{self._seed}:{name}")
 
     async def run(self) -> None:
-        """From the first node's start until everything is at rest."""
+        """Run from the first node's start until everything is idle."""
         with self.trace.ending:
             for number, lifetime in enumerate(self._plan.lifetimes):
                 has_lived = await self._live(number, lifetime)
@@ -80,11 +80,11 @@ class World(trio.abc.Instrument):
             check_all(self._sent, self._shadow, self.trace)
 
     def close(self) -> None:
-        """Close the database, when nothing runs any more."""
+        """Close the database when nothing runs any more."""
         self._database.close()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Hold the node's memory against what it should be."""
+        """Compare the node's memory with its expected contents."""
         self._steps += 1
         if trio.current_time() > self._stepped_at:
             self._steps, self._stepped_at = 0, trio.current_time()
@@ -93,7 +93,7 @@ class World(trio.abc.Instrument):
             self._life.compare()
 
     async def _live(self, number: int, lifetime: Lifetime) -> bool:
-        """One node from its start to its end. False: it could not start."""
+        """Run one node from its start to its end. Return False if it could not start."""
         sim_store = store.SimStore(self._database, self._store_weather, self._rng(f"store {number}"), self._shadow)
         sim_store.commits_left = lifetime.commits
         sim_store.may_stand_still = self._plan.stands_still
@@ -124,7 +124,7 @@ class World(trio.abc.Instrument):
         scope.cancel()
 
     async def _serve(self, number: int, lifetime: Lifetime, life: Life) -> None:
-        """Let clients and the operator at the node until its time is over."""
+        """Run clients and the operator on the node until its time is over."""
         if not self._clients:
             await self._settle_in(life.node)
         ends_at = trio.current_time() + lifetime.serves_s
@@ -141,7 +141,7 @@ class World(trio.abc.Instrument):
                 life.node.draining.set()
 
     async def _settle_in(self, node: Node) -> None:
-        """Make the accounts, their keys and their programs."""
+        """Create the accounts, their keys and their programs."""
         for name, begins_with in ACCOUNTS.items():
             terms = {"name": name, "credits": begins_with, "unlimited": name == "unlimited"}
             account = (await node.operations.run("account.create", terms))["id"]
@@ -157,7 +157,7 @@ class World(trio.abc.Instrument):
         self._config = struct_replace(self._config, limits=limits, breaker=breaker)
 
     async def _deliver(self, sent: Sent, patience_s: float) -> None:
-        """Serve a request as a server would, until its end or its client's."""
+        """Serve a request like a server would, until its end or its client's."""
         life = self._life
         if life is None:
             return
@@ -168,7 +168,7 @@ class World(trio.abc.Instrument):
             sent.first_balance = self._shadow.told.get(sent.holder.account, 0)
             sent.key_was_revoked = sent.holder.key_id in self._revoked
         self.trace.note(f"{sent.name} {sent.path}?{sent.query} {sent.headers}")
-        # A server may cancel a request whose client hangs up, or let it find out when it sends.
+        # A server may cancel a request whose client disconnects, or let it find out when it sends.
         cancels = self._hang_ups.random() < 0.5
         sent.patience_ends_at = sent.began_at + patience_s
         try:

@@ -1,4 +1,4 @@
-"""A table of notes, and the writes that tests make to it."""
+"""A table of notes, and writes to it for tests."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -29,7 +29,7 @@ def add_note(text: str) -> "partial[int]":
 
 
 def add_notes(tx: Tx, texts: Sequence[str]) -> list[str | Exception]:
-    """A batch handler that refuses what begins with `bad` and breaks on `bug`."""
+    """A batch handler that refuses requests beginning with `bad`, and raises an error on `bug`."""
     if "bug" in texts:
         tx.run("INSERT INTO notes (text) VALUES ('half done')")
         raise ZeroDivisionError

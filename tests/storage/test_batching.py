@@ -1,4 +1,4 @@
-"""The thread that commits: when it lets callers gather, and how it ends where it fails in itself."""
+"""The commit thread: when it lets callers gather, and how the process ends if it fails."""
 
 import subprocess
 import sys
@@ -28,11 +28,11 @@ trio.run(main)
 """
 
 
-def test_a_process_ends_when_the_thread_that_commits_fails() -> None:
-    """Goal: callers who cannot be told are cut off, as by a kill, and not left to wait. Method: a batch that raises."""
+def test_process_ends_when_the_commit_thread_fails() -> None:
+    """Goal: callers are cut off, like by a kill, instead of waiting forever. Method: a batch that raises."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == FAILED_STATUS
-    assert "the thread that commits has failed" in ended.stderr
+    assert "the commit thread has failed" in ended.stderr
     assert "MemoryError: planted" in ended.stderr
 
 
@@ -41,10 +41,10 @@ def test_a_process_ends_when_the_thread_that_commits_fails() -> None:
     [(500, 0.00025, False), (500, 0.00045, False), (800, 0.0005, False), (1_500, 0.0006, True), (4_000, 0.0006, True)],
 )
 @pytest.mark.parametrize("is_random", [False, True])
-def test_callers_gather_only_where_they_come_together_whatever_came_before(
+def test_thread_gathers_only_while_callers_arrive_together(
     per_s: int, commit_s: float, gathers: bool, is_random: bool
 ) -> None:
-    """Goal: that gathering finds several is no reason to gather on. Method: a model of the thread, after a burst."""
+    """Goal: finding several calls is no reason to keep gathering. Method: a model of the thread, after a burst."""
     pace, rng, now = CommitPace(), Random(1), 0.0
     for _ in range(100):
         now += commit_s

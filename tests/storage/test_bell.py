@@ -1,4 +1,4 @@
-"""A bell wakes a task from a thread, and a wait is given up only where nobody will ring."""
+"""A bell wakes a task from a thread, and a wait ends early only if no ring will come."""
 
 import random
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def never() -> bool:
     return False
 
 
-async def test_each_ring_ends_one_wait_whichever_comes_first(bell: Bell) -> None:
+async def test_each_ring_ends_one_wait_in_either_order(bell: Bell) -> None:
     rng = random.Random(1)
     with trio.fail_after(10):
         for _ in range(200):
@@ -35,7 +35,7 @@ async def test_each_ring_ends_one_wait_whichever_comes_first(bell: Bell) -> None
     assert scope.cancelled_caught, "none is left over"
 
 
-async def test_a_wait_that_cannot_be_given_up_goes_on_until_the_ring(bell: Bell) -> None:
+async def test_wait_that_cannot_be_given_up_continues_until_the_ring(bell: Bell) -> None:
     has_heard = False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ring_later, bell)

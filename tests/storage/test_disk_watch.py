@@ -1,4 +1,4 @@
-"""The floor below which nothing new is charged, with a disk that the test fills, in virtual time."""
+"""The floor below which new charges are refused, with a simulated disk in virtual time."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ WHOLE = 1_000_000
 
 
 class Disk:
-    """A disk, and all that was said of it."""
+    """A simulated disk, and a record of everything logged about it."""
 
     def __init__(self, free: int | None, *, whole: int = WHOLE, floor: int = FLOOR) -> None:
         self.free = free
@@ -39,23 +39,23 @@ class Disk:
         self.events.append((level, event))
 
     async def at(self, free: int | None) -> str | None:
-        """The refusal once the disk has this much free."""
+        """Return the refusal once the disk has this much free."""
         self.free = free
         await self.watch.look()
         return self.watch.refusal
 
 
-async def test_below_the_floor_it_refuses_and_above_it_and_a_tenth_no_more() -> None:
+async def test_watch_refuses_below_the_floor_until_a_tenth_above() -> None:
     disk = Disk(FLOOR)
     assert await disk.at(FLOOR) is None
     said = await disk.at(FLOOR - 1)
-    assert said == "999 bytes are free on the disk, 1000 are needed (store.disk_floor_bytes)"
-    assert await disk.at(FLOOR) == "1000 bytes are free on the disk, 1100 are needed (store.disk_floor_bytes)"
+    assert said == "999 bytes are free on the disk, 1000 are required (store.disk_floor_bytes)"
+    assert await disk.at(FLOOR) == "1000 bytes are free on the disk, 1100 are required (store.disk_floor_bytes)"
     assert await disk.at(1_100) is None
     assert disk.refusals == [said, None]
 
 
-async def test_a_floor_is_a_quarter_of_a_small_disk_and_0_is_none() -> None:
+async def test_floor_is_at_most_a_quarter_of_the_disk_and_0_disables_it() -> None:
     small = Disk(2_001, whole=8_000, floor=10_000)
     assert await small.at(2_000) is None
     assert await small.at(1_999) is not None
@@ -63,14 +63,14 @@ async def test_a_floor_is_a_quarter_of_a_small_disk_and_0_is_none() -> None:
     assert await Disk(0, floor=0).at(0) is None
 
 
-async def test_a_disk_that_nobody_sees_has_no_floor() -> None:
+async def test_unknown_disk_has_no_floor() -> None:
     disk = Disk(None)
     assert await disk.at(None) is None
     assert await disk.at(0) is not None
     assert await disk.at(None) is None
 
 
-async def test_each_change_is_logged_once_and_a_low_disk_once_an_hour(autojump_clock: MockClock) -> None:
+async def test_changes_are_logged_once_and_a_low_disk_once_an_hour(autojump_clock: MockClock) -> None:
     disk = Disk(10 * FLOOR)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(disk.watch.keep_looking, disk.event)
@@ -91,7 +91,7 @@ async def test_each_change_is_logged_once_and_a_low_disk_once_an_hour(autojump_c
         nursery.cancel_scope.cancel()
 
 
-async def test_a_disk_that_cannot_be_seen_leaves_all_as_it_was(autojump_clock: MockClock) -> None:
+async def test_failed_check_changes_nothing(autojump_clock: MockClock) -> None:
     disk = Disk(0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(disk.watch.keep_looking, disk.event)

@@ -1,4 +1,4 @@
-"""The growth of a store, told from its samples; time is virtual, the sizes are the test's."""
+"""The growth of a store, computed from its samples, with virtual time and simulated sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES = (TableSize("notes", 10, 900, 100),)
 
 
 class GrowingStore(InlineStore):
-    """One that has grown by so many bytes a second since the start."""
+    """A store that has grown at a constant rate since the start."""
 
     bytes_a_second = 10.0
     free_bytes = 0
@@ -51,7 +51,7 @@ class GrowingNode:
         self.events.append((event, fields))
 
     async def run(self, seconds: float) -> None:
-        """Live for so long, charging a call a second."""
+        """Run for this long, charging a call per second."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.growth.keep_measuring, self.event, lambda: self.calls)
             with trio.move_on_after(seconds):
@@ -66,7 +66,7 @@ def store() -> GrowingStore:
     return GrowingStore([MIGRATIONS])
 
 
-def test_growth_is_of_the_last_day_and_unknown_within_the_first_hour() -> None:
+def test_growth_covers_the_last_day_and_is_unknown_in_the_first_hour() -> None:
     assert growth_of([]) is None
     assert growth_of([(0.0, 10, 0)]) is None
     assert growth_of([(0.0, 10, 0), (HOUR_S - 1, 20, 5)]) is None
@@ -75,14 +75,14 @@ def test_growth_is_of_the_last_day_and_unknown_within_the_first_hour() -> None:
     assert growth_of([*older, (0.0, 10, 7), (HOUR_S, 30, 5), (DAY_S, 40, 2)]) == Growth(DAY_S, 30, 7)
 
 
-def test_a_day_and_a_thousand_calls_are_reckoned_from_what_was_measured() -> None:
+def test_rates_per_day_and_per_thousand_calls() -> None:
     half = Growth(DAY_S / 2, 600, 3_000)
     assert (half.bytes_a_day, half.bytes_per_thousand_calls) == (1_200, 200)
     assert Growth(DAY_S, 600, 999).bytes_per_thousand_calls is None
     assert Growth(DAY_S, -600, 0).bytes_a_day == -600
 
 
-async def test_a_node_knows_its_growth_after_an_hour_of_samples(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_node_knows_its_growth_after_an_hour(store: GrowingStore, autojump_clock: MockClock) -> None:
     node = GrowingNode(store)
     await node.run(HOUR_S)
     assert (await node.growth.report())["growth_bytes_a_day"] is None
@@ -98,9 +98,7 @@ async def test_a_node_knows_its_growth_after_an_hour_of_samples(store: GrowingSt
     store.close()
 
 
-async def test_what_the_file_has_free_inside_is_used_before_the_disk(
-    store: GrowingStore, autojump_clock: MockClock
-) -> None:
+async def test_free_space_in_the_file_is_used_before_the_disk(store: GrowingStore, autojump_clock: MockClock) -> None:
     node = GrowingNode(store)
     await node.run(3 * HOUR_S)
     before = node.growth.days_left()
@@ -111,7 +109,7 @@ async def test_what_the_file_has_free_inside_is_used_before_the_disk(
     store.close()
 
 
-async def test_a_store_that_does_not_grow_has_no_last_day(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_store_that_does_not_grow_has_no_days_left(store: GrowingStore, autojump_clock: MockClock) -> None:
     store.bytes_a_second = 0
     node = GrowingNode(store)
     await node.run(3 * HOUR_S)
@@ -121,7 +119,7 @@ async def test_a_store_that_does_not_grow_has_no_last_day(store: GrowingStore, a
     store.close()
 
 
-async def test_calls_of_all_nodes_count_and_a_restart_leaves_the_samples(
+async def test_calls_of_all_nodes_count_and_samples_survive_a_restart(
     store: GrowingStore, autojump_clock: MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -134,9 +132,7 @@ async def test_calls_of_all_nodes_count_and_a_restart_leaves_the_samples(
     store.close()
 
 
-async def test_samples_go_after_two_days_and_those_of_a_clock_that_was_ahead_at_once(
-    store: GrowingStore, autojump_clock: MockClock
-) -> None:
+async def test_old_and_future_samples_are_removed(store: GrowingStore, autojump_clock: MockClock) -> None:
     store.jumped_s = 40 * DAY_S
     await GrowingNode(store).run(2 * EVERY_S)
     store.jumped_s = 0
@@ -147,7 +143,7 @@ async def test_samples_go_after_two_days_and_those_of_a_clock_that_was_ahead_at_
     store.close()
 
 
-async def test_it_warns_within_a_week_of_the_floor(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_warning_within_a_week_of_the_floor(store: GrowingStore, autojump_clock: MockClock) -> None:
     store.bytes_a_second = 9e9 / (8 * DAY_S)
     node = GrowingNode(store)
     await node.run(3 * HOUR_S)
@@ -160,7 +156,7 @@ async def test_it_warns_within_a_week_of_the_floor(store: GrowingStore, autojump
     store.close()
 
 
-async def test_a_store_that_is_away_is_measured_again_later(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_unavailable_store_is_measured_later(store: GrowingStore, autojump_clock: MockClock) -> None:
     node = GrowingNode(store)
     store.failing = StoreUnavailable("it is away")
     await node.run(2 * EVERY_S)
@@ -171,7 +167,7 @@ async def test_a_store_that_is_away_is_measured_again_later(store: GrowingStore,
     store.close()
 
 
-async def test_the_writer_is_held_for_one_row(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_measuring_blocks_the_writer_for_one_row(store: GrowingStore, autojump_clock: MockClock) -> None:
     node = GrowingNode(store)
     before = store.statistics().calls
     await node.run(EVERY_S + 1)

@@ -1,4 +1,4 @@
-"""The log's lines of a link: each state once, and no flood from one that comes and goes."""
+"""The log lines of a link: one per state, without a flood from an unstable link."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from storage.link_log import DOWN_AGAIN_S, LinkLog
 
 
-def test_each_end_and_each_return_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_loss_and_each_return_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     log = LinkLog("Redis", lambda: now[0])
     log.up()
@@ -21,7 +21,7 @@ def test_each_end_and_each_return_has_one_line(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_a_link_that_comes_and_goes_is_told_of_from_time_to_time_and_one_that_stays_away_at_last(
+def test_unstable_link_is_logged_periodically(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = [0.0]

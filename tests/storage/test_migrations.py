@@ -1,4 +1,4 @@
-"""The particulars of migrations on SQLite."""
+"""Specifics of migrations on SQLite."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ def m0002_kept(schema: Schema) -> None:
     schema.append_only("notes")
 
 
-async def test_an_append_only_table_refuses_replacements(tmp_path: Path) -> None:
+async def test_append_only_table_refuses_replacements(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [MigrationSet("notes", (m0001_notes, m0002_kept))]) as store:
         await store.write(add_note("kept"))
         with pytest.raises(Exception, match="append-only"):
@@ -23,7 +23,7 @@ async def test_an_append_only_table_refuses_replacements(tmp_path: Path) -> None
         assert await all_texts(store) == ["kept"]
 
 
-async def test_the_sqlite_utils_command_shows_what_was_applied(tmp_path: Path) -> None:
+async def test_sqlite_utils_command_shows_applied_migrations(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]):
         pass
     command = [sys.executable, "-m", "sqlite_utils", "rows", str(tmp_path / "store.db"), "_sqlite_migrations"]

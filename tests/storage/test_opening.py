@@ -1,4 +1,4 @@
-"""The files that a store refuses to open, in words that help."""
+"""The files that a store refuses to open, and helpful messages."""
 
 import fcntl
 import os
@@ -42,46 +42,46 @@ async def refusal(address: str) -> StoreUnusable:
 @pytest.mark.parametrize(
     "address", ["", "sqlite:///", "sqlite://x.db", "mysql://localhost/x", "data/x.db", "postgresql:/x"]
 )
-async def test_an_address_of_another_kind_is_refused(address: str) -> None:
+async def test_address_of_another_kind_is_refused(address: str) -> None:
     assert "expected sqlite:///" in str(await refusal(address))
 
 
-async def test_missing_folders_are_made_and_only_the_owner_reads_the_file(tmp_path: Path) -> None:
+async def test_missing_folders_are_created_with_private_permissions(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "store.db"
     async with open_store(f"sqlite:///{path}", [NOTES]):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_a_relative_address_is_under_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_relative_address_is_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with open_store("sqlite:///data/x.db", [NOTES]):
         assert (tmp_path / "data" / "x.db").exists()
 
 
-async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+async def test_uncreatable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert f"cannot make the data folder {tmp_path / 'file'}" in str(await refusal(f"sqlite:///{tmp_path}/file/x.db"))
+    assert f"cannot create the data folder {tmp_path / 'file'}" in str(await refusal(f"sqlite:///{tmp_path}/file/x.db"))
 
 
-async def test_a_folder_in_the_files_place_is_refused(tmp_path: Path) -> None:
+async def test_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     assert "Is a directory" in str(await refusal(url(tmp_path)))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+async def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o500)
     assert "Permission denied" in str(await refusal(url(tmp_path)))
 
 
-async def test_a_file_that_is_no_database_is_refused_with_the_way_to_restore(tmp_path: Path) -> None:
+async def test_file_that_is_not_a_database_is_refused_with_instructions(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"not a database at all" * 500)
     error = await refusal(url(tmp_path))
     assert isinstance(error, StoreCorrupt)
     assert ".recover" in str(error)
 
 
-async def test_a_damaged_page_is_found_at_the_start(tmp_path: Path) -> None:
+async def test_damaged_page_is_found_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with open_store(url(tmp_path), [NOTES]) as store:
         for number in range(50):
@@ -92,7 +92,7 @@ async def test_a_damaged_page_is_found_at_the_start(tmp_path: Path) -> None:
     assert isinstance(await refusal(url(tmp_path)), StoreCorrupt)
 
 
-async def test_a_store_has_one_owner(tmp_path: Path) -> None:
+async def test_store_has_one_owner(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]) as store:
         error = await refusal(url(tmp_path))
         assert isinstance(error, StoreInUse)
@@ -102,14 +102,14 @@ async def test_a_store_has_one_owner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("note", [b"[" * 4096, b"\xff" * 4096, b"7".ljust(4096), b"", b'{"a":'])
-def test_a_note_that_makes_no_sense_says_nothing(tmp_path: Path, note: bytes) -> None:
+def test_invalid_note_is_ignored(tmp_path: Path, note: bytes) -> None:
     database = tmp_path / "store.db"
     with own(database):
         database.with_name("store.db.lock").write_bytes(note)
         assert read_note(database) == {}
 
 
-async def test_the_owners_note_is_read_while_it_owns(tmp_path: Path) -> None:
+async def test_owners_note_can_be_read_while_it_owns(tmp_path: Path) -> None:
     assert read_owner_note(url(tmp_path)) is None
     async with open_store(url(tmp_path), [NOTES]) as store:
         assert read_owner_note(url(tmp_path)) == {}
@@ -119,8 +119,8 @@ async def test_the_owners_note_is_read_while_it_owns(tmp_path: Path) -> None:
     assert read_owner_note(url(tmp_path)) is None
 
 
-async def test_somebody_who_looks_does_not_keep_an_owner_out(tmp_path: Path) -> None:
-    """Method: hold the lock as `read_owner_note` does, but long enough for the owner to meet it."""
+async def test_reading_the_note_does_not_block_an_owner(tmp_path: Path) -> None:
+    """Method: hold the lock like `read_owner_note` does, but long enough for the owner to hit it."""
     async with open_store(url(tmp_path), [NOTES]):
         pass
     looking = os.open(tmp_path / "store.db.lock", os.O_RDONLY)
@@ -136,7 +136,7 @@ async def test_somebody_who_looks_does_not_keep_an_owner_out(tmp_path: Path) -> 
             assert await all_texts(store) == []
 
 
-def test_a_killed_owner_leaves_neither_lock_nor_note(tmp_path: Path) -> None:
+def test_killed_owner_leaves_neither_lock_nor_note(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER, url(tmp_path)], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"open\n"
@@ -152,7 +152,7 @@ async def reopen(address: str) -> None:
             pass
 
 
-async def test_another_program_that_holds_the_write_lock_makes_calls_fail_not_hang(tmp_path: Path) -> None:
+async def test_foreign_write_lock_fails_calls_instead_of_hanging(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]) as store:
         await store.write(lambda tx: tx.run("PRAGMA busy_timeout = 50"))  # seconds by default
         other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
@@ -164,7 +164,7 @@ async def test_another_program_that_holds_the_write_lock_makes_calls_fail_not_ha
         assert await store.read(texts) == ["yes"]
 
 
-async def test_nobody_else_writes_between_a_calls_reading_and_its_writing(tmp_path: Path) -> None:
+async def test_no_other_write_between_a_calls_read_and_write(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]) as store:
 
         def read_then_write(tx: Tx) -> None:

@@ -28,7 +28,7 @@ def test_lists_of_any_length_are_written_and_found(tx: SqliteTx, count: int) -> 
 
 
 @pytest.mark.parametrize("count", [0, 1, ROWS_MAX + 1])
-def test_a_statement_over_a_list_changes_what_the_list_names_and_counts_it(tx: SqliteTx, count: int) -> None:
+def test_statement_over_a_list_changes_and_counts_its_rows(tx: SqliteTx, count: int) -> None:
     tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", [(number, 0) for number in range(count + 2)])
     copy = "INSERT INTO numbers SELECT id, ? FROM {in} AS asked JOIN numbers ON id = asked.value"
     assert tx.run_in(copy, [*range(count)], (7,)) == count
@@ -41,7 +41,7 @@ def test_a_statement_over_a_list_changes_what_the_list_names_and_counts_it(tx: S
 
 
 @pytest.mark.parametrize("numbers", [[1], [1, 3], [9]])
-def test_a_list_is_found_however_it_is_asked_for(tx: SqliteTx, numbers: list[int]) -> None:
+def test_list_is_found_in_every_form_of_query(tx: SqliteTx, numbers: list[int]) -> None:
     tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", [(1, 2), (2, 4), (3, 6)])
     found = [(number, 2 * number) for number in numbers if number < 9]
     for sql in (
@@ -55,13 +55,13 @@ def test_a_list_is_found_however_it_is_asked_for(tx: SqliteTx, numbers: list[int
     assert tx.all_in("SELECT id FROM numbers WHERE id NOT IN {in}", numbers) == rest
 
 
-def test_texts_in_a_list_stay_what_they_are(tx: SqliteTx) -> None:
+def test_texts_in_a_list_are_unchanged(tx: SqliteTx) -> None:
     texts = ["", 'a"b', "it's", "\\", "é\n\u2028", "[1]", "1"]
     assert tx.all_in("SELECT value FROM {in} AS asked", texts) == [(text,) for text in texts]
 
 
 @given(st.dictionaries(st.integers(0, 200), st.integers(0, 9)), st.dictionaries(st.integers(0, 200), st.integers(0, 9)))
-def test_a_set_based_update_changes_exactly_its_rows(before: dict[int, int], changes: dict[int, int]) -> None:
+def test_set_based_update_changes_exactly_its_rows(before: dict[int, int], changes: dict[int, int]) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("CREATE TABLE numbers (id BIGINT, double BIGINT)")
     tx = SqliteTx(connection.cursor())
@@ -76,7 +76,7 @@ def test_a_set_based_update_changes_exactly_its_rows(before: dict[int, int], cha
     connection.close()
 
 
-def test_one_gives_the_first_row_or_none_and_run_counts(tx: SqliteTx) -> None:
+def test_one_returns_the_first_row_or_none_and_run_counts(tx: SqliteTx) -> None:
     assert tx.one("SELECT id FROM numbers") is None
     assert tx.run("INSERT INTO numbers VALUES (1, 2), (2, 4)") == 2
     assert tx.one("SELECT id FROM numbers ORDER BY id") == (1,)

@@ -118,7 +118,7 @@ async def test_loop_that_sleeps_for_long_before_it_fails_becomes_a_fault_too(sup
 
 
 @pytest.mark.parametrize("away", [StoreUnavailable("away"), StateUnavailable("away")])
-async def test_absent_store_is_no_failure_of_the_loop(away, supervision, log, autojump_clock):
+async def test_unavailable_store_is_not_a_failure_of_the_loop(away, supervision, log, autojump_clock):
     loop = Loop(*[away] * 10)
     with trio.move_on_after(60):
         await supervision.keep("sweep", loop.run)

@@ -1,4 +1,4 @@
-"""When whoever removes what is old may believe the clock, in virtual time; the row in the store outlives processes."""
+"""When removals by age may trust the clock, in virtual time; the row in the store outlives processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_S = 86_400.0
 
 
 class Machine:
-    """A machine whose clock can be set, with a store; each `process` has a look of its own."""
+    """A machine with a settable clock and a store. Each `process` has its own instance."""
 
     def __init__(self) -> None:
         self.store = InlineStore([MIGRATIONS])
@@ -35,7 +35,7 @@ class Machine:
         self.events.append((level, name, fields))
 
     async def trusted(self) -> SweepClock:
-        """A process that has looked twice."""
+        """Return a process that has looked twice."""
         clock = self.process()
         assert await clock.look() is None
         await trio.sleep(SECOND_LOOK_S)
@@ -50,7 +50,7 @@ def machine() -> Iterator[Machine]:
     opened.store.close()
 
 
-async def test_a_store_that_was_never_swept_is_swept_at_the_second_look_and_nobody_is_warned(
+async def test_never_swept_store_is_swept_at_the_second_look_without_warning(
     machine: Machine, autojump_clock: MockClock
 ) -> None:
     clock = machine.process()
@@ -63,7 +63,7 @@ async def test_a_store_that_was_never_swept_is_swept_at_the_second_look_and_nobo
 
 
 @pytest.mark.parametrize("passes_s", [0.0, 600.0, 10 * DAY_S])
-async def test_a_clock_that_goes_on_evenly_is_believed_at_every_look(
+async def test_evenly_running_clock_is_trusted_at_every_look(
     machine: Machine, autojump_clock: MockClock, passes_s: float
 ) -> None:
     clock = await machine.trusted()
@@ -74,7 +74,7 @@ async def test_a_clock_that_goes_on_evenly_is_believed_at_every_look(
     assert machine.events == []
 
 
-async def test_a_jump_of_more_than_a_day_is_told_and_believed_after_an_hour_of_going_on_evenly(
+async def test_jump_of_more_than_a_day_is_reported_and_trusted_after_an_hour(
     machine: Machine,
     autojump_clock: MockClock,
 ) -> None:
@@ -88,7 +88,7 @@ async def test_a_jump_of_more_than_a_day_is_told_and_believed_after_an_hour_of_g
     assert await clock.look() == machine.now()
 
 
-async def test_a_clock_that_is_put_right_again_is_believed_at_once(machine: Machine, autojump_clock: MockClock) -> None:
+async def test_corrected_clock_is_trusted_at_once(machine: Machine, autojump_clock: MockClock) -> None:
     clock = await machine.trusted()
     machine.wrong_s += 40 * DAY_S
     assert await clock.look() is None
@@ -99,7 +99,7 @@ async def test_a_clock_that_is_put_right_again_is_believed_at_once(machine: Mach
     assert await clock.look() is None, "the first doubt has ended, and its hour with it"
 
 
-async def test_a_second_jump_begins_the_hour_anew(machine: Machine, autojump_clock: MockClock) -> None:
+async def test_second_jump_restarts_the_hour(machine: Machine, autojump_clock: MockClock) -> None:
     clock = await machine.trusted()
     for jump_s in (40 * DAY_S, 300 * DAY_S, -100 * DAY_S):
         machine.wrong_s += jump_s
@@ -111,7 +111,7 @@ async def test_a_second_jump_begins_the_hour_anew(machine: Machine, autojump_clo
     assert [fields["ahead_s"] // 86_400 for _, _, fields in machine.events] == [40, 340, 240]
 
 
-async def test_a_process_that_starts_under_a_wrong_clock_knows_it_from_the_store(
+async def test_process_started_with_a_wrong_clock_detects_it_from_the_store(
     machine: Machine, autojump_clock: MockClock
 ) -> None:
     await machine.trusted()
@@ -126,9 +126,7 @@ async def test_a_process_that_starts_under_a_wrong_clock_knows_it_from_the_store
     assert await machine.process().look() == machine.now()
 
 
-async def test_a_node_that_was_off_for_a_week_removes_again_after_an_hour(
-    machine: Machine, autojump_clock: MockClock
-) -> None:
+async def test_node_that_was_off_for_a_week_resumes_after_an_hour(machine: Machine, autojump_clock: MockClock) -> None:
     await machine.trusted()
     await trio.sleep(7 * DAY_S)
     restarted = machine.process()
@@ -138,9 +136,7 @@ async def test_a_node_that_was_off_for_a_week_removes_again_after_an_hour(
     assert [name for _, name, _ in machine.events] == ["clock_doubted"]
 
 
-async def test_a_clock_that_goes_back_is_believed_and_its_way_forward_is_a_jump(
-    machine: Machine, autojump_clock: MockClock
-) -> None:
+async def test_backward_jump_is_trusted_and_its_reversal_is_a_jump(machine: Machine, autojump_clock: MockClock) -> None:
     clock = await machine.trusted()
     machine.wrong_s -= 400 * DAY_S
     assert await clock.look() == machine.now()
@@ -150,7 +146,7 @@ async def test_a_clock_that_goes_back_is_believed_and_its_way_forward_is_a_jump(
     assert await clock.look() == machine.now()
 
 
-async def test_what_one_node_has_looked_at_twice_another_believes(machine: Machine, autojump_clock: MockClock) -> None:
+async def test_second_look_of_one_node_is_trusted_by_others(machine: Machine, autojump_clock: MockClock) -> None:
     one, other = await machine.trusted(), machine.process()
     machine.wrong_s += 40 * DAY_S
     assert [await clock.look() for clock in (one, other)] == [None, None]
@@ -158,9 +154,7 @@ async def test_what_one_node_has_looked_at_twice_another_believes(machine: Machi
     assert [await clock.look() for clock in (one, machine.process())] == [machine.now()] * 2
 
 
-async def test_a_look_that_the_store_refuses_is_raised_and_decides_nothing(
-    machine: Machine, autojump_clock: MockClock
-) -> None:
+async def test_failed_look_raises_and_changes_nothing(machine: Machine, autojump_clock: MockClock) -> None:
     clock = await machine.trusted()
     machine.store.failing = StoreUnavailable("away")
     with pytest.raises(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""Group commit against an engine that fails where it is told to."""
+"""Group commit on an engine that fails on demand."""
 
 import pytest
 
@@ -12,7 +12,7 @@ class DiskGone(Exception):
 
 
 class BrittleEngine:
-    """An engine without a database that writes down each step and fails at one of them."""
+    """An engine without a database that records each step and fails at a chosen one."""
 
     def __init__(self, fails_at: str) -> None:
         self.steps: list[str] = []
@@ -64,7 +64,7 @@ class BrittleTx:
 
 
 @pytest.mark.parametrize("step", ["begin", "mark", "keep", "commit"])
-def test_whatever_step_of_a_transaction_fails_everybody_hears_of_it(step: str) -> None:
+def test_failure_at_any_step_reaches_every_caller(step: str) -> None:
     engine = BrittleEngine(step)
     jobs = [Job(fn=add_note("a")), Job(fn=add_note("b"))]
     assert run_batch(engine, jobs) is None
@@ -75,7 +75,7 @@ def test_whatever_step_of_a_transaction_fails_everybody_hears_of_it(step: str) -
 
 
 @pytest.mark.parametrize("step", ["undo", "dropped"])
-def test_a_batch_whose_undoing_fails_is_lost_as_a_whole(step: str) -> None:
+def test_batch_whose_rollback_fails_is_lost_as_a_whole(step: str) -> None:
     def breaks(tx: object) -> None:
         raise LookupError
 
@@ -85,7 +85,7 @@ def test_a_batch_whose_undoing_fails_is_lost_as_a_whole(step: str) -> None:
     assert [type(job.error) for job in jobs] == [StoreUnavailable] * 2
 
 
-def test_a_batch_that_commits_gives_its_callbacks() -> None:
+def test_committed_batch_returns_its_callbacks() -> None:
     engine = BrittleEngine("nowhere")
     callbacks = run_batch(engine, [Job(fn=add_note("a")), Job(fn=add_note("b"))])
     assert callbacks is not None
@@ -93,7 +93,7 @@ def test_a_batch_that_commits_gives_its_callbacks() -> None:
     assert engine.steps == ["begin", "mark", "run", "keep", "mark", "run", "keep", "commit"]
 
 
-def test_a_handler_that_answers_too_little_fails_its_requests() -> None:
+def test_handler_with_too_few_results_fails_its_requests() -> None:
     engine = BrittleEngine("nowhere")
     jobs = [Job(handler=lambda tx, requests: [1], request=number) for number in range(2)]
     jobs[1].handler = jobs[0].handler

@@ -9,7 +9,7 @@ from tests.storm.run import Size, storm
 
 
 def main() -> None:
-    """Run it."""
+    """Run the storm."""
     parser = parser_of("tests.storm", __doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--accounts", type=int, default=8)

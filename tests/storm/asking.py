@@ -1,4 +1,4 @@
-"""The nodes as readers meet them: any one that lives is asked, and asked again until there is an answer."""
+"""The nodes as readers see them: requests go to any live node, and are repeated until one answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGAIN_S = 0.02
 
 @dataclass(slots=True)
 class Living:
-    """A node that serves. Whoever kills it says so first."""
+    """A serving node. Set this before killing it."""
 
     process: Process
     public: Origin
@@ -32,12 +32,12 @@ class Living:
 
 @dataclass(slots=True)
 class Figures:
-    """What happened to readers."""
+    """Counts of events that readers met."""
 
     pages: int = 0
     lost_connections: int = 0
     refused_503: Counter[str] = field(default_factory=Counter)
-    """How often with which words."""
+    """By error message."""
     long_polls: int = 0
     polls_hung_up: int = 0
     polls_full: int = 0
@@ -48,26 +48,26 @@ class Figures:
 
 @dataclass
 class Nodes:
-    """Those that serve now, by their place."""
+    """The nodes that serve now, by their place."""
 
     exchange: Exchange
     rng: Random
     living: dict[int, Living] = field(default_factory=dict)
     figures: Figures = field(default_factory=Figures)
     is_written: bool = False
-    """Nothing more will be appended, and all nodes are up."""
+    """Whether everything was appended, and all nodes are up."""
     _waiting: set[trio.CancelScope] = field(default_factory=set)
 
     async def read(self, target: str, key: str) -> Any:
-        """An envelope."""
+        """Return an envelope."""
         return await self._ask("GET", target, key, b"")
 
     async def post(self, target: str, key: str, body: object) -> Any:
-        """The envelope after a POST that may be sent again."""
+        """Return the envelope after a POST that may be repeated."""
         return await self._ask("POST", target, key, orjson.dumps(body))
 
     async def wait(self, target: str, key: str, *, wait_s: int) -> Any:
-        """The envelope of a long-poll, or None when this side has hung up: now and then, and when all is written."""
+        """Return the envelope of a long-poll, or None if this side disconnected, as it does at times and at the end."""
         is_hasty = self.rng.random() < 0.05
         with self._open_wait(self.rng.random() if is_hasty else PATIENCE_S) as scope:
             return await self.read(f"{target}&wait_s={wait_s}", key)
@@ -84,7 +84,7 @@ class Nodes:
                 self._waiting.discard(scope)
 
     def end_writing(self) -> None:
-        """Tell readers that they may come to an end; who waits for more hangs up."""
+        """Let readers finish; waiting ones disconnect."""
         self.is_written = True
         for scope in self._waiting:
             scope.cancel()
@@ -100,7 +100,7 @@ class Nodes:
             await trio.sleep(AGAIN_S)
 
     async def _ask_once(self, method: str, target: str, key: str, body: bytes) -> HttpAnswer | None:
-        """An answer, or None when the node was killed before it came, or none lives."""
+        """Return an answer, or None if the node was killed before it arrived, or no node lives."""
         if not self.living:
             return None
         node = self.rng.choice(list(self.living.values()))
@@ -116,7 +116,7 @@ class Nodes:
             return None
 
     async def _taken(self, answer: HttpAnswer) -> Any:
-        """A key whose polls are all held is answered at once, and told when to come again."""
+        """Return the envelope. If all polls of the key are in use, the answer comes at once, with a time to wait."""
         told = answer.headers.get("x-poll-interval")
         if told is not None:
             self.figures.polls_full += 1

@@ -1,4 +1,4 @@
-"""What the commands of both storms share: where the store is, and figures that are printed."""
+"""The common part of the storm commands: the store's address, and printed figures."""
 
 import shutil
 import tempfile
@@ -15,11 +15,11 @@ from tests.servers.postgres import open_postgres
 from tests.servers.redis import open_redis
 
 Blow = Callable[[Path, dict[str, Any], dict[str, str]], Awaitable[dict[str, Any]]]
-"""Blows a storm with its files in a folder, of the chosen size, at `store_url` and `state_url`; gives its figures."""
+"""Runs a storm of the chosen size with files in a folder, at `store_url` and `state_url`. Returns its figures."""
 
 
 def parser_of(name: str, told: str | None) -> ArgumentParser:
-    """What every storm can be told."""
+    """The options of every storm."""
     parser = ArgumentParser(prog=f"python -m {name}", description=told)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--kill-every", type=float, default=5.0, metavar="S", dest="kill_every_s")
@@ -28,7 +28,7 @@ def parser_of(name: str, told: str | None) -> ArgumentParser:
 
 
 def run(parser: ArgumentParser, blow: Blow) -> None:
-    """Blow it as the command line says, and print its figures; what a broken one has left stays in its folder."""
+    """Run it according to the command line, and print its figures. A failed storm leaves its files in its folder."""
     chosen = vars(parser.parse_args())
     folder = Path(tempfile.mkdtemp(prefix="storm-"))
     with ExitStack() as servers:

@@ -1,4 +1,4 @@
-"""Facts of the plan as producers make them, with data of the right shape."""
+"""Facts of the plan in the form in which producers create them, with valid data."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ DATA: Final[dict[type[Struct], Struct]] = {
 
 
 def fact(plan: Plan, number: int) -> Fact:
-    """The fact with this number."""
+    """Return the fact with this number."""
     account_id, key_id, kind, parent_id = told(plan, number)
     id_ = subject_of(number)
     data = DATA[KINDS[kind].data]

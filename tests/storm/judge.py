@@ -1,4 +1,4 @@
-"""Whether what was written and what was read fit together: pure functions that give sentences of what does not."""
+"""Checks that written and read events match: pure functions that yield a sentence per fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Numbers = Sequence[int]
 
 
 class Row(NamedTuple):
-    """An event as the store has it."""
+    """An event as stored."""
 
     pos: int
     type: str
@@ -26,39 +26,39 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a reader asks for: types or families, and parents; none means all."""
+    """A reader's selection: types or families, and parents; none means all."""
 
     types: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
 
     @property
     def query(self) -> str:
-        """As parameters."""
+        """Return the selection as request parameters."""
         types = f"&types={','.join(self.types)}" if self.types else ""
         return types + (f"&subject_id={','.join(self.parents)}" if self.parents else "")
 
     def admits(self, row: Row) -> bool:
-        """Whether it selects this event."""
+        """Return whether it selects this event."""
         if self.types and not any(fnmatchcase(row.type, one) for one in self.types):
             return False
         return not self.parents or row.parent_id in self.parents
 
 
 def visible(rows: Iterable[Row], key_id: str, chosen: Filter) -> array[int]:
-    """The facts that a key must be given, in order."""
+    """Return the facts that a key must receive, in order."""
     return array("Q", (fact_of(row.subject_id) for row in rows if row.key_id in (None, key_id) and chosen.admits(row)))
 
 
 @dataclass
 class LogJudge:
-    """Judges one account's log after the other, and then whether all batches are whole."""
+    """Judges the logs of accounts one after the other, and then whether all batches are complete."""
 
     plan: Plan
     found: dict[int, int] = field(default_factory=dict)
-    """Of each batch which facts the logs have, as bits."""
+    """The facts of each batch found in the logs, as bits."""
 
     def log(self, account_id: str, rows: Iterable[Row], *, ends: tuple[int, int]) -> Iterator[str]:
-        """What is wrong in an account's log; `ends` are the first and last position that its feed tells."""
+        """Yield the faults of an account's log. `ends` are the first and last position according to its feed."""
         pos, at = 0, 0.0
         for pos, row in enumerate(rows, 1):
             if row.pos != pos:
@@ -81,7 +81,7 @@ class LogJudge:
             yield f"{account_id}: {row.subject_id} is not what was told"
 
     def batches(self, reported: Collection[int]) -> Iterator[str]:
-        """What was reported is there, nothing of what was undone, and nothing in part."""
+        """Check that every reported batch is there, no undone one, and none in part."""
         for batch in self.found.keys() | set(reported):
             found = self.found.get(batch, 0)
             whole = (1 << len(facts_of(self.plan, batch))) - 1
@@ -94,7 +94,7 @@ class LogJudge:
 
 
 def judge_walk(expected: Numbers, seen: Numbers) -> Iterator[str]:
-    """Whether a walker saw the log that it may see, in order, once."""
+    """Check that a walker saw the log visible to it, in order, once."""
     if array("Q", expected) == array("Q", seen):
         return
     at = next((n for n, pair in enumerate(zip(expected, seen, strict=False)) if pair[0] != pair[1]), None)
@@ -110,16 +110,16 @@ def judge_walk(expected: Numbers, seen: Numbers) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A page that a consumer was given, and how many acknowledgements were answered when it was asked for."""
+    """A page that a consumer received, and the number of acknowledgements answered before it was requested."""
 
     items: array[int]
     acked_before: int
 
 
 def judge_consumer(expected: Numbers, given: Sequence[Given], acked: Sequence[Given]) -> Iterator[str]:
-    """Whether each page begins where an acknowledgement ended, and the acknowledged ones are the whole log.
+    """Check that each page begins where an acknowledgement ended, and that the acknowledged ones are the whole log.
 
-    Readers of one consumer ask for pages of one size, so two that begin at one event are the same page.
+    Readers of one consumer request pages of one size, so two pages that begin at one event are the same page.
     """
     index = {fact: number for number, fact in enumerate(expected)}
     ends = [_end(index, page) for page in acked]
@@ -154,7 +154,7 @@ def _end(index: Mapping[int, int], page: Given) -> int:
 
 
 def _floors(ends: Sequence[int]) -> list[int]:
-    """The furthest end after none, one, two... acknowledgements."""
+    """Return the furthest end after zero, one, two... acknowledgements."""
     floors = [0]
     for end in ends:
         floors.append(max(floors[-1], end))

@@ -1,4 +1,4 @@
-"""The nodes' processes: started, killed at any moment and started again; and what their writers have reported."""
+"""The processes of the nodes: started, killed at any moment and restarted, with the reports of their writers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH = 0.15
 
 @dataclass
 class Reported:
-    """What all writers have reported so far."""
+    """The reports of all writers so far."""
 
     plan: Plan
     committed_at: dict[int, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Reported:
     _read_bytes: dict[int, int] = field(default_factory=dict)
 
     def read(self, life: int) -> None:
-        """Take what a life has reported since it was read."""
+        """Read a life's new reports."""
         file = Path(self.plan.folder) / f"reports-{life}"
         if not file.exists():
             return
@@ -82,7 +82,7 @@ class Lives:
                 nursery.start_soon(self._start, place)
 
     async def kill_some(self) -> None:
-        """Kill a node or two, and start them again, perhaps to die in the start once more."""
+        """Kill one or two nodes and restart them; they may be killed again while starting."""
         places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
         for place in places:
             node = self.nodes.living.pop(place)
@@ -117,12 +117,12 @@ class Lives:
         self.reported.read(self._now[place])
 
     def look(self) -> None:
-        """Read what the living have reported."""
+        """Read the reports of the live nodes."""
         for life in self._now.values():
             self.reported.read(life)
 
     @property
     def have_stopped(self) -> bool:
-        """Whether no writer writes any more."""
+        """Return whether all writers have stopped."""
         self.look()
         return self.reported.stopped.issuperset(self._now.values())

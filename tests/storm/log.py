@@ -1,4 +1,4 @@
-"""The log as the database has it, read past the program."""
+"""The log in the database, read directly."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Database:
     """A store's tables."""
 
     def __init__(self, connection: Any, mark: str) -> None:
-        """`mark` stands for a parameter."""
+        """`mark` is the placeholder of a parameter."""
         self._connection = connection
         self._mark = mark
 
     def ends(self, account_id: str) -> tuple[int, int]:
-        """The first and the last position that the feed tells."""
+        """Return the first and the last position according to the feed."""
         first, last = self._connection.execute(ENDS + self._mark, (account_id,)).fetchone() or (1, 0)
         return first, last
 
     def rows(self, account_id: str) -> list[Row]:
-        """The account's log in order."""
+        """Return the account's log in order."""
         return [Row(*row) for row in self._connection.execute(ROWS.format(self._mark), (account_id,))]
 
 
 @contextmanager
 def open_database(url: str) -> Iterator[Database]:
-    """The store's database."""
+    """Open the store's database."""
     if url.startswith("sqlite:///"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
             yield Database(connection, "?")

@@ -1,7 +1,7 @@
-"""A whole node for the storm: it serves as `sluice serve` does, and its writers append until they are told to stop.
+"""A whole node for the storm: it serves like `sluice serve`, and its writers append until a stop is requested.
 
-`STORM` in its environment names the plan's file, `STORM_LIFE` the number of this process. What was committed is
-reported to `reports-N`, a line for each batch: its number and when. A last line says that all writers have stopped.
+`STORM` in its environment is the plan's file, `STORM_LIFE` the number of this process. Commits are reported to
+`reports-N`, one line per batch with its number and time. A last line says that all writers have stopped.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PAUSE_S = 0.05
 
 
 class Undone(Exception):
-    """The producer changed its mind after it had appended."""
+    """Raised to undo a transaction after appending."""
 
 
 class Reports:
-    """Lines for the driver, which stay whenever the process dies."""
+    """Lines for the driver, which survive the process."""
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -102,7 +102,7 @@ async def run(start: Start, plan: Plan, life: int) -> None:
 
 
 def main() -> None:
-    """Serve on the config that the last argument names."""
+    """Serve with the config in the last argument."""
 
     def read_config() -> Config:
         return load_config(sys.argv[-1], {}, known_platforms())

@@ -1,7 +1,7 @@
-"""What writers append, decided by numbers alone: whoever knows the plan knows every fact of every batch.
+"""The content that writers append, derived from numbers alone, so that the plan determines every fact of every batch.
 
-A fact's number holds the life of the node that writes it, the writer, the batch and its place in the batch; it is the
-subject's id, so each fact is known again wherever it is read.
+A fact's number contains the life of its node, the writer, the batch and its place in the batch. It is the subject's id,
+so that each fact is recognized wherever it is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Account(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What writers need to know. They write until the file `stop` is there, and pause up to `pause_s` in between."""
+    """The parameters of writers. They write until the file `stop` exists, with pauses of up to `pause_s`."""
 
     seed: int
     writers: int
@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True):
 
 
 class Told(NamedTuple):
-    """A fact as it must stand in the log."""
+    """A fact as it must appear in the log."""
 
     account_id: str
     key_id: str | None
@@ -47,33 +47,33 @@ class Told(NamedTuple):
 
 
 def batch_of(life: int, writer: int, number: int) -> int:
-    """The number of a batch."""
+    """Return the number of a batch."""
     return life << 32 | writer << 24 | number
 
 
 def subject_of(fact: int) -> str:
-    """The id of a fact's subject."""
+    """Return the id of a fact's subject."""
     return f"s{fact:014x}"
 
 
 def fact_of(subject_id: str) -> int:
-    """The number of the fact with this subject."""
+    """Return the number of the fact with this subject."""
     return int(subject_id[1:], 16)
 
 
 def facts_of(plan: Plan, batch: int) -> range:
-    """The numbers of a batch's facts, in order."""
+    """Return the numbers of a batch's facts, in order."""
     first = batch << 8
     return range(first, first + 1 + _draw(plan.seed, batch, "size") % BATCH_MAX)
 
 
 def is_undone(plan: Plan, batch: int) -> bool:
-    """Whether the batch's transaction is undone after the facts were appended."""
+    """Return whether the batch's transaction is undone after appending."""
     return _draw(plan.seed, batch, "undone") % 40 == 0
 
 
 def told(plan: Plan, fact: int) -> Told:
-    """What a fact is."""
+    """Return the content of a fact."""
     drawn = _draw(plan.seed, fact, "fact")
     account = plan.accounts[_accounts(plan.seed, fact >> 8, len(plan.accounts))[drawn % ACCOUNTS_PER_BATCH]]
     kind = TYPES[(drawn >> 8) % len(TYPES)]
@@ -85,7 +85,7 @@ def told(plan: Plan, fact: int) -> Told:
 
 @lru_cache(maxsize=1)
 def _accounts(seed: int, batch: int, count: int) -> tuple[int, ...]:
-    """The accounts that a batch is about; the first ones are the busy ones."""
+    """Return the accounts of a batch; the first ones are the busy ones."""
     drawn = _draw(seed, batch, "accounts")
     pairs = ((drawn >> 16 * place, drawn >> (16 * place + 8)) for place in range(ACCOUNTS_PER_BATCH))
     return tuple(min(one % count, other % count) for one, other in pairs)

@@ -1,4 +1,4 @@
-"""Who reads: walkers with a cursor of their own, and named consumers with one or two readers each."""
+"""The readers: walkers with their own cursor, and named consumers with one or two readers each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HICCUP_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whose key reads what."""
+    """A reader's key and selection."""
 
     account_id: str
     key_id: str
@@ -34,7 +34,7 @@ class Reader:
 
 
 async def read_page(nodes: Nodes, reader: Reader, place: str, rng: Random) -> Any:
-    """The envelope of a read at `place`, perhaps one that waits; None when that was given up."""
+    """Return the envelope of a read at `place`, perhaps a waiting one; None if it was given up."""
     target = f"{FEED}?{place}&limit={reader.limit}{reader.chosen.query}"
     wait_s = 0 if nodes.is_written else rng.choice(WAITS_S)
     envelope = await (nodes.wait(target, reader.key, wait_s=wait_s) if wait_s else nodes.read(target, reader.key))
@@ -50,22 +50,22 @@ async def read_page(nodes: Nodes, reader: Reader, place: str, rng: Random) -> An
 
 
 def numbers_of(items: Sequence[Any]) -> array[int]:
-    """The facts of a page."""
+    """Return the facts of a page."""
     return array("Q", (fact_of(item["subject"]["id"]) for item in items))
 
 
 @dataclass
 class Walker:
-    """Walks from the oldest event to the end. Now and then it loses the rest of a page, and reads on from an item."""
+    """Walks from the oldest event to the end. Sometimes it drops the rest of a page, and continues after an item."""
 
     reader: Reader
     rng: Random
     seen: array[int] = field(default_factory=lambda: array("Q"))
     seen_at: list[tuple[int, float]] = field(default_factory=list)
-    """How many were seen when."""
+    """When how many events were seen."""
 
     async def walk(self, nodes: Nodes) -> None:
-        """Until nothing more can come."""
+        """Read until nothing more can arrive."""
         place = "oldest"
         while True:
             is_end = nodes.is_written
@@ -84,7 +84,7 @@ class Walker:
             self.seen_at.append((len(items), time.time()))
 
     def delays(self, committed_at: dict[int, float]) -> Iterator[float]:
-        """How long after its commit each page's first event was seen, where the commit was reported."""
+        """Return the delay between commit and first sight of each page's first event, if its commit was reported."""
         place = 0
         for count, at in self.seen_at:
             if count and (began := committed_at.get(self.seen[place] >> 8)) is not None:
@@ -94,7 +94,7 @@ class Walker:
 
 @dataclass
 class Consumer:
-    """A named consumer: all that it was given, and what of it was acknowledged."""
+    """A named consumer: everything that it received, and the acknowledged part."""
 
     name: str
     reader: Reader
@@ -103,7 +103,7 @@ class Consumer:
     acked: list[Given] = field(default_factory=list)
 
     async def read(self, nodes: Nodes) -> None:
-        """As one of its readers: read, sometimes again, and acknowledge, until nothing more can come."""
+        """Act as one of its readers: read, sometimes repeatedly, and acknowledge, until nothing more can arrive."""
         while True:
             is_end, acked_before = nodes.is_written, len(self.acked)
             envelope = await read_page(nodes, self.reader, f"consumer={self.name}", self.rng)
@@ -122,7 +122,7 @@ class Consumer:
                 await self._ack(nodes, envelope, given)
 
     async def _ack(self, nodes: Nodes, envelope: Any, given: Given) -> None:
-        """Acknowledge a page, however often that has to be sent."""
+        """Acknowledge a page, repeating that as needed."""
         place = {"cursor": envelope["pagination"]["next_cursor"]}
         told = await nodes.post(f"{FEED}/consumers/{self.name}/ack", self.reader.key, place)
         nodes.figures.acknowledged += told["data"]["advanced"]
@@ -130,7 +130,7 @@ class Consumer:
             self.acked.append(given)
 
     async def _forgets(self, nodes: Nodes) -> bool:
-        """Whether it reads again instead: as it pleases, or since it has crashed with the page in its hands."""
+        """Return whether it reads again instead: at random, or because it crashed before acknowledging."""
         dice = self.rng.random()
         if dice < MISHAP:
             nodes.figures.rereads += 1

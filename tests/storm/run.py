@@ -1,4 +1,4 @@
-"""The storm: writers inside of nodes that are killed every few seconds, readers outside, and the judgement of both."""
+"""The storm: writers inside of nodes that are killed every few seconds, readers outside, and the checks of both."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ SETTINGS: dict[str, Setting] = {
     "log.access": False,
 }
 TO_MEET = ("lost_connections", "long_polls", "rereads", "restarts", "acknowledged")
-"""What readers of nodes that are killed are to have met, so that it goes on until they have."""
+"""The events that readers of killed nodes must have met; the storm continues until then."""
 WALKERS = 2
-"""Walkers of each account: one sees all that its key may see, the other has filters."""
+"""Walkers of each account: one sees everything visible to its key, the other has filters."""
 LOOK_S = 0.05
 POLL_S, POLL_LEAST_S = 1, 0.9
 POLLS_FREE_S = 90.0
-"""A dead node's polls count until their leases have run out."""
+"""A dead node's polls count until their leases have expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How big a storm is: it goes on for so many events, and for so many kills.
+    """The size of a storm: it runs for this many events, and for this many kills.
 
     `pause_s` is the longest pause of a writer between two batches. At the end `polls_free` polls of each key must wait.
     """
@@ -62,12 +62,12 @@ class Size:
 
 
 class Broken(AssertionError):
-    """What the judges have found."""
+    """The faults found by the judges."""
 
 
 @dataclass
 class Storm:
-    """One store, its nodes, and who reads."""
+    """One store, its nodes, and its readers."""
 
     size: Size
     url: str
@@ -78,7 +78,7 @@ class Storm:
     consumers: list[Consumer]
 
     async def blow(self) -> dict[str, Any]:
-        """All of it; gives the figures. Raises Broken."""
+        """Run everything and return the figures. Raises Broken."""
         began = trio.current_time()
         await self.lives.start_all()
         async with trio.open_nursery() as reading:
@@ -95,7 +95,7 @@ class Storm:
         return self._figures(written_s, read_s)
 
     async def _write(self) -> None:
-        """Until enough is written; nodes die meanwhile."""
+        """Kill nodes until enough is written."""
         async with trio.open_nursery() as killing:
             killing.start_soon(self._kill)
             while not self._is_enough:
@@ -119,7 +119,7 @@ class Storm:
         return self.lives.reported.facts >= self.size.events and self.lives.kills >= self.size.kills and has_met_all
 
     async def _check_ends(self) -> None:
-        """Nothing is unread, and every poll of every key is free again."""
+        """Check that nothing is unread, and every poll of every key is free again."""
         for consumer in self.consumers:
             told = await self.nodes.read(f"{FEED}/consumers/{consumer.name}", consumer.reader.key)
             shown = told["data"]["consumer"]
@@ -148,7 +148,7 @@ class Storm:
                 return
 
     def judge(self) -> None:
-        """Hold what was read against what was written, and that against what was reported. Raises Broken."""
+        """Compare the read events with the written ones, and those with the reports. Raises Broken."""
         log, found = LogJudge(self.plan), list[str]()
         with open_database(self.url) as database:
             for account in self.plan.accounts:
@@ -197,9 +197,9 @@ class Storm:
 async def storm(
     folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "memory:"
 ) -> dict[str, Any]:
-    """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
+    """Run a storm on an empty store with files in `folder`: three nodes if they share state, otherwise one.
 
-    Gives its figures. Raises Broken.
+    Return its figures. Raises Broken.
     """
     (folder / "config.toml").write_text(toml({**SETTINGS, "store.url": store_url, "state.url": state_url}))
     count = 1 if state_url == "memory:" else 3
@@ -211,7 +211,7 @@ async def storm(
 
 
 async def _prepare(folder: Path, size: Size, fleet: Fleet, nodes: Nodes, *, url: str, count: int) -> Storm:
-    """The nodes' plan, and readers for the keys of its accounts."""
+    """Create the nodes' plan, and readers for the keys of its accounts."""
     rng, config = Random(size.seed), folder / "config.toml"
     environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(folder), **ENVIRON}
     accounts, readers = await _make_keys(size, fleet, config, environ, exchange=nodes.exchange)
@@ -231,7 +231,7 @@ async def _prepare(folder: Path, size: Size, fleet: Fleet, nodes: Nodes, *, url:
 async def _make_keys(
     size: Size, fleet: Fleet, config: Path, environ: dict[str, str], *, exchange: Exchange
 ) -> tuple[tuple[Account, ...], list[Reader]]:
-    """Accounts, and readers with a key each, which one account after the other gets; by a node that is then killed."""
+    """Create accounts and readers with a key each, on a node that is then killed."""
     rng = Random(size.seed)
     process = fleet.start(config, environ, name="first")
     line = await process.listening()
@@ -252,7 +252,7 @@ async def _make_keys(
 
 
 def _filter(rng: Random) -> Filter:
-    """All, some families and types, or some parents."""
+    """Return a selection: all, some families and types, or some parents."""
     families = sorted({f"{kind.partition('.')[0]}.*" for kind in TYPES})
     match rng.randrange(4):
         case 0:

@@ -1,4 +1,4 @@
-"""What judges the storm finds what is planted: a loss, a repeat, a wrong order, a half batch."""
+"""The judges of the storm find planted faults: a loss, a repeat, a wrong order, a half batch."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def renumbered(rows: list[Row]) -> list[Row]:
     return [row._replace(pos=pos) for pos, row in enumerate(rows, 1)]
 
 
-def test_a_sound_log_is_sound_whether_its_last_batches_were_reported_or_not() -> None:
+def test_sound_log_passes_with_or_without_reports_of_its_end() -> None:
     assert verdicts(rows_of(BATCHES), BATCHES) == []
     assert verdicts(rows_of(BATCHES), BATCHES[:-3]) == []
     assert verdicts(rows_of(BATCHES[:-3]), BATCHES[:-3]) == []
 
 
-def test_a_reported_batch_that_is_not_there_is_found() -> None:
+def test_missing_reported_batch_is_found() -> None:
     assert verdicts(rows_of(BATCHES[:-1]), BATCHES) == [f"batch {BATCHES[-1]:x} was reported and is lost"]
 
 
-def test_half_a_batch_is_found_whether_it_was_reported_or_not() -> None:
+def test_half_a_batch_is_found() -> None:
     rows = renumbered([row for row in rows_of(BATCHES) if fact_of(row.subject_id) != BATCHES[5] << 8])
     for reported in (BATCHES, BATCHES[:5]):
         (verdict,) = verdicts(rows, reported)
         assert verdict.startswith(f"batch {BATCHES[5]:x} is there in part")
 
 
-def test_an_undone_batch_that_is_there_is_found() -> None:
+def test_undone_batch_in_the_log_is_found() -> None:
     assert verdicts(rows_of([*BATCHES, UNDONE]), BATCHES) == [f"batch {UNDONE:x} was undone and is there"]
 
 
@@ -68,16 +68,16 @@ Spoil = Callable[[list[Row]], list[Row]]
         (lambda rows: [*rows[:7], rows[7]._replace(key_id="key_9"), *rows[8:]], "is not what was told"),
     ],
 )
-def test_a_row_that_is_wrong_is_found(spoil: Spoil, verdict: str) -> None:
+def test_wrong_row_is_found(spoil: Spoil, verdict: str) -> None:
     assert any(verdict in one for one in verdicts(spoil(rows_of(BATCHES)), BATCHES))
 
 
-def test_a_feed_that_tells_another_end_is_found() -> None:
+def test_feed_with_another_end_is_found() -> None:
     rows = rows_of(BATCHES)
     assert verdicts(rows, BATCHES, last=len(rows) + 1)
 
 
-def test_a_key_sees_its_own_events_and_those_of_the_account_as_its_filter_selects() -> None:
+def test_key_sees_its_own_and_the_accounts_events_that_match_its_filter() -> None:
     rows = rows_of(BATCHES)
     seen = visible(rows, "key_1", Filter(("discover.*", "key.revoked"), ("parent_1", "parent_2")))
     assert seen
@@ -104,7 +104,7 @@ LOG = list(range(100, 120))
         ([*LOG[:5], 7, *LOG[5:]], "event 5 is none that it may see"),
     ],
 )
-def test_a_walker_that_lost_repeated_or_mixed_events_is_found(seen: list[int], verdict: str) -> None:
+def test_walker_that_lost_repeated_or_mixed_events_is_found(seen: list[int], verdict: str) -> None:
     assert list(judge_walk(LOG, LOG)) == []
     assert list(judge_walk(LOG, seen)) == [verdict]
 
@@ -116,7 +116,7 @@ def page(start: int, end: int, *, acked_before: int = 0) -> Given:
 SOUND = [page(0, 6), page(6, 12, acked_before=1), page(12, 20, acked_before=2)]
 
 
-def test_pages_that_were_read_again_and_acknowledged_late_or_twice_are_sound() -> None:
+def test_repeated_pages_and_late_acknowledgements_are_sound() -> None:
     given = [page(0, 6), page(0, 6), page(6, 12), page(6, 12), SOUND[2]]
     assert list(judge_consumer(LOG, given, SOUND)) == []
     assert list(judge_consumer(LOG, given, [SOUND[1], SOUND[0], SOUND[2], SOUND[0]])) == []
@@ -138,7 +138,7 @@ def test_pages_that_were_read_again_and_acknowledged_late_or_twice_are_sound() -
         ([*SOUND, Given(array("Q", [7]), 0)], SOUND, "a page of 1 events, the first is -1, is no piece of the log"),
     ],
 )
-def test_a_consumer_that_lost_or_repeated_or_mixed_events_is_found(
+def test_consumer_that_lost_repeated_or_mixed_events_is_found(
     given: list[Given], acked: list[Given], verdict: str
 ) -> None:
     assert verdict in list(judge_consumer(LOG, given, acked))

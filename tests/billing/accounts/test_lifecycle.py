@@ -1,4 +1,4 @@
-"""Suspended, resumed and deleted: nothing begins that may not, what was begun is closed exactly, nothing is lost."""
+"""Accounts that are suspended, resumed and deleted: work is refused, open work is closed exactly, nothing is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUNNING = 100
 
 
 async def look_up(desk: Desk, key: str) -> str:
-    """What comes of a look-up, by the store and then by memory alike."""
+    """Return the result of a look-up, which must be the same from the store and from memory."""
     found = [await looked_up(desk, key) for _ in range(2)]
     assert found[0] == found[1]
     return found[0]
@@ -34,7 +34,7 @@ async def looked_up(desk: Desk, key: str) -> str:
     return "good"
 
 
-async def test_nothing_begins_on_a_suspended_account_until_it_is_resumed(desk: Desk) -> None:
+async def test_suspended_account_is_refused_until_resumed(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada", credits=100)).id
     key = await desk.keys.create(account)
     for _ in range(3):
@@ -55,7 +55,7 @@ async def test_nothing_begins_on_a_suspended_account_until_it_is_resumed(desk: D
     assert (await desk.accounts.get(account)).balance == 94
 
 
-async def test_only_that_account_is_suspended_and_its_revoked_keys_stay_revoked(desk: Desk) -> None:
+async def test_suspension_affects_only_its_account_and_keeps_revoked_keys_revoked(desk: Desk) -> None:
     ada, bob = [(await desk.accounts.create(name)).id for name in ("Ada", "Bob")]
     revoked, of_bob = await desk.keys.create(ada), await desk.keys.create(bob)
     await desk.keys.revoke(revoked.id)
@@ -66,8 +66,8 @@ async def test_only_that_account_is_suspended_and_its_revoked_keys_stay_revoked(
     assert [await look_up(desk, key.key) for key in (revoked, made, of_bob)] == ["revoked", "good", "good"]
 
 
-async def test_a_look_that_overtakes_a_suspension_leaves_nothing_stale(desk: Desk) -> None:
-    """Goal: no key stays usable from memory. Method: its account is suspended after a look has read its row."""
+async def test_lookup_during_suspension_leaves_no_stale_key(desk: Desk) -> None:
+    """Goal: no key stays usable from memory. Method: the account is suspended after a look-up has read its row."""
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
     slow = SlowReads(desk.store)
@@ -82,8 +82,8 @@ async def test_a_look_that_overtakes_a_suspension_leaves_nothing_stale(desk: Des
 
 
 @pytest.mark.parametrize("end", ["suspend", "delete"])
-async def test_a_hundred_charges_under_way_are_closed_exactly_and_none_begins_after(desk: Desk, end: str) -> None:
-    """Goal: no credit is lost, none taken too late. Method: charges race with the change, round after round."""
+async def test_suspension_closes_open_charges_and_refuses_new_ones(desk: Desk, end: str) -> None:
+    """Goal: no credit is lost, and none is taken too late. Method: charges race with the change, round after round."""
     for _ in range(ROUNDS):
         account = (await desk.accounts.create("Ada", credits=1_000)).id
         key = await desk.keys.create(account)
@@ -115,7 +115,7 @@ async def test_a_hundred_charges_under_way_are_closed_exactly_and_none_begins_af
         assert (after.balance, after.held) == (1_000 - len(charges) // 2, 0)
 
 
-async def test_a_deleted_account_leaves_its_ledger_and_nothing_that_names_anybody(desk: Desk) -> None:
+async def test_deletion_keeps_the_ledger_and_erases_names(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada", credits=100)).id
     keys = [await desk.keys.create(account, name=name) for name in ("laptop", "server")]
     await desk.keys.revoke(keys[0].id)
@@ -140,7 +140,7 @@ async def test_a_deleted_account_leaves_its_ledger_and_nothing_that_names_anybod
     assert kept == [("", "", "", f"erased {key.id}") for key in keys]
 
 
-async def test_nothing_of_a_deleted_account_can_be_changed(desk: Desk) -> None:
+async def test_deleted_account_cannot_be_changed(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada")).id
     key = await desk.keys.create(account)
     await desk.lifecycle.delete(account)

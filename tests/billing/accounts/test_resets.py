@@ -1,4 +1,4 @@
-"""A key's counter that is reset while charges are open: what they are refunded is not the new counter's."""
+"""A key's counter is reset while charges are open: their refunds must not change the new counter."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -46,14 +46,14 @@ async def close_unremembered(desk: Desk, charge: Charge) -> None:
 
 
 async def close_beside_others(desk: Desk, charge: Charge) -> None:
-    """In one batch with a charge of the same key that its counter holds, and one that is settled."""
+    """Settle and refund in one batch with a charge that the counter of the same key includes."""
     newer = [await desk.charges.take(desk.request(charge.account_id, charge.key_id, credits=4)) for _ in range(2)]
     closing: list[Request] = [close_request(newer[0], used=0), close_request(charge, used=1), newer[1]]
     together(desk, closing)
 
 
 async def die(desk: Desk, _charge: Charge) -> None:
-    """The process dies; what it had open is refunded, the newer charge too."""
+    """The process dies; its open charges are refunded, including the newer one."""
     await recover(desk.store, now=desk.now)
 
 
@@ -76,7 +76,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("end", "left"), ENDS.items(), ids=lambda one: getattr(one, "__name__", str(one)))
-async def test_a_refund_of_what_was_taken_before_a_reset_is_not_credited_to_the_counter_after_it(
+async def test_refund_of_a_charge_from_before_a_reset_keeps_the_counter(
     end: Callable[[Desk, Charge], Awaitable[None]], left: int
 ) -> None:
     """Method: 5 credits are open when the counter is reset, 2 are taken after it, and then the first charge ends."""
@@ -94,7 +94,7 @@ async def test_a_refund_of_what_was_taken_before_a_reset_is_not_credited_to_the_
     store.close()
 
 
-async def test_a_refund_of_what_was_taken_after_a_reset_is_credited(desk: Desk) -> None:
+async def test_refund_of_a_charge_from_after_a_reset_lowers_the_counter(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     await desk.keys.update(key.id, reset_usage=True)
@@ -103,10 +103,10 @@ async def test_a_refund_of_what_was_taken_after_a_reset_is_credited(desk: Desk) 
     assert await used(desk, key.id) == 2
 
 
-async def test_charges_that_an_earlier_version_left_open_across_a_reset_are_refunded_without_the_counter(
+async def test_uncounted_charges_of_an_older_version_are_refunded_without_the_counter(
     store_url: str,
 ) -> None:
-    """Method: a store of the migration before, with a counter below what its key has open."""
+    """Method: a store of the previous migration, with a counter below the key's open charges."""
     before = MigrationSet(MIGRATIONS.name, MIGRATIONS.migrations[:3])
     with trio.fail_after(60):
         async with open_store(store_url, [before]) as old:
@@ -119,7 +119,7 @@ async def test_charges_that_an_earlier_version_left_open_across_a_reset_are_refu
 
 
 def _leave_open(tx: Tx) -> None:
-    """Two open charges: of 5 on a key whose counter was reset since and is at 2, of 7 on one whose counter holds it."""
+    """Two open charges: 5 credits on a key whose counter was reset and is at 2, 7 on one whose counter includes it."""
     ledger = OldLedger()
     account = ledger.account(100)
     for request_id, credits in (("req_a", 5), ("req_b", 7)):  # noqa: A001

@@ -50,11 +50,11 @@ COPY = "copy_of_archive"
 
 
 class Crash(Exception):
-    """The end of a process."""
+    """Raised to end the process."""
 
 
 class CrashAt:
-    """Ends the process, by `end`, the given number of points on."""
+    """Ends the process, by calling `end`, after the given number of points."""
 
     def __init__(self, point: int, end: Callable[[], None]) -> None:
         self.left = point
@@ -67,7 +67,7 @@ class CrashAt:
 
 
 class CrashingStore:
-    """A store whose process ends at a point: before a call, within its transaction, or after its commit."""
+    """A store whose process ends at a point: before a call, inside its transaction, or after its commit."""
 
     def __init__(self, store: Store, crash: Callable[[], None]) -> None:
         self._store = store
@@ -106,12 +106,12 @@ def crash() -> None:
 
 
 def ids(tx: Tx) -> list[str]:
-    """The ids of the journal's rows."""
+    """Return the ids of the journal's rows."""
     return [row[0].hex() for row in tx.all("SELECT id FROM journal ORDER BY id")]
 
 
 def left_and_archived(tx: Tx, folder: Path) -> list[str]:
-    """The ids of all rows: those of the journal, and those of the archive that have left it."""
+    """Return the ids of all rows: in the journal, and in the archive if they have left the journal."""
     found = ids(tx)
     for archive in read_archives(tx):
         members = members_of(folder, archive.file.name) if archive.left else []
@@ -120,13 +120,13 @@ def left_and_archived(tx: Tx, folder: Path) -> list[str]:
 
 
 def archived(folder: Path) -> list[str]:
-    """The ids of all rows of the archive."""
+    """Return the ids of all rows of the archive."""
     files = read_manifest(folder)
     return sorted(row.id for file in files for member in members_of(folder, file.name) for row in member.rows)
 
 
 async def faults(store: Store, folder: Path) -> list[Violation]:
-    """Everything that the proofs of the ledger and of the archive find."""
+    """Return all violations that the proofs of the ledger and of the archive find."""
     found = await store.read(verify) + await store.read(partial(verify_chain, folder=folder))
     day: int | None = -1
     while (day := await store.read(partial(next_day, after=day))) is not None:
@@ -135,7 +135,7 @@ async def faults(store: Store, folder: Path) -> list[Violation]:
 
 
 async def fill(store: Store, *, days: int, calls: int) -> float:
-    """Days with rows, on PostgreSQL around the end of a month; gives an instant when all of them are due."""
+    """Add days with rows, on PostgreSQL around the end of a month. Return an instant when all must be archived."""
     desk = PastDesk(store)
     if store.partitions is not None:
         desk.time = last_days_of_a_month(days // 2)
@@ -146,7 +146,7 @@ async def fill(store: Store, *, days: int, calls: int) -> float:
 
 @asynccontextmanager
 async def sqlite_copies(*, days: int, calls: int) -> AsyncIterator[tuple[Copies, float]]:
-    """Copies of a filled store on SQLite, and an instant when all of it is due."""
+    """Return copies of a filled store on SQLite, and an instant when all of it must be archived."""
     filled = InlineStore([MIGRATIONS])
     now = await fill(filled, days=days, calls=calls)
     image = filled.connection.serialize()
@@ -165,7 +165,7 @@ async def sqlite_copies(*, days: int, calls: int) -> AsyncIterator[tuple[Copies,
 
 @asynccontextmanager
 async def postgres_copies(url: str, *, days: int, calls: int) -> AsyncIterator[tuple[Copies, float]]:
-    """As `sqlite_copies`, of databases of the server at `url`."""
+    """Like `sqlite_copies`, for databases of the server at `url`."""
     define(url, f"DROP DATABASE IF EXISTS {TEMPLATE}", f"CREATE DATABASE {TEMPLATE}")
     async with open_store(database(url, TEMPLATE), [MIGRATIONS]) as store:
         now = await fill(store, days=days, calls=calls)
@@ -183,7 +183,7 @@ async def postgres_copies(url: str, *, days: int, calls: int) -> AsyncIterator[t
 
 
 def database(url: str, name: str) -> str:
-    """The address of another database of the same server."""
+    """Return the address of another database of the same server."""
     return f"{url.rpartition('/')[0]}/{name}"
 
 
@@ -199,7 +199,7 @@ def define(url: str, *statements: str) -> None:
 
 
 async def end_at_each_point(copies: Copies, now: float, *, every: int) -> int:
-    """End an archiver at each of so many points, prove what is left, and let another go on; gives the last point."""
+    """End an archiver at each of these points, prove the state, and let another continue. Return the last point."""
     point, ended = 0, True
     while ended:
         point += every
@@ -240,9 +240,9 @@ trio.run(main)
 
 
 async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], *, days: int, calls: int) -> int:
-    """Kill processes that archive, each so many points from its start, prove what each leaves, and let one go on.
+    """Kill archiving processes, each some points after its start, prove the state each time, and let one finish.
 
-    In the end a fault is planted in each file in turn, and found. Gives how many were killed before all was archived.
+    In the end a fault is planted in each file in turn, and must be found. Return how many were killed.
     """
     async with open_store(url, [MIGRATIONS]) as store:
         now = await fill(store, days=days, calls=calls)
@@ -272,7 +272,7 @@ async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], 
 
 
 def flip(path: Path) -> None:
-    """Change one bit in the middle of a file, or put it right again."""
+    """Flip one bit in the middle of a file, or flip it back."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -285,7 +285,7 @@ def flip(path: Path) -> None:
 @click.option("--kills", type=click.IntRange(1, 1_000), default=100)
 @click.option("--seed", type=int, default=1)
 def main(store: str, days: int, calls: int, kills: int, seed: int) -> None:
-    """End an archiver at every step, then kill one process after the other; fails where anything is lost or doubled."""
+    """End an archiver at every step, then kill one process after another. Fails if rows are lost or duplicated."""
     archiver.ROWS_A_MEMBER, archiver.PAUSE_S, archiver.REST_RATIO = 7, 0.0, 0.0
     rng, size = Random(seed), {"days": days, "calls": calls}
 

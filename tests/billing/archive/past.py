@@ -1,4 +1,4 @@
-"""Days of billing that lie behind, for tests of the archive."""
+"""Past days of billing, for tests of the archive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.billing.desk import Desk
 
 
 class PastDesk(Desk):
-    """Billing whose requests' ids begin with the clock's time."""
+    """Billing whose request ids begin with the clock's time."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -22,7 +22,7 @@ class PastDesk(Desk):
 
 
 async def play(desk: PastDesk, *, days: int, calls: int = 5) -> None:
-    """Days with charges that are settled, refunded in part, covered and bought for; the last one stays open."""
+    """Add days with charges that are settled, partly refunded, covered and bought for; the last charge stays open."""
     ada = await desk.accounts.create("Ada", credits=1_000_000)
     bob = await desk.accounts.create("Bob", credits=2, unlimited=True)
     key = await desk.keys.create(ada.id)
@@ -42,5 +42,5 @@ async def play(desk: PastDesk, *, days: int, calls: int = 5) -> None:
 
 
 def last_days_of_a_month(days: int) -> float:
-    """An instant so many days before the end of a month that has not begun yet: one of those that have partitions."""
+    """Return an instant some days before the end of a future month that has a partition."""
     return (following_month(following_month(month_of(time.time()))) - days) * DAY_S + 100.0

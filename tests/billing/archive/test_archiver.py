@@ -1,4 +1,4 @@
-"""Whole days leave the journal for files, and nothing is lost, stands twice or is unproved on the way."""
+"""Whole days move from the journal into files, without rows that are lost, duplicated or unproved in between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DETAIL_DAYS = 10
 
 
 async def archive(desk: Desk, folder: Path) -> Archived:
-    """All that is old enough."""
+    """Archive everything that is old enough."""
     return await archiver_of(desk, folder).run(desk.time)
 
 
@@ -53,7 +53,7 @@ def desk(desk: Desk) -> PastDesk:
     return PastDesk(desk.store)
 
 
-async def test_whole_days_older_than_the_detail_go_into_files_of_a_day_each(desk: PastDesk, tmp_path: Path) -> None:
+async def test_archiver_writes_one_file_per_day_older_than_the_detail(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=15)
     before = await desk.store.read(ids)
     first_day = int.from_bytes(bytes.fromhex(before[0])[:6], "big") // (DAY_S * 1000)
@@ -69,7 +69,7 @@ async def test_whole_days_older_than_the_detail_go_into_files_of_a_day_each(desk
     assert await archive(desk, tmp_path / "archive") == (0, 0, True)
 
 
-async def test_a_row_of_the_archive_says_all_that_the_journal_said(desk: PastDesk, tmp_path: Path) -> None:
+async def test_archived_row_keeps_all_fields_of_the_journal(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=2)
     due = await desk.store.read(lambda tx: read_entries(tx.all))
     (ada, bob) = await desk.accounts.list()
@@ -93,13 +93,13 @@ async def test_a_row_of_the_archive_says_all_that_the_journal_said(desk: PastDes
     assert len(rows) == 2 * 2 * 5 + 2 + 2
 
 
-async def test_a_late_row_of_an_archived_day_goes_into_a_further_file(desk: PastDesk, tmp_path: Path) -> None:
+async def test_late_row_of_an_archived_day_goes_into_another_file(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=2)
     began = desk.time
     desk.time += 30 * DAY_S
     await archive(desk, tmp_path)
     (ada, _bob) = await desk.accounts.list()
-    later, desk.time = desk.time, began - DAY_S  # a node whose clock stands behind
+    later, desk.time = desk.time, began - DAY_S  # a node whose clock is behind
     request = desk.request(ada.id, None, credits=5)
     request.request_id = desk.id_now()
     await desk.charges.close(await desk.charges.take(request), used=1)
@@ -111,7 +111,7 @@ async def test_a_late_row_of_an_archived_day_goes_into_a_further_file(desk: Past
     await desk.assert_sound()
 
 
-async def test_the_database_lets_only_rows_go_whose_day_is_archived(desk: PastDesk, tmp_path: Path) -> None:
+async def test_database_deletes_only_archived_rows(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=15)
     with pytest.raises(ConstraintViolated, match="append-only"):
         await desk.store.write(lambda tx: tx.run("DELETE FROM journal"))
@@ -121,7 +121,7 @@ async def test_the_database_lets_only_rows_go_whose_day_is_archived(desk: PastDe
             await desk.store.write(lambda tx, sql=sql: tx.run(sql))
 
 
-async def test_one_process_archives_at_a_time(desk: PastDesk, tmp_path: Path) -> None:
+async def test_archiver_runs_in_one_process_at_a_time(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=1)
     desk.time += 30 * DAY_S
     with archiver.alone(tmp_path), pytest.raises(ArchiveTaken):
@@ -130,10 +130,10 @@ async def test_one_process_archives_at_a_time(desk: PastDesk, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda file: file.write_bytes(file.read_bytes()[:-1] + b"x")])
-async def test_rows_whose_file_is_gone_or_changed_stay(
+async def test_rows_of_a_missing_or_changed_file_stay_in_the_journal(
     desk: PastDesk, tmp_path: Path, harm: Callable[[Path], object]
 ) -> None:
-    """Method: the run ends after the first file has been entered, and somebody harms the file."""
+    """Method: the run ends after the first file was entered, and the file is damaged."""
     await play(desk, days=1, calls=300)
     desk.time += 30 * DAY_S
     one = archiver_of(desk, tmp_path)
@@ -149,10 +149,8 @@ async def test_rows_whose_file_is_gone_or_changed_stay(
     await desk.assert_sound()
 
 
-async def test_a_run_makes_the_indexes_that_are_missing_and_passes_files_that_are_damaged(
-    desk: PastDesk, tmp_path: Path
-) -> None:
-    """As of files that a version wrote which made no indexes."""
+async def test_archiver_creates_missing_indexes_and_skips_damaged_files(desk: PastDesk, tmp_path: Path) -> None:
+    """Like files from a version that wrote no indexes."""
     await play(desk, days=4)
     desk.time += 30 * DAY_S
     await archive(desk, tmp_path)
@@ -166,11 +164,11 @@ async def test_a_run_makes_the_indexes_that_are_missing_and_passes_files_that_ar
     assert [index.read_bytes() for index in indexes if index.exists()] == [before[0], *before[2:]]
 
 
-async def test_another_stores_folder_is_refused(desk: PastDesk, tmp_path: Path) -> None:
+async def test_folder_of_another_store_is_refused(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=12)
     await archive(desk, tmp_path / "one")
     desk.time += DAY_S
-    with pytest.raises(ArchiveBroken, match="does not hold the archive of this store"):
+    with pytest.raises(ArchiveBroken, match="does not contain this store"):
         await archive(desk, tmp_path / "other")
     (tmp_path / "one" / "manifest.jsonl").write_text("")
     await archive(desk, tmp_path / "one")
@@ -179,7 +177,7 @@ async def test_another_stores_folder_is_refused(desk: PastDesk, tmp_path: Path) 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows a step, and no pauses between them."""
+    """Few rows per step, and no pauses between steps."""
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 7)
     monkeypatch.setattr(archiver, "PAUSE_S", 0.0)
     monkeypatch.setattr(archiver, "REST_RATIO", 0.0)
@@ -187,23 +185,21 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sqlite
 @pytest.mark.usefixtures("few")
-async def test_a_process_that_ends_at_any_step_loses_nothing_and_enters_nothing_twice() -> None:
-    """Method: end it at each point in turn, prove the ledger and the archive, and let another process go on."""
+async def test_crash_at_any_step_loses_and_duplicates_nothing() -> None:
+    """Method: end it at each point in turn, prove the ledger and the archive, and let another process continue."""
     async with sqlite_copies(days=2, calls=4) as (copies, now):
         assert await end_at_each_point(copies, now, every=1) > 50
 
 
 @pytest.mark.usefixtures("few")
-async def test_the_same_holds_on_postgresql_whose_months_go_as_a_whole(postgres: PostgresServer) -> None:
+async def test_crash_at_any_step_with_months_on_postgresql(postgres: PostgresServer) -> None:
     """Method: as above, at every thirteenth point."""
     with trio.fail_after(120):
         async with postgres_copies(postgres.fresh(), days=2, calls=4) as (copies, now):
             assert await end_at_each_point(copies, now, every=13) > 80
 
 
-async def test_processes_that_are_killed_one_after_the_other_come_to_the_same_archive(
-    store_url: str, tmp_path: Path
-) -> None:
-    """By SIGKILL, each some points further from its start than the one before it; then faults are planted."""
+async def test_killed_archivers_produce_the_same_archive(store_url: str, tmp_path: Path) -> None:
+    """Killed by SIGKILL, each some points further from its start than the previous one; then faults are added."""
     with trio.fail_after(120):
         assert await kill_one_after_another(store_url, tmp_path, [9, 18, 27, 36, 45], days=6, calls=4) == 5

@@ -1,4 +1,4 @@
-"""The rows of some days read back the same, whether the archive or the journal has them."""
+"""An export returns the same rows from the archive as from the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fakes.inline_store import open_inline
 
 
 async def exported(store: Store, folder: Path | None, days: range, *, limit: int) -> list[ArchivedRow]:
-    """Every row of the days, page by page."""
+    """Return every row of the days, page by page."""
     rows: list[ArchivedRow] = []
     after: str | None = ""
     while after is not None:
@@ -30,7 +30,7 @@ async def exported(store: Store, folder: Path | None, days: range, *, limit: int
 
 
 @pytest.mark.parametrize("limit", [1, 7, 10, 1_000])
-async def test_an_export_is_the_same_before_and_after_days_are_archived(
+async def test_export_is_the_same_before_and_after_archiving(
     limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 4)
@@ -52,7 +52,7 @@ async def test_an_export_is_the_same_before_and_after_days_are_archived(
     store.close()
 
 
-async def test_an_export_whose_rows_move_meanwhile_has_to_begin_again(tmp_path: Path) -> None:
+async def test_export_fails_if_rows_are_archived_during_it(tmp_path: Path) -> None:
     store = open_inline([MIGRATIONS])
     desk = PastDesk(store)
     first = int(desk.time // DAY_S)
@@ -63,6 +63,6 @@ async def test_an_export_whose_rows_move_meanwhile_has_to_begin_again(tmp_path: 
     await Archiver(store, tmp_path, detail_days=10).run(desk.time + 30 * DAY_S)
     with pytest.raises(ExportMoved):
         await store.read(partial(pages, after=page.following))
-    with pytest.raises(ArchiveBroken, match="name its folder"):
+    with pytest.raises(ArchiveBroken, match="set ledger"):
         await store.read(partial(export_page, folder=None, days=range(first, first + 9), after="", limit=5))
     store.close()

@@ -1,4 +1,4 @@
-"""An index says of every account which members of a file hold its postings, and is the same however it was made."""
+"""An index lists the members of a file that hold an account's postings, and does not depend on how it was built."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fakes.inline_store import open_inline
 
 @pytest.fixture(params=[2, 64])
 async def archived(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with files of several members; their indexes have several blocks, or one."""
+    """A folder with files of several members, whose indexes have one or several blocks."""
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 4)
     monkeypatch.setattr(index, "MEMBERS_A_BLOCK", request.param)
     store = open_inline([MIGRATIONS])
@@ -29,7 +29,7 @@ async def archived(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: 
     return tmp_path
 
 
-async def test_an_index_names_each_member_that_holds_an_account_and_its_places(archived: Path) -> None:
+async def test_index_lists_members_and_places_of_an_account(archived: Path) -> None:
     for file in read_manifest(archived):
         due: dict[int, list[Span]] = {}
         for member in members_of(archived, file.name):
@@ -42,7 +42,7 @@ async def test_an_index_names_each_member_that_holds_an_account_and_its_places(a
         assert spans_of(archived, file.name, 999) == []
 
 
-async def test_an_index_leads_to_the_member_of_a_row(archived: Path) -> None:
+async def test_index_finds_the_member_of_a_row(archived: Path) -> None:
     for file in read_manifest(archived):
         for member in members_of(archived, file.name):
             for row in member.rows:
@@ -52,7 +52,7 @@ async def test_an_index_leads_to_the_member_of_a_row(archived: Path) -> None:
         assert members_with(archived, file.name, b"\0" * 6) == []
 
 
-async def test_an_index_that_is_made_later_is_the_same(archived: Path) -> None:
+async def test_rebuilt_index_is_identical(archived: Path) -> None:
     for file in read_manifest(archived):
         path = archived / index_name(file.name)
         before = path.read_bytes()
@@ -64,8 +64,8 @@ async def test_an_index_that_is_made_later_is_the_same(archived: Path) -> None:
         assert path.read_bytes() == before
 
 
-async def test_a_damaged_index_is_refused_or_names_what_is_not_there_and_ends(archived: Path) -> None:
-    """Method: a byte of the index is another, or it ends early, a thousand times; nothing else is raised."""
+async def test_damaged_index_is_refused_or_refers_to_missing_members(archived: Path) -> None:
+    """Method: change a byte of the index or truncate it, a thousand times; no other error is raised."""
     rng, (file, *_rest) = Random(1), read_manifest(archived)
     path = archived / index_name(file.name)
     sound, refused = path.read_bytes(), 0

@@ -1,4 +1,4 @@
-"""Months of the journal are made ahead on PostgreSQL, and leave as a whole; rows that have none leave one by one."""
+"""Months of the journal are created ahead on PostgreSQL and dropped as a whole; other rows are deleted one by one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTITIONS = """
 SELECT c.relname::text FROM pg_inherits JOIN pg_class AS c ON c.oid = inhrelid
 WHERE inhparent = 'journal'::regclass ORDER BY c.relname
 """
-# The charges of now need their own table, and the accounts of now their marks.
+# Current charges need their own table, and current accounts their marks.
 LATER = (m0012_small_charges, m0013_packs, m0014_payment_faults)
 BEFORE_MONTHS = MigrationSet(MIGRATIONS.name, (*MIGRATIONS.migrations[:9], *LATER))
 
@@ -55,7 +55,7 @@ def name_of(first: int) -> str:
 
 @pytest.fixture
 async def desk(postgres: PostgresServer) -> AsyncIterator[PastDesk]:
-    """Billing whose clock stands three days before the end of a month that has a partition."""
+    """Billing whose clock is three days before the end of a month with a partition."""
     with trio.fail_after(60):
         async with open_store(postgres.fresh(), [MIGRATIONS]) as store:
             desk = PastDesk(store)
@@ -64,7 +64,7 @@ async def desk(postgres: PostgresServer) -> AsyncIterator[PastDesk]:
             await desk.assert_sound()
 
 
-async def test_months_are_made_ahead_and_take_their_rows(desk: PastDesk) -> None:
+async def test_months_are_created_ahead_and_receive_their_rows(desk: PastDesk) -> None:
     first = month_of(desk.time)
     await play(desk, days=5)
     second = following_month(first)
@@ -77,8 +77,8 @@ async def test_months_are_made_ahead_and_take_their_rows(desk: PastDesk) -> None
     assert await desk.store.read(partitions) == made
 
 
-async def test_a_month_leaves_as_a_whole_once_all_of_it_is_old_enough(desk: PastDesk, tmp_path: Path) -> None:
-    """Its days are in files, and proved, before that; their rows are in the journal until then."""
+async def test_old_month_is_dropped_as_a_whole(desk: PastDesk, tmp_path: Path) -> None:
+    """Its days are in files and proved before that, while their rows are still in the journal."""
     await play(desk, days=6)
     first = month_of(desk.time - 6 * DAY_S)
     before, began = await desk.store.read(ids), following_month(first)
@@ -97,15 +97,15 @@ async def test_a_month_leaves_as_a_whole_once_all_of_it_is_old_enough(desk: Past
     await prove(desk.store, tmp_path)
 
 
-async def test_days_of_a_month_wait_for_its_end(desk: PastDesk, tmp_path: Path) -> None:
+async def test_days_of_a_month_are_archived_after_its_end(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=1)
     archiver = Archiver(desk.store, tmp_path, detail_days=1)
     assert (await archiver.run(desk.time + DAY_S)) == (0, 0, True)
     assert (await archiver.run(desk.time + 4 * DAY_S)).files == 1
 
 
-async def test_rows_that_come_late_for_a_month_are_in_further_files(desk: PastDesk, tmp_path: Path) -> None:
-    """While its days are being archived, when all are, and when it is gone."""
+async def test_late_rows_of_a_month_go_into_other_files(desk: PastDesk, tmp_path: Path) -> None:
+    """While its days are being archived, when all are archived, and when the month was dropped."""
     began = desk.time
     await play(desk, days=2)
     later = began + 30 * DAY_S
@@ -134,16 +134,14 @@ async def test_rows_that_come_late_for_a_month_are_in_further_files(desk: PastDe
     await prove(desk.store, tmp_path)
 
 
-async def test_an_empty_month_leaves_too(desk: PastDesk, tmp_path: Path) -> None:
+async def test_empty_month_is_dropped(desk: PastDesk, tmp_path: Path) -> None:
     first = month_of(desk.time)
     assert (await Archiver(desk.store, tmp_path, detail_days=1).run(desk.time + 10 * DAY_S)) == (0, 0, True)
     assert name_of(first) not in await desk.store.read(partitions)
 
 
-async def test_a_reader_keeps_a_month_until_it_is_done(
-    desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And nobody waits for long behind the month that would leave: charges go on meanwhile."""
+async def test_reader_delays_dropping_a_month(desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile charges do not wait behind the month to be dropped."""
     monkeypatch.setattr("storage.postgres.partitions.TRIES", 3)
     await play(desk, days=1)
     archiver = Archiver(desk.store, tmp_path, detail_days=1)
@@ -157,8 +155,8 @@ async def test_a_reader_keeps_a_month_until_it_is_done(
     await prove(desk.store, tmp_path)
 
 
-async def test_a_month_is_made_as_soon_as_the_journal_is_free(desk: PastDesk) -> None:
-    """As when the database's own upkeep goes over it."""
+async def test_month_is_created_once_the_journal_is_free(desk: PastDesk) -> None:
+    """For example after the database's own maintenance."""
     async with reading_the_journal(desk.store, rows=0) as done, trio.open_nursery() as nursery:
 
         @nursery.start_soon
@@ -173,7 +171,7 @@ async def test_a_month_is_made_as_soon_as_the_journal_is_free(desk: PastDesk) ->
 
 @asynccontextmanager
 async def reading_the_journal(store: Store, *, rows: int) -> AsyncIterator[trio.Event]:
-    """Somebody's transaction that has read so many rows of the journal, and ends when the event is set."""
+    """A foreign transaction that has read some rows of the journal, and ends when the event is set."""
     reading, done = trio.Event(), trio.Event()
     token = trio.lowlevel.current_trio_token()
 
@@ -188,10 +186,8 @@ async def reading_the_journal(store: Store, *, rows: int) -> AsyncIterator[trio.
         yield done
 
 
-async def test_rows_that_came_before_their_month_was_made_move_into_it(
-    desk: PastDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But not too many at once: then they stay, and the month has no partition."""
+async def test_earlier_rows_move_into_their_new_month(desk: PastDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not too many at once: then they stay, and the month gets no partition."""
     desk.time += 100 * DAY_S
     await play(desk, days=1)
     assert set(await desk.store.read(rows_by_partition)) == {"journal_others"}
@@ -210,7 +206,7 @@ async def test_rows_that_came_before_their_month_was_made_move_into_it(
 
 
 async def filled_before(url: str) -> list[str]:
-    """A store of the version before, with rows of now, some whose clock stood far ahead, and the ids of all."""
+    """A store of the previous version, with current rows, some from a clock far ahead, and the ids of all."""
     async with open_store(url, [BEFORE_MONTHS]) as store:
         desk = PastDesk(store)
         await play(desk, days=2)
@@ -223,7 +219,7 @@ async def filled_before(url: str) -> list[str]:
         return await store.read(ids)
 
 
-async def test_rows_of_an_earlier_version_stay_where_they_are(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_rows_of_an_older_version_stay_in_place(postgres: PostgresServer, tmp_path: Path) -> None:
     with trio.fail_after(60):
         url = postgres.fresh()
         before = await filled_before(url)
@@ -239,11 +235,11 @@ async def test_rows_of_an_earlier_version_stay_where_they_are(postgres: Postgres
 
 
 class Ended(Exception):
-    """The end of the process that migrates."""
+    """Raised to end the migrating process."""
 
 
-async def test_a_migration_that_ends_at_any_statement_goes_on_at_the_next_start(postgres: PostgresServer) -> None:
-    """Method: end it at every seventh statement in turn, and each time begin with a store of the version before."""
+async def test_interrupted_migration_continues_at_the_next_start(postgres: PostgresServer) -> None:
+    """Method: end it at every seventh statement in turn, each time with a store of the previous version."""
     with trio.fail_after(120):
         for point in itertools.count(7, 7):
             url = postgres.fresh()
@@ -258,7 +254,7 @@ async def test_a_migration_that_ends_at_any_statement_goes_on_at_the_next_start(
 
 
 def migrate_until(url: str, point: int) -> bool:
-    """Migrate on a connection that ends before its statement of that number; whether it came to it."""
+    """Migrate on a connection that ends before its nth statement. Return whether it got there."""
     link = open_link(url, name="ending")
     left, queue = point, link.queue
 
@@ -280,5 +276,5 @@ def migrate_until(url: str, point: int) -> bool:
 
 
 async def prove(store: Store, folder: Path) -> None:
-    """Prove the ledger, and the archive with all that stayed behind for it."""
+    """Prove the ledger, the archive and the sums in the store."""
     assert await faults(store, folder) == []

@@ -1,4 +1,4 @@
-"""A statement reads the same before its days are archived and after; without the archive they are told as sums."""
+"""A statement is the same before and after its days are archived; without the archive they are shown as sums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.billing.desk import Desk
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many members a file, and several blocks an index."""
+    """Several members per file, and several blocks per index."""
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 3)
     monkeypatch.setattr(index, "MEMBERS_A_BLOCK", 4)
 
@@ -41,7 +41,7 @@ def ledger_of(store: Store, folder: Path | None) -> Ledger:
 
 
 async def statement(ledger: Ledger, account: str, *, limit: int) -> list[Transaction]:
-    """Every line, page by page."""
+    """Return every line, page by page."""
     lines: list[Transaction] = []
     while page := (await ledger.transactions(account, limit=limit, before=lines[-1].id if lines else None)).lines:
         assert len(page) <= limit
@@ -50,7 +50,7 @@ async def statement(ledger: Ledger, account: str, *, limit: int) -> list[Transac
 
 
 def told(lines: Sequence[Transaction]) -> list[Transaction]:
-    """Without where they were read."""
+    """Return the lines without their source."""
     return [replace(line, source="journal") for line in lines]
 
 
@@ -59,7 +59,7 @@ async def accounts_of(desk: PastDesk) -> list[str]:
 
 
 async def hold_one_open(desk: PastDesk) -> None:
-    """A charge that is taken on one day and refunded three days later: its last line stands among those of that day."""
+    """Add a charge that is taken on one day and refunded three days later."""
     ada = (await accounts_of(desk))[0]
     request = desk.request(ada, None, credits=9)
     request.request_id = desk.id_now()
@@ -68,8 +68,8 @@ async def hold_one_open(desk: PastDesk) -> None:
     await desk.charges.close(charge, used=4)
 
 
-async def test_a_statement_reads_the_same_from_the_archive(desk: PastDesk, tmp_path: Path) -> None:
-    """Whole pages, and each request's lines, while some days are archived, one in part, and when all are."""
+async def test_statement_is_the_same_from_the_archive(desk: PastDesk, tmp_path: Path) -> None:
+    """Whole pages, and each request's lines, with some days archived, one in part, and with all archived."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)
     began = desk.time
@@ -98,7 +98,7 @@ async def test_a_statement_reads_the_same_from_the_archive(desk: PastDesk, tmp_p
 
 
 async def archive(store: Store, folder: Path, now: float, *, whole: bool) -> None:
-    """All that is old enough; or, not `whole`, until a file has gone in part."""
+    """Archive all old days, or if not `whole`, until part of a file has left the journal."""
     one = Archiver(store, folder, detail_days=10)
     if whole:
         assert (await one.run(now)).is_done
@@ -107,9 +107,7 @@ async def archive(store: Store, folder: Path, now: float, *, whole: bool) -> Non
         await one.run(now)
 
 
-async def test_a_statement_reads_the_same_while_a_month_stands_and_when_it_is_gone(
-    store_url: str, tmp_path: Path
-) -> None:
+async def test_statement_is_the_same_with_and_without_a_month(store_url: str, tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with open_store(store_url, [MIGRATIONS]) as store:
             desk = PastDesk(store)
@@ -125,8 +123,8 @@ async def test_a_statement_reads_the_same_while_a_month_stands_and_when_it_is_go
 
 
 @pytest.mark.parametrize("limit", [2, 3, 100])
-async def test_without_the_archive_its_days_are_told_as_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
-    """By endpoint, unless a charge of the day was closed on another, as usage counts it there."""
+async def test_missing_archive_shows_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
+    """By endpoint, unless a charge of the day was closed on another day, on which usage counts it."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)
     now = desk.time + 30 * DAY_S
@@ -148,7 +146,7 @@ async def test_without_the_archive_its_days_are_told_as_exact_sums(desk: PastDes
     assert any(line.endpoint is None and line.type == "deduction" for line in page.lines), "the day of the open charge"
 
 
-async def test_a_request_of_a_day_that_cannot_be_read_is_said_to_be_so(desk: PastDesk, tmp_path: Path) -> None:
+async def test_request_of_an_unreadable_day_gives_a_warning(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=1, calls=2)
     account = (await accounts_of(desk))[0]
     lines = await statement(ledger_of(desk.store, tmp_path), account, limit=100)
@@ -161,9 +159,7 @@ async def test_a_request_of_a_day_that_cannot_be_read_is_said_to_be_so(desk: Pas
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda file: file.write_bytes(b"x" * 100)])
 @pytest.mark.parametrize("of_index", [False, True])
-async def test_a_file_that_cannot_be_read_hides_no_money(
-    desk: PastDesk, tmp_path: Path, harm: object, of_index: bool
-) -> None:
+async def test_unreadable_file_hides_no_credits(desk: PastDesk, tmp_path: Path, harm: object, of_index: bool) -> None:
     await play(desk, days=3, calls=2)
     account, ledger = (await accounts_of(desk))[0], ledger_of(desk.store, tmp_path)
     before = await statement(ledger, account, limit=100)
@@ -178,7 +174,7 @@ async def test_a_file_that_cannot_be_read_hides_no_money(
     assert (await ledger.transactions(account, limit=9, request_id=request)).warnings == (UNREAD,)
 
 
-async def test_a_page_reads_only_members_that_hold_its_lines(
+async def test_page_reads_only_members_with_its_lines(
     desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await play(desk, days=5, calls=20)

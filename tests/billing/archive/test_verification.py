@@ -1,4 +1,4 @@
-"""The proof of the archive finds whatever was changed, exchanged or taken away, in its files or in the store."""
+"""The proof of the archive finds all changes, swaps and deletions in its files or in the store."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def flip(folder: Path) -> None:
 
 
 def rewrite(folder: Path) -> None:
-    """The same file with one credit less spent, packed as well as before."""
+    """Rewrite the file with one spent credit less, in the same packing."""
     text = gzip.decompress(first(folder).read_bytes())
     changed = text.replace(b'"refunded":3', b'"refunded":4', 1)
     assert changed != text
@@ -89,7 +89,7 @@ def index(folder: Path) -> Path:
 
 
 def spoil_index(folder: Path) -> None:
-    """The highest place of the last account is one more."""
+    """Raise the highest place of the last account by one."""
     content = bytearray(index(folder).read_bytes())
     content[-1] += 1
     index(folder).write_bytes(content)
@@ -99,7 +99,7 @@ def lengthen_index(folder: Path) -> None:
     index(folder).write_bytes(index(folder).read_bytes() * 2)
 
 
-async def test_a_sound_archive_is_proved(store: InlineCalls, tmp_path: Path) -> None:
+async def test_sound_archive_is_proved(store: InlineCalls, tmp_path: Path) -> None:
     assert violations(store, tmp_path) == []
 
 
@@ -119,7 +119,7 @@ async def test_a_sound_archive_is_proved(store: InlineCalls, tmp_path: Path) -> 
         (lambda folder: index(folder).write_bytes(b""), {INDEXED}),
     ],
 )
-async def test_a_fault_in_the_folder_is_found(
+async def test_fault_in_the_folder_is_found(
     store: InlineCalls, tmp_path: Path, harm: Callable[[Path], object], rules: set[str]
 ) -> None:
     harm(tmp_path)
@@ -128,12 +128,12 @@ async def test_a_fault_in_the_folder_is_found(
     assert all(violation.subject and violation.detail for violation in found)
 
 
-async def test_an_index_that_is_not_there_is_no_fault(store: InlineCalls, tmp_path: Path) -> None:
+async def test_missing_index_is_not_a_fault(store: InlineCalls, tmp_path: Path) -> None:
     index(tmp_path).unlink()
     assert violations(store, tmp_path) == []
 
 
-async def test_the_proof_of_a_day_tells_how_many_rows_it_has_read(store: InlineCalls, tmp_path: Path) -> None:
+async def test_proof_of_a_day_reports_progress(store: InlineCalls, tmp_path: Path) -> None:
     day, told = read_manifest(tmp_path)[0].day, list[int]()
     assert store.look(partial(verify_day, folder=tmp_path, day=day, progress=told.append)) == []
     assert told == [11 + 2]
@@ -151,7 +151,7 @@ async def test_the_proof_of_a_day_tells_how_many_rows_it_has_read(store: InlineC
         ("DELETE FROM archives WHERE number = 1", {CHAIN}),
     ],
 )
-async def test_a_fault_in_the_store_is_found(store: InlineCalls, tmp_path: Path, sql: str, rules: set[str]) -> None:
+async def test_fault_in_the_store_is_found(store: InlineCalls, tmp_path: Path, sql: str, rules: set[str]) -> None:
     def harm(tx: Tx) -> None:
         assert tx.run(sql) > 0
 

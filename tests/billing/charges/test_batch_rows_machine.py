@@ -1,7 +1,7 @@
 """Any order of charges, closings, grants and changes of keys keeps the ledger sound, step by step.
 
-Method: a model in plain numbers beside billing on an in-memory database; after each step the ledger is verified and
-both are compared.
+Method: a model in plain numbers runs next to billing on an in-memory database. After each step the ledger is verified
+and both are compared.
 """
 
 from collections.abc import Awaitable
@@ -57,7 +57,7 @@ class Model:
         self.revoked = False
 
     def within_means(self, request: ChargeRequest) -> int:
-        """The price of a request, of which a part may be optional."""
+        """Return the price of a request, part of which may be optional."""
         least = request.credits_least
         if least is None:
             return request.credits
@@ -79,7 +79,7 @@ class Model:
         return None
 
     def give_back(self, credits: int, *, resets: int) -> None:  # noqa: A002
-        """The age of a charge that was taken after so many resets of the counter."""
+        """Return the age of a charge taken after so many resets of the counter."""
         self.balance += credits
         self.used -= credits if resets == self.resets else 0
 
@@ -96,7 +96,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.desk = Desk(self.store)
         self.charges: dict[str, tuple[Model, Charge]] = {}
         self.resets: dict[str, int] = {}
-        """The instants of the keys of charges, when they were taken."""
+        """Return the instants at which the charges of keys were taken."""
         self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
         self.all: list[Model] = []
         return multiple(self._account(credits, unlimited=False), self._account(more, unlimited=True))
@@ -132,7 +132,7 @@ class BooksMachine(RuleBasedStateMachine):
         return request if least is None else replace(request, credits_least=min(least, price))
 
     def _close_request(self, request_id: str, data: st.DataObject) -> CloseRequest | Charge:
-        """Settles in full, or closes with or without the charge as its closer remembers it."""
+        """Settles in full, or closes with or without passing the charge."""
         charge = self.charges[request_id][1]
         if data.draw(st.booleans()):
             return charge
@@ -159,7 +159,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.closed[request.request_id] = (request, outcome)
 
     def _expect_settled(self, charge: Charge, outcome: object) -> None:
-        """The answer to its closer depends on who else closes in the batch; the ledger keeps what came of it."""
+        """The response depends on other closings in the batch; the ledger keeps the outcome."""
         self.charges.pop(charge.request_id)
         again = CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)
         (closed,) = self.store.together(self.desk.charges.judge, [again])
@@ -170,7 +170,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def settle_what_was_closed_or_never_taken(self, data: st.DataObject) -> None:
-        """A charge that is not open any more settles nothing, nor does one that is settled twice in a batch."""
+        """A charge that is not open settles nothing, nor does one settled twice in a batch."""
         if self.charges:
             request_id = data.draw(st.sampled_from(sorted(self.charges)))
             charge = self.charges[request_id][1]
@@ -212,7 +212,7 @@ class BooksMachine(RuleBasedStateMachine):
         wait(self.desk.keys.revoke(model.key_id))
         model.key_id = wait(self.desk.keys.create(model.account_id)).id
         model.revoked, model.used, model.limit = False, 0, None
-        # Charges of the old key give back to its own counter, which the model no longer follows.
+        # Refunds of the old key's charges go to its own counter, which the model no longer tracks.
         for request_id, (owner, charge) in list(self.charges.items()):
             if owner is model:
                 wait(self.desk.charges.close(charge, used=charge.credits))
@@ -220,7 +220,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The process dies with its memory: what is open is refunded."""
+        """The process dies with its memory; open charges are refunded."""
         self.desk = self.desk.restarted()
         recovered = wait(recover(self.store, now=self.desk.now))
         assert recovered.charges == len(self.charges)
@@ -245,7 +245,7 @@ BooksMachine.TestCase.settings = settings(
 TestBooksMachine = BooksMachine.TestCase
 
 
-def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
+def test_machine_on_postgresql(postgres: PostgresServer) -> None:
     class PostgresMachine(BooksMachine):
         def open_store(self) -> Any:
             return InlinePostgres(postgres.fresh(), [MIGRATIONS])

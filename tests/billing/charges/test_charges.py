@@ -1,4 +1,4 @@
-"""Charges on each real engine: who may be charged, how charges end, and that they end once."""
+"""Charges on each real engine: which are refused, how they end, and that they end once."""
 
 import logging
 import math
@@ -43,7 +43,7 @@ async def kinds(desk: Desk, request_id: str) -> list[tuple[str, int]]:
     return [(entry.kind, entry.amount) for entry in entries if entry.request_id == request_id]
 
 
-async def test_a_charge_is_held_until_it_is_settled(desk: Desk) -> None:
+async def test_charge_is_held_until_settled(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
@@ -55,7 +55,7 @@ async def test_a_charge_is_held_until_it_is_settled(desk: Desk) -> None:
     assert await kinds(desk, charge.request_id) == [("deduction", 5), ("settlement", 5)]
 
 
-async def test_a_full_refund_leaves_everything_as_it_was(desk: Desk) -> None:
+async def test_full_refund_restores_everything(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id, credit_limit=5)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
@@ -65,7 +65,7 @@ async def test_a_full_refund_leaves_everything_as_it_was(desk: Desk) -> None:
     assert await kinds(desk, charge.request_id) == [("deduction", 5), ("refund", 5)]
 
 
-async def test_a_metered_charge_gets_the_rest_back(desk: Desk) -> None:
+async def test_metered_charge_refunds_the_rest(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=50))
@@ -75,9 +75,7 @@ async def test_a_metered_charge_gets_the_rest_back(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 0), (2, 4), (5, 5), (0, 0)])
-async def test_a_second_closing_changes_nothing_and_tells_the_first_ones_outcome(
-    desk: Desk, first: int, second: int
-) -> None:
+async def test_second_closing_returns_the_first_outcome(desk: Desk, first: int, second: int) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
     outcome = await desk.charges.close(charge, used=first)
@@ -85,7 +83,7 @@ async def test_a_second_closing_changes_nothing_and_tells_the_first_ones_outcome
     assert await desk.charges.close(charge, used=second) == outcome
 
 
-async def test_what_was_closed_before_does_not_disturb_what_one_commit_closes_beside_it(desk: Desk) -> None:
+async def test_closed_charge_does_not_disturb_others_in_a_commit(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     before, whole, partly = [await desk.charges.take(desk.request(account.id, key.id, credits=5)) for _ in range(3)]
@@ -102,7 +100,7 @@ async def test_what_was_closed_before_does_not_disturb_what_one_commit_closes_be
     assert await desk.store.read(lambda tx: tx.all("SELECT COUNT(*) FROM charges")) == [(0,)]
 
 
-async def test_closings_at_the_same_time_agree(desk: Desk) -> None:
+async def test_concurrent_closings_agree(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
     outcomes: list[Closed] = []
@@ -116,7 +114,7 @@ async def test_closings_at_the_same_time_agree(desk: Desk) -> None:
     assert len(set(outcomes)) == 1
 
 
-async def test_a_thousand_calls_for_the_last_credit_have_one_winner(desk: Desk) -> None:
+async def test_last_credit_goes_to_one_of_a_thousand_calls(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=1)
     key = await desk.keys.create(account.id)
     won: list[Charge] = []
@@ -137,7 +135,7 @@ async def test_a_thousand_calls_for_the_last_credit_have_one_winner(desk: Desk) 
     assert await used(desk, key.id) == 1
 
 
-async def test_a_keys_budget_holds_among_calls_at_the_same_time(desk: Desk) -> None:
+async def test_key_budget_holds_under_concurrency(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id, credit_limit=7)
     refused: list[KeyBudgetReached] = []
@@ -157,7 +155,7 @@ async def test_a_keys_budget_holds_among_calls_at_the_same_time(desk: Desk) -> N
     assert (await desk.accounts.get(account.id)).balance == 94
 
 
-async def test_refusals_come_in_the_order_key_balance_budget(desk: Desk) -> None:
+async def test_refusals_are_ordered_key_balance_budget(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=1)
     key = await desk.keys.create(account.id, credit_limit=0)
     with pytest.raises(InsufficientCredits):
@@ -169,7 +167,7 @@ async def test_refusals_come_in_the_order_key_balance_budget(desk: Desk) -> None
         await desk.charges.take(desk.request(account.id, key.id, credits=2))
 
 
-async def test_a_key_that_was_revoked_or_expired_meanwhile_is_not_charged(desk: Desk) -> None:
+async def test_key_revoked_or_expired_meanwhile_is_not_charged(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     short = await desk.keys.create(account.id, expires_at=desk.time + 10)
     revoked = await desk.keys.create(account.id)
@@ -183,14 +181,14 @@ async def test_a_key_that_was_revoked_or_expired_meanwhile_is_not_charged(desk: 
     assert await report(desk, account.id) == (99, 1)
 
 
-async def test_a_key_spends_only_its_own_accounts_credits(desk: Desk) -> None:
+async def test_key_spends_only_credits_of_its_account(desk: Desk) -> None:
     ada, bob = await desk.accounts.create("Ada"), await desk.accounts.create("Bob")
     key = await desk.keys.create(ada.id)
     with pytest.raises(KeyUnusable):
         await desk.charges.take(desk.request(bob.id, key.id))
 
 
-async def test_an_unknown_account_is_refused_beside_neighbours_that_are_served(desk: Desk) -> None:
+async def test_unknown_account_is_refused_without_affecting_others(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     refused: list[AccountUnknown] = []
 
@@ -208,7 +206,7 @@ async def test_an_unknown_account_is_refused_beside_neighbours_that_are_served(d
     assert await report(desk, account.id) == (98, 2)
 
 
-async def test_one_request_is_charged_once_ever(desk: Desk) -> None:
+async def test_request_is_charged_only_once(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     request = desk.request(account.id)
     charge = await desk.charges.take(request)
@@ -220,7 +218,7 @@ async def test_one_request_is_charged_once_ever(desk: Desk) -> None:
     assert await report(desk, account.id) == (99, 0)
 
 
-async def test_what_was_never_charged_cannot_be_closed(desk: Desk) -> None:
+async def test_unknown_charge_cannot_be_closed(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
     never = replace(charge, request_id="req_none", row=(b"req_none", *charge.row[1:]))
@@ -230,7 +228,7 @@ async def test_what_was_never_charged_cannot_be_closed(desk: Desk) -> None:
     assert await report(desk, account.id) == (95, 5)
 
 
-async def test_a_free_call_is_entered_but_does_not_count(desk: Desk) -> None:
+async def test_free_call_is_recorded_but_not_counted(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=0)
     key = await desk.keys.create(account.id, credit_limit=0)
     for close in (partial(desk.charges.close, used=0), partial(desk.charges.close, used=0)):
@@ -240,7 +238,7 @@ async def test_a_free_call_is_entered_but_does_not_count(desk: Desk) -> None:
         assert await desk.charges.close(charge, used=0) == Closed(0, 0)
 
 
-async def test_a_free_call_passes_where_a_lowered_limit_lies_below_what_is_used(desk: Desk) -> None:
+async def test_free_call_passes_below_a_lowered_limit(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     await desk.charges.take(desk.request(account.id, key.id, credits=9))
@@ -251,7 +249,7 @@ async def test_a_free_call_passes_where_a_lowered_limit_lies_below_what_is_used(
     assert (caught.value.limit, caught.value.used) == (4, 9)
 
 
-async def test_an_unlimited_account_is_given_exactly_what_it_lacks(desk: Desk) -> None:
+async def test_unlimited_account_is_issued_exactly_the_missing_credits(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=3, unlimited=True)
     charge = await desk.charges.take(desk.request(account.id, credits=10))
     assert charge.balance_after == 0
@@ -259,7 +257,7 @@ async def test_an_unlimited_account_is_given_exactly_what_it_lacks(desk: Desk) -
     assert await desk.charges.close(charge, used=4) == Closed(4, 6)
 
 
-async def test_the_last_committed_balance_is_in_memory(desk: Desk) -> None:
+async def test_last_committed_balance_is_in_memory(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     assert desk.balances.nowait(account.id) == 100
     charge = await desk.charges.take(desk.request(account.id, credits=5))
@@ -276,7 +274,7 @@ async def test_the_last_committed_balance_is_in_memory(desk: Desk) -> None:
         await fresh.balances.read("acc_none")
 
 
-async def test_a_balance_that_changes_while_it_is_read_is_not_overwritten_by_the_older_one(desk: Desk) -> None:
+async def test_balance_read_does_not_overwrite_a_newer_balance(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     slow = SlowReads(desk.store)
     fresh = Desk(slow)
@@ -288,7 +286,7 @@ async def test_a_balance_that_changes_while_it_is_read_is_not_overwritten_by_the
     assert fresh.balances.nowait(account.id) == 111
 
 
-async def test_memory_and_ledger_agree_whatever_order_calls_finish_in(desk: Desk) -> None:
+async def test_memory_matches_ledger_in_any_order_of_calls(desk: Desk) -> None:
     """Method: many tasks take, settle and refund; the memory must end at the database's value."""
     account = await desk.accounts.create("Ada", credits=100_000)
     rng = random.Random(3)
@@ -309,7 +307,7 @@ async def test_memory_and_ledger_agree_whatever_order_calls_finish_in(desk: Desk
     assert desk.balances.nowait(account.id) == (await desk.accounts.get(account.id)).balance
 
 
-async def test_closings_that_the_store_refused_are_finished_later() -> None:
+async def test_closings_refused_by_the_store_are_finished_later() -> None:
     store = open_inline([MIGRATIONS])
     desk = Desk(store)
     account = await desk.accounts.create("Ada")
@@ -331,14 +329,14 @@ async def test_closings_that_the_store_refused_are_finished_later() -> None:
 
 
 def lose(tx: Tx, charge: Charge) -> None:
-    """Leave the store as it was before the charge was taken, as a standby has it that lagged behind."""
+    """Restore the store's state from before the charge, like a standby that lagged behind."""
     tx.run("DELETE FROM charges WHERE id = ?", (charge.row[0],))
     back = "SET balance = balance + ?, held = held - ?, place = place - 1, version = version + 1"
     tx.run(f"UPDATE accounts {back} WHERE id = ?", (charge.credits, charge.credits, charge.account_id))
 
 
 @pytest.mark.critical
-async def test_charge_that_the_store_has_lost_keeps_no_other_open(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_lost_charge_does_not_keep_others_open(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     account = await desk.accounts.create("Ada")
     take = partial(desk.request, account.id, credits=5)
     other, settled, refunded = [await desk.charges.take(take()) for _ in range(3)]
@@ -355,7 +353,7 @@ async def test_charge_that_the_store_has_lost_keeps_no_other_open(desk: Desk, ca
 
 
 @pytest.mark.critical
-async def test_closing_that_always_fails_keeps_no_other_open(desk: Desk) -> None:
+async def test_failing_closing_does_not_keep_others_open(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
 
@@ -372,7 +370,7 @@ async def test_closing_that_always_fails_keeps_no_other_open(desk: Desk) -> None
 
 
 @pytest.mark.critical
-async def test_settlements_of_an_account_that_the_store_has_lost_fail_alone(desk: Desk) -> None:
+async def test_settlements_of_a_lost_account_fail_alone(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     gone, charge = [await desk.charges.take(desk.request(account.id, credits=5)) for _ in range(2)]
     gone = replace(gone, request_id="req_gone", account_id="acc_gone", row=(b"req_gone", *gone.row[1:]))
@@ -382,10 +380,8 @@ async def test_settlements_of_an_account_that_the_store_has_lost_fail_alone(desk
 
 
 @pytest.mark.sqlite
-async def test_a_full_disk_takes_nothing_and_loses_no_settlement(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Method: SQLite's page limit stands for the disk's end while calls go on."""
+async def test_full_disk_takes_nothing_and_keeps_settlements(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Method: SQLite's page limit simulates a full disk during calls."""
     async with open_desk(f"sqlite:///{tmp_path / 'billing.db'}") as desk:
         account = await desk.accounts.create("Ada", credits=1000)
         charges = [await desk.charges.take(desk.request(account.id)) for _ in range(40)]
@@ -405,8 +401,8 @@ async def test_a_full_disk_takes_nothing_and_loses_no_settlement(
         await desk.assert_sound()
 
 
-async def test_a_call_cancelled_at_any_moment_leaves_no_charge_open(desk: Desk) -> None:
-    """Goal: conservation. Method: cancel the billed flow at random moments, then let `finish` run as a node does."""
+async def test_cancelled_call_leaves_no_open_charge(desk: Desk) -> None:
+    """Goal: conservation. Method: cancel the billed flow at random moments, then call `finish` like a node does."""
     account = await desk.accounts.create("Ada", credits=1000)
     key = await desk.keys.create(account.id)
     rng = random.Random(5)
@@ -438,8 +434,8 @@ async def test_a_call_cancelled_at_any_moment_leaves_no_charge_open(desk: Desk) 
     assert await used(desk, key.id) == spent
 
 
-async def test_every_step_of_a_billed_call_may_be_the_last(desk: Desk) -> None:
-    """Method: cancel at the first checkpoint, then the second, and so on until the call gets through."""
+async def test_cancellation_at_every_step_of_a_billed_call(desk: Desk) -> None:
+    """Method: cancel at the first checkpoint, then at the second, and so on until the call completes."""
     account = await desk.accounts.create("Ada", credits=1000)
     for steps in range(100):
         scope = trio.CancelScope()

@@ -50,7 +50,7 @@ def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision
 
 
 class Row(NamedTuple):
-    """A journal row by its columns."""
+    """Return a journal row by its columns."""
 
     id: bytes
     kind: int
@@ -79,7 +79,7 @@ def opened_rows(decision: Decision) -> list[tuple[OpenRow, Extra]]:
 
 
 def postings_of(decision: Decision) -> list[tuple[int, int, int]]:
-    """Every move of the balance: its place, what it moved, and the balance after it."""
+    """Return every change of the balance: its place, its amount, and the balance after it."""
     found = [(row.refund_place, row.refunded, row.balance_closed) for row in rows_of(decision) if row.refund_place]
     taken = [(row.place, row.taken, row.balance_after, row.issued_place, row.issued) for row in rows_of(decision)]
     open_ = [(row[6], row[4], row[5], extra[2], extra[1]) for row, extra in opened_rows(decision)]
@@ -98,11 +98,13 @@ def postings_of(decision: Decision) -> list[tuple[int, int, int]]:
         st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20), st.none() | st.integers(0, 20)), max_size=20
     ),
 )
-def test_credits_are_conserved_and_never_negative(
+def test_decisions_conserve_credits(
     balance: int, limit: int | None, unlimited: bool, prices: list[tuple[int, int | None, int | None]]
 ) -> None:
-    """Each price is taken, or where a second number stands as much as there is, but no less than that; where a third
-    number stands it is closed at up to that use in the same batch."""
+    """Each price is taken, or with a second number as much as possible, but at least that number.
+
+    A third number closes the charge in the same batch with up to that use.
+    """
     requests: list[ChargeRequest | CloseRequest] = []
     for number, (price, least, used) in enumerate(prices):
         surely = price if least is None else min(price, least)
@@ -132,7 +134,7 @@ def test_credits_are_conserved_and_never_negative(
     counted = [(one.calls, one.credits, one.refunds) for one in decision.usage.values()]
     closed = len(rows_of(decision))
     assert counted == ([(closed, spent, closings.refunds)] if closed else [])
-    assert decision.closed == []  # opened and closed in one batch: no row is ever written
+    assert decision.closed == []  # opened and closed in one batch, so no row is written
 
 
 @given(
@@ -143,7 +145,7 @@ def test_credits_are_conserved_and_never_negative(
     least=st.integers(0, 30),
     more=st.integers(0, 30),
 )
-def test_a_charge_takes_what_it_needs_and_optional_credits_that_can_be_spared(
+def test_charge_takes_required_and_spare_optional_credits(
     balance: int, limit: int | None, used: int, unlimited: bool, least: int, more: int
 ) -> None:
     state = books(balance, limit=limit, unlimited=unlimited)
@@ -172,9 +174,7 @@ def test_a_charge_takes_what_it_needs_and_optional_credits_that_can_be_spared(
 
 
 @given(balance=st.integers(0, 40), prices=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
-def test_charges_of_one_batch_that_may_be_less_share_what_there_is_in_their_order(
-    balance: int, prices: list[tuple[int, int]]
-) -> None:
+def test_optional_credits_are_shared_in_order_within_a_batch(balance: int, prices: list[tuple[int, int]]) -> None:
     requests = [take(number, least + more, least) for number, (least, more) in enumerate(prices)]
     left = balance
     for request, outcome in zip(requests, decide(books(balance), requests, NOW).outcomes, strict=True):
@@ -193,13 +193,13 @@ def test_requests_of_one_batch_see_each_other() -> None:
     assert [type(outcome).__name__ for outcome in outcomes] == ["Charge", "InsufficientCredits", "Charge"]
 
 
-def test_one_request_is_charged_once_even_within_a_batch() -> None:
+def test_request_is_charged_once_within_a_batch() -> None:
     close = CloseRequest("req_1", "acc", "key", 2)
     outcomes = decide(books(9), [take(1, 2), take(1, 2), close, take(1, 2)], NOW).outcomes
     assert [type(outcome).__name__ for outcome in outcomes] == ["Charge", "ChargeExists", "Closed", "ChargeExists"]
 
 
-def test_a_batch_of_refusals_writes_nothing() -> None:
+def test_batch_of_refusals_writes_nothing() -> None:
     decision = decide(books(0), [take(1, 2), take(2, 1)], NOW)
     assert all(isinstance(outcome, BillingError) for outcome in decision.outcomes)
     assert not rows_of(decision)
@@ -209,14 +209,14 @@ def test_a_batch_of_refusals_writes_nothing() -> None:
     assert not decision.keys
 
 
-def test_a_key_expires_at_its_instant() -> None:
+def test_key_expires_at_its_exact_instant() -> None:
     state = books()
     state.keys["key"].expires_at = NOW
     assert isinstance(decide(state, [take(1, 1)], NOW).outcomes[0], KeyUnusable)
     assert isinstance(decide(state, [take(1, 1)], NOW - 0.001).outcomes[0], Charge)
 
 
-def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
+def test_earlier_open_charge_is_closed_by_its_row() -> None:
     state = books(90)
     state.accounts["acc"].held = 10
     state.keys["key"].used = 10
@@ -229,8 +229,8 @@ def test_a_charge_that_was_open_before_is_closed_by_its_row() -> None:
     assert row[5:] == (10, 6, 0, micros(NOW) - 5, 5, 90, 96, 7, 8, None, 2)
 
 
-def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> None:
-    """Their rows are written already; the decision counts them, and tells who was closed before."""
+def test_full_settlements_do_not_change_the_balance() -> None:
+    """Their rows are already written; the decision counts them, and returns the outcome of earlier closings."""
     state = books(90)
     account = state.accounts["acc"]
     account.held, account.place, state.keys["key"].used = 10, 2, 10
@@ -248,7 +248,7 @@ def test_charges_that_are_settled_in_full_move_nothing_that_can_be_spent() -> No
 
 @pytest.mark.critical
 @given(left=st.integers(-100, 10_000))
-def test_optional_credits_never_exhaust_what_is_left(left: int) -> None:
+def test_optional_credits_never_exhaust_the_rest(left: int) -> None:
     """At least half of it stays, or as many credits as a key has concurrent requests."""
     assert 0 <= spare_credits(left) <= max(left, 0)
     assert left - spare_credits(left) >= min(left, KEPT_CREDITS, -(-left // 2))
@@ -257,7 +257,7 @@ def test_optional_credits_never_exhaust_what_is_left(left: int) -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize(("balance", "is_held"), [(0, True), (1, True), (0, False)])
-def test_a_refusal_says_whether_only_held_credits_are_missing(balance: int, *, is_held: bool) -> None:
+def test_refusal_reports_whether_only_held_credits_are_missing(balance: int, *, is_held: bool) -> None:
     state = books(balance)
     state.accounts["acc"].held = 2 - balance if is_held else 1
     (refusal,) = decide(state, [take(1, 2)], NOW).outcomes

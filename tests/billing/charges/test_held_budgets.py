@@ -1,4 +1,4 @@
-"""Refusals on each real engine tell credits that are held from credits that are spent (decisions 28)."""
+"""Refusals on each real engine distinguish held credits from spent credits (decisions 28)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def take(desk: Desk, account: str, key: str, credits_: int = 1) -> Charge:
     return await desk.charges.take(desk.request(account, key, credits=credits_))
 
 
-async def test_a_budget_that_is_held_may_come_back_and_one_that_is_spent_does_not(desk: Desk) -> None:
+async def test_held_budget_may_return_but_spent_budget_does_not(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada")).id
     key, other = await desk.keys.create(account, credit_limit=5), await desk.keys.create(account)
     held, others = await take(desk, account, key.id, 4), await take(desk, account, other.id, 50)
@@ -32,7 +32,7 @@ async def test_a_budget_that_is_held_may_come_back_and_one_that_is_spent_does_no
     await desk.charges.close(others, used=0)
 
 
-async def test_a_counter_that_was_reset_is_not_held_by_earlier_charges(desk: Desk) -> None:
+async def test_reset_counter_excludes_earlier_held_charges(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada")).id
     key = await desk.keys.create(account, credit_limit=2)
     before = await take(desk, account, key.id, 2)
@@ -44,7 +44,7 @@ async def test_a_counter_that_was_reset_is_not_held_by_earlier_charges(desk: Des
     await desk.charges.close(before, used=0)
 
 
-async def test_a_balance_that_is_held_may_come_back(desk: Desk) -> None:
+async def test_held_balance_may_return(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada", credits=3)).id
     key = await desk.keys.create(account)
     held = await take(desk, account, key.id, 2)
@@ -58,7 +58,7 @@ async def test_a_balance_that_is_held_may_come_back(desk: Desk) -> None:
     assert not refused.value.is_held
 
 
-async def test_twenty_at_once_never_exceed_a_budget(desk: Desk) -> None:
+async def test_twenty_concurrent_calls_stay_within_the_budget(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada")).id
     key = await desk.keys.create(account, credit_limit=5)
     won: list[Charge] = []

@@ -1,4 +1,4 @@
-"""Credits that run low or out are told once for each fall, however the settlements fall into batches."""
+"""Low and exhausted credits are published once per fall, however settlements are grouped into batches."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
@@ -27,19 +27,19 @@ Step: TypeAlias = tuple[Any, ...]
 
 
 async def spend(desk: Desk, account_id: str, amount: int) -> None:
-    """Take and use credits, one charge in a batch of its own."""
+    """Take and use credits, with one batch per charge."""
     charge = await desk.charges.take(desk.request(account_id, credits=amount))
     await desk.charges.close(charge, used=amount)
 
 
 def together(desk: Desk, requests: Sequence[Request]) -> None:
-    """Requests in one batch."""
+    """Run requests in one batch."""
     store = desk.store
     assert isinstance(store, InlineCalls)
     store.together(desk.charges.judge, requests)
 
 
-async def test_low_is_told_where_a_fifth_of_the_welcome_bonus_is_left_and_exhausted_where_nothing_is(
+async def test_low_and_exhausted_of_the_welcome_bonus(
     desk: Desk,
 ) -> None:
     account = await desk.accounts.create("Ada")
@@ -52,7 +52,7 @@ async def test_low_is_told_where_a_fifth_of_the_welcome_bonus_is_left_and_exhaus
     ]
 
 
-async def test_the_last_purchase_is_the_pack_and_each_fall_after_a_purchase_is_told_again(desk: Desk) -> None:
+async def test_purchase_becomes_the_pack_and_allows_another_fall(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=10)
     await spend(desk, account.id, 9)
     await desk.accounts.grant(account.id, 5)
@@ -67,7 +67,7 @@ async def test_the_last_purchase_is_the_pack_and_each_fall_after_a_purchase_is_t
     assert [fall.threshold for fall in desk.published.low_balances] == [2, 1, 200, 200, 0]
 
 
-async def test_credits_that_are_only_held_are_not_gone_yet(desk: Desk) -> None:
+async def test_held_credits_are_not_gone(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charges = [await desk.charges.take(desk.request(account.id, credits=50)) for _ in range(2)]
     assert (await desk.accounts.get(account.id)).balance == 0
@@ -81,7 +81,7 @@ async def test_credits_that_are_only_held_are_not_gone_yet(desk: Desk) -> None:
     assert desk.published.low_balances == [LowBalance(account.id, "low", balance=19, held=0, pack=100, threshold=20)]
 
 
-async def test_what_a_dead_node_left_open_and_is_refunded_tells_nothing(desk: Desk) -> None:
+async def test_recovery_of_open_charges_publishes_nothing(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     await spend(desk, account.id, 79)
     for _ in range(21):
@@ -93,7 +93,7 @@ async def test_what_a_dead_node_left_open_and_is_refunded_tells_nothing(desk: De
     assert after.published.steps(account.id) == [LOW], "the next real use does"
 
 
-async def test_an_unlimited_account_and_one_that_never_had_a_pack_tell_nothing_of_low(desk: Desk) -> None:
+async def test_unlimited_account_and_account_without_pack_are_never_low(desk: Desk) -> None:
     unlimited = await desk.accounts.create("Ada", credits=10, unlimited=True)
     for _ in range(3):
         await spend(desk, unlimited.id, 10)
@@ -108,13 +108,13 @@ async def test_an_unlimited_account_and_one_that_never_had_a_pack_tell_nothing_o
 
 @pytest.fixture
 def inline() -> Iterator[InlineCalls]:
-    """A store whose batches are what a test says."""
+    """A store that runs the batches given by a test."""
     store = open_inline([billing.migrations.MIGRATIONS])
     yield store
     store.close()
 
 
-def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once(inline: InlineCalls) -> None:
+def test_batch_of_many_settlements_publishes_each_step_once(inline: InlineCalls) -> None:
     desk = Desk(inline)
     ids = [wait(desk.accounts.create("A", credits=20)).id for _ in range(2)]
     charges = [wait(desk.charges.take(desk.request(id_))) for id_ in ids for _ in range(20)]
@@ -126,7 +126,7 @@ def test_a_batch_that_settles_many_charges_of_an_account_tells_each_step_once(in
     )
 
 
-def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it_once(inline: InlineCalls) -> None:
+def test_failed_batch_publishes_nothing_and_its_retry_once(inline: InlineCalls) -> None:
     desk = Desk(inline)
     account = wait(desk.accounts.create("A", credits=1))
     charge = wait(desk.charges.take(desk.request(account.id)))
@@ -140,7 +140,7 @@ def test_a_batch_that_is_not_committed_tells_nothing_and_its_repetition_tells_it
 
 
 @given(balance=st.integers(0, 30), held=st.integers(0, 30), used=st.integers(0, 60), pack=st.integers(0, 100))
-def test_what_one_batch_tells_is_what_its_smallest_pieces_would(balance: int, held: int, used: int, pack: int) -> None:
+def test_batch_publishes_the_same_as_its_smallest_parts(balance: int, held: int, used: int, pack: int) -> None:
     whole = balance + held
     left = max(0, whole - used)
     pieces: list[str] = []
@@ -166,7 +166,7 @@ STEPS = st.lists(
 
 
 class History:
-    """The entries of some accounts in the order of the steps that wrote them."""
+    """Return the entries of some accounts in the order of the steps that wrote them."""
 
     def __init__(self, desk: Desk, ids: Sequence[str]) -> None:
         self._desk = desk
@@ -175,13 +175,13 @@ class History:
         self.look()
 
     def look(self) -> None:
-        """A step has been made."""
+        """Record a step."""
         for entry in wait(self._desk.store.read(lambda tx: read_entries(tx.all))):
             if entry.account in self._ids:
                 self.entries.setdefault(entry)
 
     def steps(self, account_id: str) -> list[str]:
-        """The brute-force judge: walks from entry to entry, whatever wrote them together."""
+        """The brute-force model: it walks from entry to entry, regardless of batches."""
         whole = pack = 0
         steps: list[str] = []
         for _id, account, kind, amount, *_rest in self.entries:
@@ -200,7 +200,7 @@ class History:
 
 
 def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step], history: History) -> None:
-    """Grants, restarts with their recovery, and batches that take and close at will."""
+    """Runs grants, restarts with recovery, and batches that take and close in any combination."""
     open_: list[Charge] = []
     for step in steps:
         history.look()
@@ -237,7 +237,7 @@ def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
 
 @given(welcome=st.integers(0, 40), steps=STEPS)
 @settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_batches_of_grants_charges_and_closings_tell_what_the_ledger_tells(
+def test_published_falls_match_the_ledger_for_any_batches(
     welcome: int,
     steps: Sequence[Step],
 ) -> None:
@@ -246,7 +246,7 @@ def test_any_batches_of_grants_charges_and_closings_tell_what_the_ledger_tells(
     store.close()
 
 
-def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
+def test_published_falls_on_postgresql(postgres: PostgresServer) -> None:
     store = InlinePostgres(postgres.fresh(), [billing.migrations.MIGRATIONS])
     desk = Desk(store)
 
@@ -259,7 +259,7 @@ def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
     store.close()
 
 
-async def test_accounts_that_exist_get_their_last_purchase_or_their_welcome_bonus_as_pack(store_url: str) -> None:
+async def test_migration_sets_the_pack_of_existing_accounts(store_url: str) -> None:
     name, migrations = billing.migrations.MIGRATIONS.name, billing.migrations.MIGRATIONS.migrations
     before, with_packs = MigrationSet(name, migrations[:2]), MigrationSet(name, migrations[:3])
     rows = [
@@ -290,7 +290,7 @@ async def test_accounts_that_exist_get_their_last_purchase_or_their_welcome_bonu
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_key_is_told_to_be_revoked_once_however_often_it_is_asked_for(desk: Desk, times: int) -> None:
+async def test_revocation_is_published_once(desk: Desk, times: int) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id, name="laptop")
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""The database server dies under load and comes back: what was confirmed stands, and nobody pays for what was not."""
+"""The database server dies under load and returns: confirmed results remain, and nothing else is charged."""
 
 import random
 
@@ -15,7 +15,7 @@ TASKS = 24
 
 
 class Load:
-    """Tasks that take and close, and write down what they were told."""
+    """Tasks that take and close charges, and record the responses."""
 
     def __init__(self, desk: Desk, account_id: str) -> None:
         self._desk = desk
@@ -48,7 +48,7 @@ async def finish(desk: Desk) -> None:
             await trio.sleep(0.02)
 
 
-async def test_a_server_that_is_killed_under_load_loses_nothing_and_charges_nothing_twice(
+async def test_killed_server_loses_nothing_and_charges_nothing_twice(
     postgres: PostgresServer,
 ) -> None:
     async with open_desk(postgres.fresh()) as desk:

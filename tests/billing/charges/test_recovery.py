@@ -1,4 +1,4 @@
-"""After a process dies: nothing confirmed is lost, nothing stays held, and nobody pays for what was cut off."""
+"""After a process dies: nothing confirmed is lost, nothing stays held, and interrupted work is not charged."""
 
 import random
 import subprocess
@@ -18,7 +18,7 @@ ROUNDS_MAX = 40
 CLOSINGS_PER_ROUND = 300
 
 
-async def test_open_charges_are_refunded_in_full_with_their_keys_counters(desk: Desk) -> None:
+async def test_recovery_refunds_open_charges_and_key_counters(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=5000)
     key = await desk.keys.create(account.id, credit_limit=5000)
     done = await desk.charges.take(desk.request(account.id, key.id, credits=10))
@@ -36,17 +36,17 @@ async def test_open_charges_are_refunded_in_full_with_their_keys_counters(desk: 
     assert (refund.type, refund.amount, refund.description) == ("refund", 2, "Refund after a crash")
 
 
-async def test_on_a_shared_store_only_the_dead_nodes_charges_are_refunded(desk: Desk) -> None:
+async def test_recovery_on_a_shared_store_only_affects_the_dead_node(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     await desk.charges.take(desk.request(account.id))
     assert await recover(desk.store, now=desk.now, node="node-2") == Recovered(0, 0)
     assert await recover(desk.store, now=desk.now, node="node-1") == Recovered(1, 1)
 
 
-def test_a_node_that_is_killed_under_load_loses_nothing_it_confirmed(store_url: str) -> None:
-    """Method: kill -9 a busy process until a kill has hit an open charge, and several times at least.
+def test_killed_node_loses_nothing_it_confirmed(store_url: str) -> None:
+    """Method: kill -9 a busy process several times, until a kill has hit an open charge.
 
-    Each closing it printed must stand in the ledger as printed.
+    Each closing that it printed must be in the ledger as printed.
     """
     account_id, key_id = trio.run(prepare, store_url)
     confirmed: dict[str, int] = {}
@@ -73,7 +73,7 @@ def run_and_kill(url: str, account_id: str, key_id: str, confirmed: dict[str, in
         recovered = int(node.stdout.readline().removeprefix("recovered "))
         for _ in range(CLOSINGS_PER_ROUND):
             note(node.stdout.readline(), confirmed)
-        time.sleep(random.random() * 0.02)  # its tasks go in step, and so does what they print
+        time.sleep(random.random() * 0.02)  # its tasks run in step, and so does their output
         node.kill()
         for line in node.stdout:
             note(line, confirmed)

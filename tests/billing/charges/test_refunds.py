@@ -1,4 +1,4 @@
-"""Every rule of a refund, row by row: what of a charge is used."""
+"""Every rule for refunds: how much of a charge is used."""
 
 import pytest
 from hypothesis import given
@@ -15,16 +15,16 @@ from billing.charges.refunds import (
 
 CREDITS = st.integers(0, 10_000)
 LEGS = st.integers(1, 40).flatmap(lambda legs: st.tuples(st.integers(0, legs), st.just(legs)))
-"""How many legs came, and of how many."""
+"""The number of successful legs, and of all legs."""
 
 
-def test_a_failure_uses_nothing() -> None:
+def test_failure_uses_nothing() -> None:
     assert NOTHING_USED == 0
 
 
 @pytest.mark.critical
 @given(held=CREDITS, page=CREDITS)
-def test_a_failure_uses_the_price_of_a_page_only_if_the_page_is_too_costly(held: int, page: int) -> None:
+def test_failure_uses_one_page_only_if_the_page_is_too_costly(held: int, page: int) -> None:
     assert used_by_failure(held, page, is_costly=False) == NOTHING_USED
     assert used_by_failure(held, page, is_costly=True) == min(held, page)
 
@@ -42,7 +42,7 @@ def test_a_failure_uses_the_price_of_a_page_only_if_the_page_is_too_costly(held:
         pytest.param(0, 0, 7, 0, id="a free walk"),
     ],
 )
-def test_an_answer_uses_the_price_of_its_pages(held: int, cost: int, pages: int, used: int) -> None:
+def test_answer_uses_the_price_of_its_pages(held: int, cost: int, pages: int, used: int) -> None:
     assert used_by_pages(held, cost, pages) == used
 
 
@@ -67,7 +67,7 @@ def test_credits_are_held_for_whole_pages(held: int, cost: int, pages_max: int, 
         pytest.param(0, 1, 4, 0, id="free"),
     ],
 )
-def test_a_composite_without_some_legs_uses_all_half_or_nothing(
+def test_composite_with_missing_legs_uses_all_half_or_nothing(
     credits_used: int, came: int, legs: int, used: int
 ) -> None:
     assert used_by_composite(credits_used, came / legs) == used
@@ -84,12 +84,12 @@ def test_a_composite_without_some_legs_uses_all_half_or_nothing(
         pytest.param(0, 1, 2, 0, id="free"),
     ],
 )
-def test_a_run_without_some_legs_uses_the_share_that_came(credits_used: int, came: int, legs: int, used: int) -> None:
+def test_run_with_missing_legs_uses_the_successful_share(credits_used: int, came: int, legs: int, used: int) -> None:
     assert used_by_run(credits_used, came / legs) == used
 
 
 @given(CREDITS, st.integers(0, 50), st.integers(0, 50), LEGS)
-def test_no_rule_uses_more_than_is_held_or_less_than_nothing(
+def test_rules_use_between_nothing_and_the_held_credits(
     held: int, cost: int, pages: int, legs: tuple[int, int]
 ) -> None:
     used, coverage = used_by_pages(held, cost, pages), legs[0] / legs[1]
@@ -101,6 +101,6 @@ def test_no_rule_uses_more_than_is_held_or_less_than_nothing(
 
 
 @given(CREDITS, LEGS)
-def test_a_share_is_exact_though_coverage_is_a_float(credits_used: int, legs: tuple[int, int]) -> None:
+def test_share_is_exact_despite_float_coverage(credits_used: int, legs: tuple[int, int]) -> None:
     came, of = legs
     assert used_by_run(credits_used, came / of) == -(-credits_used * came // of), "rounded up"

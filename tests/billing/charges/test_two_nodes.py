@@ -1,4 +1,4 @@
-"""Two nodes on one PostgreSQL database, with clocks ten seconds apart: the money is as of one."""
+"""Two nodes on one PostgreSQL database, with clocks ten seconds apart, charge like a single node."""
 
 import random
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def desks(postgres: PostgresServer) -> AsyncIterator[list[Desk]]:
         await one.assert_sound()
 
 
-async def test_a_thousand_calls_for_the_last_credit_through_two_nodes_have_one_winner(desks: list[Desk]) -> None:
+async def test_last_credit_goes_to_one_call_across_two_nodes(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada", credits=1)
     key = await desks[0].keys.create(account.id)
     won: list[Charge] = []
@@ -53,7 +53,7 @@ async def test_a_thousand_calls_for_the_last_credit_through_two_nodes_have_one_w
     assert (len(won), len(refused)) == (1, 999)
 
 
-async def test_a_charge_that_both_nodes_close_is_closed_once(desks: list[Desk]) -> None:
+async def test_charge_closed_by_both_nodes_is_closed_once(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada", credits=1000)
     charges = [await desks[0].charges.take(desks[0].request(account.id, credits=5)) for _ in range(40)]
     outcomes: dict[str, set[Closed]] = {}
@@ -68,7 +68,7 @@ async def test_a_charge_that_both_nodes_close_is_closed_once(desks: list[Desk]) 
     assert {len(found) for found in outcomes.values()} == {1}
 
 
-async def test_recovery_by_two_nodes_and_closings_meet_without_closing_twice(desks: list[Desk]) -> None:
+async def test_recovery_by_two_nodes_during_closings_closes_once(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada", credits=5000)
     charges = [await desks[0].charges.take(desks[0].request(account.id, credits=2)) for _ in range(200)]
     recovered: list[Recovered] = []
@@ -91,7 +91,7 @@ async def test_recovery_by_two_nodes_and_closings_meet_without_closing_twice(des
     assert (await desks[1].accounts.get(account.id)).balance == 5000 - 2 * settled
 
 
-async def test_any_mix_of_work_on_two_nodes_is_sound_and_nobody_waits_for_deadlocks(desks: list[Desk]) -> None:
+async def test_any_mix_of_work_on_two_nodes_is_sound_without_deadlocks(desks: list[Desk]) -> None:
     """Method: groups of several kinds in one transaction touch many accounts in any order, on both nodes at once."""
     ids = [(await desks[0].accounts.create("A", credits=50_000)).id for _ in range(8)]
     keys = [(await desks[0].keys.create(id_)).id for id_ in ids]
@@ -122,7 +122,7 @@ async def test_any_mix_of_work_on_two_nodes_is_sound_and_nobody_waits_for_deadlo
     assert [desk.store.statistics().unheard_errors for desk in desks] == [0, 0]
 
 
-async def test_an_account_has_five_keys_whichever_nodes_make_them(desks: list[Desk]) -> None:
+async def test_key_limit_holds_across_nodes(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada")
     made: list[str] = []
 
@@ -138,11 +138,13 @@ async def test_an_account_has_five_keys_whichever_nodes_make_them(desks: list[De
     assert len(made) == 5
 
 
-async def test_a_charge_whose_commit_nobody_knows_of_is_refunded_if_it_happened(
+async def test_charge_with_an_unknown_commit_is_refunded_if_it_happened(
     postgres: PostgresServer,
 ) -> None:
-    """Goal: who was told that nothing was taken has not paid. Method: the server's answer to the commit is lost, and
-    the server cannot be asked for longer than the caller waits."""
+    """Goal: a caller that got an error has not paid.
+
+    Method: the server's response to the commit is lost, and the server is unreachable for longer than the caller waits.
+    """
     url = postgres.fresh()
     with open_cutter(postgres.port) as cutter:
         async with open_desk(postgres.url(cutter.port)) as desk, open_desk(url) as witness:
@@ -153,7 +155,8 @@ async def test_a_charge_whose_commit_nobody_knows_of_is_refunded_if_it_happened(
                 cutter.cut()
                 return False
 
-            # What is taken and not yet answered when the connection ends is in the same transaction as its commit.
+            # Charges that are taken but not confirmed when the connection ends are in the same transaction as its
+            # commit.
             cutter.to_client = lambda data: lose_answer(data) if b"COMMIT" in data else True
             with pytest.raises(CommitUnknown):
                 await desk.charges.take(desk.request(account.id, credits=7))
@@ -172,8 +175,8 @@ async def test_a_charge_whose_commit_nobody_knows_of_is_refunded_if_it_happened(
             await witness.assert_sound()
 
 
-async def test_one_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: PostgresServer) -> None:
-    """Goal: no row to lock is there yet, and still one of the two claims it."""
+async def test_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: PostgresServer) -> None:
+    """Goal: without an existing row to lock, still only one of the two claims it."""
     url = postgres.fresh()
     now = 1_750_000_000.0
 
@@ -205,7 +208,7 @@ async def test_one_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: Post
             assert left in ([("req 1",)], [])
 
 
-async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wait_for_no_deadlock(
+async def test_two_nodes_storing_the_same_texts_keep_them_once_without_deadlock(
     postgres: PostgresServer,
 ) -> None:
     """Method: commits of both nodes hold several texts each, in any order, while a third task trims the account."""
@@ -238,7 +241,7 @@ async def test_two_nodes_that_keep_the_same_texts_at_once_keep_them_once_and_wai
             assert len(kept) == len(set(kept)) >= 4
 
 
-async def test_an_open_charge_of_a_dead_node_is_refunded_with_its_claim(postgres: PostgresServer) -> None:
+async def test_dead_nodes_open_charge_is_refunded_with_its_claim(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url) as desk:
         account = await desk.accounts.create("Ada")

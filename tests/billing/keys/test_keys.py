@@ -1,4 +1,4 @@
-"""API keys: found from memory, limited, revoked at once."""
+"""API keys: found in memory, limited, and revoked immediately."""
 
 import re
 from contextlib import suppress
@@ -24,7 +24,7 @@ async def reason(desk: Desk, presented: str) -> str:
     return caught.value.reason
 
 
-async def test_a_key_has_the_specified_form_and_is_found(desk: Desk) -> None:
+async def test_key_has_the_specified_form_and_is_found(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id, name="laptop")
     assert re.fullmatch(r"sl_[A-Za-z0-9_-]{43}", new.key)
@@ -55,7 +55,7 @@ async def test_only_a_digest_and_a_sealed_copy_are_stored(desk: Desk) -> None:
         "sl_" + "a" * 42 + "\n",
     ],
 )
-async def test_what_does_not_look_like_a_key_is_refused_without_asking_the_store(desk: Desk, presented: str) -> None:
+async def test_malformed_key_is_refused_without_reading_the_store(desk: Desk, presented: str) -> None:
     await trio.lowlevel.checkpoint()
     with pytest.raises(KeyUnusable) as caught:
         desk.keys.find_nowait(presented)
@@ -63,13 +63,13 @@ async def test_what_does_not_look_like_a_key_is_refused_without_asking_the_store
 
 
 @given(st.text(max_size=60))
-def test_no_text_breaks_the_recognition_of_keys(presented: str) -> None:
+def test_key_recognition_accepts_any_text(presented: str) -> None:
     assert len(digest(presented)) == 64
     with suppress(KeyUnusable):
         KeyText("sl_").check(presented)
 
 
-async def test_an_unknown_key_is_remembered_as_such(desk: Desk) -> None:
+async def test_unknown_key_is_cached(desk: Desk) -> None:
     unknown = "sl_" + "a" * 43
     assert desk.keys.find_nowait(unknown) is None
     assert await reason(desk, unknown) == "unknown"
@@ -77,7 +77,7 @@ async def test_an_unknown_key_is_remembered_as_such(desk: Desk) -> None:
         desk.keys.find_nowait(unknown)
 
 
-async def test_revocation_counts_on_the_very_next_look(desk: Desk) -> None:
+async def test_revocation_takes_effect_on_the_next_lookup(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
     await desk.keys.find(new.key)
@@ -90,8 +90,8 @@ async def test_revocation_counts_on_the_very_next_look(desk: Desk) -> None:
     assert (await desk.keys.revoke(new.id)).revoked_at == desk.time - 5
 
 
-async def test_a_look_that_overtakes_a_revocation_leaves_nothing_stale(desk: Desk) -> None:
-    """Goal: no key stays usable from memory. Method: the key is revoked after a look has read its row."""
+async def test_lookup_during_revocation_leaves_no_stale_key(desk: Desk) -> None:
+    """Goal: no key stays usable from memory. Method: the key is revoked after a look-up has read its row."""
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
     slow = SlowReads(desk.store)
@@ -104,7 +104,7 @@ async def test_a_look_that_overtakes_a_revocation_leaves_nothing_stale(desk: Des
     assert keys.find_nowait(new.key) is None
 
 
-async def test_expiry_is_judged_at_every_look(desk: Desk) -> None:
+async def test_expiry_is_checked_at_every_lookup(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id, expires_at=desk.time + 60)
     await desk.keys.find(new.key)
@@ -115,7 +115,7 @@ async def test_expiry_is_judged_at_every_look(desk: Desk) -> None:
     assert await reason(desk, new.key) == "expired"
 
 
-async def test_an_account_has_at_most_five_active_keys(desk: Desk) -> None:
+async def test_account_has_at_most_five_active_keys(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     made: list[str] = []
     refused: list[int] = []
@@ -138,7 +138,7 @@ async def test_an_account_has_at_most_five_active_keys(desk: Desk) -> None:
         await desk.keys.create(account.id)
 
 
-async def test_limits_are_set_changed_removed_and_counters_reset(desk: Desk) -> None:
+async def test_limits_can_be_set_changed_removed_and_counters_reset(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id, credit_limit=10)
     await desk.charges.take(desk.request(account.id, new.id, credits=4))
@@ -163,7 +163,7 @@ async def test_keys_are_listed_by_account_or_all(desk: Desk) -> None:
     assert [key.id for key in await desk.keys.list(limit=1)] == ids[:1]
 
 
-async def test_what_is_not_there_is_named(desk: Desk) -> None:
+async def test_unknown_ids_are_named_in_errors(desk: Desk) -> None:
     with pytest.raises(AccountUnknown):
         await desk.keys.create("acc_none")
     for call in (desk.keys.revoke, desk.keys.update, desk.keys.reveal, desk.keys.get):
@@ -171,7 +171,7 @@ async def test_what_is_not_there_is_named(desk: Desk) -> None:
             await partial(call, "key_none")()
 
 
-async def test_another_master_secret_does_not_open_a_sealed_key(desk: Desk) -> None:
+async def test_another_master_secret_cannot_open_a_sealed_key(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
     other = Keys(desk.store, Cipher(b"x" * 32), now=desk.now, make_id=desk.make_id)
@@ -180,7 +180,7 @@ async def test_another_master_secret_does_not_open_a_sealed_key(desk: Desk) -> N
 
 
 @given(st.text(), st.text())
-def test_sealed_text_opens_only_where_it_is_bound(text: str, place: str) -> None:
+def test_sealed_text_opens_only_with_its_binding(text: str, place: str) -> None:
     cipher = Cipher(b"k" * 32)
     sealed = cipher.seal(text, bound_to=place)
     assert cipher.unseal(sealed, bound_to=place) == text
@@ -190,7 +190,7 @@ def test_sealed_text_opens_only_where_it_is_bound(text: str, place: str) -> None
             cipher.unseal(broken, bound_to=where)
 
 
-def test_guessing_keys_neither_grows_memory_nor_pushes_out_real_ones() -> None:
+def test_guessing_keys_does_not_grow_memory_or_evict_real_ones() -> None:
     cache = KeyCache()
     real, look = Key("key_1", "acc_1", "", None), cache.look()
     cache.keep("real", real, look)

@@ -1,4 +1,4 @@
-"""The chain of balances shows a wrong balance at every place, in the terms of either engine."""
+"""The chain of balances reveals a wrong balance at every place, on both engines."""
 
 import sqlite3
 from contextlib import closing
@@ -11,9 +11,9 @@ from storage.store import Tx
 from tests.fakes.inline_store import open_inline
 
 PLACES = 2_048
-"""After so many the factors of weights begin again."""
+"""The factors of weights repeat after this many places."""
 FIRST, LAST = 3, 2 * PLACES + 3
-# Rows of a taking and a refund each, at every place of two rounds of factors; then each with one balance that is wrong.
+# Rows with a taking and a refund each, at every place of two rounds of factors; then each with one wrong balance.
 ROWS = f"""
 WITH RECURSIVE places (place) AS (SELECT {FIRST} UNION ALL SELECT place + 1 FROM places WHERE place < {LAST}),
 numbers (place, refund_place, issued_place, taken, credits, refunded, issued, after, closed) AS (
@@ -39,8 +39,8 @@ WHERE sums.wrong = 0 AND faulty.wrong = 1
 """
 
 
-def test_a_fault_at_any_of_2048_places_shows_in_the_sum() -> None:
-    """Method: the sum of each row less that of the same row with a balance that is 1 too high is never 0."""
+def test_fault_at_any_place_changes_the_sum() -> None:
+    """Method: the sum of each row never equals that of the same row with a balance that is 1 too high."""
     store = open_inline([])
     rows = store.look(lambda tx: tx.all(ROWS))
     store.close()
@@ -50,7 +50,7 @@ def test_a_fault_at_any_of_2048_places_shows_in_the_sum() -> None:
         assert (open_ % MODULUS != 0) == (which == "taking"), (which, place)
 
 
-def test_a_link_weighs_the_same_in_the_database_and_here() -> None:
+def test_weight_is_the_same_in_sql_and_python() -> None:
     links = [(place, balance) for place in (0, 1, 63, 64, 2_047, 2_048, 2**40 + 7) for balance in (0, 1, 5, 2**50)]
 
     def weights(tx: Tx) -> list[int]:
@@ -64,7 +64,7 @@ def test_a_link_weighs_the_same_in_the_database_and_here() -> None:
     store.close()
 
 
-def test_every_place_has_another_factor_than_those_near_it() -> None:
+def test_nearby_places_have_different_factors() -> None:
     factors = [weight(place, 1) for place in range(PLACES)]
     assert len(set(factors)) == PLACES
     assert all(factor % 2 for factor in factors)
@@ -76,7 +76,7 @@ def test_every_place_has_another_factor_than_those_near_it() -> None:
     st.tuples(*[st.integers(0, 2**40)] * 3),
     st.tuples(*[st.integers(2**40, 2**50)] * 2),
 )
-def test_a_rows_sum_is_the_same_in_the_database_and_here(
+def test_row_sum_is_the_same_in_sql_and_python(
     places: tuple[int, int | None, int | None], amounts: tuple[int, int, int], balances: tuple[int, int]
 ) -> None:
     columns = "place, refund_place, issued_place, taken, refunded, issued, balance_after, balance_closed"

@@ -1,4 +1,4 @@
-"""Hits and refusals stand in usage, by the hour, beside the calls that were charged."""
+"""Hits and refusals are in hourly usage, together with charged calls."""
 
 from collections.abc import Callable
 from typing import cast
@@ -26,15 +26,15 @@ def usage_of(desk: Desk, store: Store | None = None) -> FreeUsage:
     return usage
 
 
-async def test_hits_and_refusals_are_added_by_key_endpoint_and_hour(desk: Desk) -> None:
+async def test_hits_and_refusals_are_counted_by_key_endpoint_and_hour(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     one, two = [(await desk.keys.create(account.id)).id for _ in range(2)]
     usage, hour = usage_of(desk), int(desk.time // 3600)
-    for _ in range(600):  # more than are counted at once
+    for _ in range(600):  # more than are kept between flushes
         usage.hit((account.id, one, PATH))
     usage.hit((account.id, two, OTHER))
     usage.refusal((account.id, one, PATH))
-    usage.refusal((account.id, one, "/v1/account/credits"))  # no endpoint that is charged
+    usage.refusal((account.id, one, "/v1/account/credits"))  # not a charged endpoint
     assert await usage.flush() == 2
     assert await usage.flush() == 0
     desk.time += 3600
@@ -50,7 +50,7 @@ async def test_hits_and_refusals_are_added_by_key_endpoint_and_hour(desk: Desk) 
 
 
 @pytest.mark.critical
-async def test_key_that_the_store_has_lost_keeps_no_usage_of_others_back(desk: Desk) -> None:
+async def test_missing_key_does_not_block_other_usage(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     gone, kept = [(await desk.keys.create(account.id)).id for _ in range(2)]
     usage, hour = usage_of(desk), int(desk.time // 3600)
@@ -63,7 +63,7 @@ async def test_key_that_the_store_has_lost_keeps_no_usage_of_others_back(desk: D
     assert await desk.store.read(lambda tx: tx.all(READ)) == [(account.id, kept, PATH, hour, 0, 1, 0, 0)]
 
 
-async def test_a_charged_call_and_a_hit_share_a_row(desk: Desk) -> None:
+async def test_charged_call_and_hit_share_a_row(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = (await desk.keys.create(account.id)).id
     request = desk.request(account.id, key, credits=5)
@@ -77,7 +77,7 @@ async def test_a_charged_call_and_a_hit_share_a_row(desk: Desk) -> None:
     await desk.assert_sound()
 
 
-async def test_what_the_store_does_not_take_is_added_the_next_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_flush_is_retried(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(free_usage, "FLUSHED_AT_ONCE", 1)
     account = await desk.accounts.create("Ada")
     key = (await desk.keys.create(account.id)).id
@@ -92,7 +92,7 @@ async def test_what_the_store_does_not_take_is_added_the_next_time(desk: Desk, m
     assert [(row[2], row[5]) for row in found] == [(PATH, 1), (OTHER, 1)]
 
 
-async def test_what_is_counted_while_the_store_is_away_is_bounded(desk: Desk) -> None:
+async def test_counts_are_bounded_while_the_store_is_unavailable(desk: Desk) -> None:
     usage = usage_of(desk)
     for number in range(PLACES_MAX + SEEN_MAX):
         usage.refusal(("acc_none", f"key_{number}", PATH))

@@ -1,4 +1,4 @@
-"""The proof reads the journal in pieces while it grows: no fault escapes it, and no traffic raises an alarm."""
+"""The proof reads the journal in pieces while it grows: it misses no fault, and traffic raises no alarm."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ PIECE = 5
 
 
 class Traffic:
-    """All that moves credits, drawn by lot; among it ids far older than those before them."""
+    """All operations that move credits, in random order, with some ids far older than the previous ones."""
 
     def __init__(self, desk: Desk, seed: int) -> None:
         self._desk = desk
@@ -40,7 +40,7 @@ class Traffic:
         await self.go_on(80)
 
     async def renew(self) -> None:
-        """Go on with other accounts only."""
+        """Continue with other accounts only."""
         self._open.clear()
         self._owners.clear()
         await self._add_owner()
@@ -89,7 +89,7 @@ def store() -> Iterator[InlineCalls]:
 
 
 async def prove_beside(store: InlineCalls, traffic: Traffic) -> list[Violation]:
-    """All that the steps find, with traffic between them."""
+    """Return everything that the steps find, with traffic between them."""
     proof, steps = Proof(piece=PIECE), 0
     goes_on = await store.read(proof.begin)
     while goes_on:
@@ -102,7 +102,7 @@ async def prove_beside(store: InlineCalls, traffic: Traffic) -> list[Violation]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_traffic_between_the_steps_raises_no_alarm(store: InlineCalls, seed: int) -> None:
+async def test_traffic_between_steps_raises_no_alarm(store: InlineCalls, seed: int) -> None:
     traffic = Traffic(Desk(store), seed)
     await traffic.begin()
     assert await prove_beside(store, traffic) == []
@@ -110,8 +110,8 @@ async def test_traffic_between_the_steps_raises_no_alarm(store: InlineCalls, see
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize(("rule", "sql"), TAMPERING)
-async def test_tampering_is_found_by_steps_beside_traffic(store: InlineStore, rule: str, sql: str) -> None:
-    """Goal: what one transaction finds, many find. Method: other accounts than those tampered with have traffic."""
+async def test_stepwise_proof_finds_tampering_during_traffic(store: InlineStore, rule: str, sql: str) -> None:
+    """Goal: many transactions find what one finds. Method: only accounts without tampering have traffic."""
     await fill(store)
     desk = Desk(store)
     for _ in range(100):
@@ -128,8 +128,8 @@ async def test_tampering_is_found_by_steps_beside_traffic(store: InlineStore, ru
 
 
 @pytest.mark.sqlite
-async def test_a_fault_that_comes_before_its_piece_is_read_is_found(store: InlineStore) -> None:
-    """Method: a row of the account with the most traffic goes while the proof is under way, and a proof tells it."""
+async def test_fault_before_its_piece_is_read_is_found(store: InlineStore) -> None:
+    """Method: delete a row of the account with the most traffic during the proof, which must report it."""
     traffic = Traffic(Desk(store), 2)
     await traffic.begin()
     store.connection.execute("DROP TRIGGER journal_refuses_delete")
@@ -148,8 +148,8 @@ async def test_a_fault_that_comes_before_its_piece_is_read_is_found(store: Inlin
 
 
 @pytest.mark.sqlite
-async def test_days_that_leave_for_the_archive_meanwhile_raise_no_alarm(store: InlineStore, tmp_path: Path) -> None:
-    """Method: all that is old leaves behind the first piece, so the steps miss it, and one transaction decides."""
+async def test_days_archived_during_the_proof_raise_no_alarm(store: InlineStore, tmp_path: Path) -> None:
+    """Method: all old rows leave after the first piece, so the steps miss them, and one transaction decides."""
     desk = Desk(store)
     account = await desk.accounts.create("Ada", credits=1_000)
     for day in range(3):

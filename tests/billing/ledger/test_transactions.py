@@ -1,4 +1,4 @@
-"""Accounts, and what their owners read of the ledger."""
+"""Accounts, and the views of the ledger for their owners."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.fakes.inline_store import InlineStore
 DAY_S = 86_400
 
 
-async def test_a_new_account_has_a_hundred_welcome_credits(desk: Desk) -> None:
+async def test_new_account_has_100_welcome_credits(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     assert (account.balance, account.held, account.plan, account.created_at) == (100, 0, "free", EPOCH)
     assert await desk.accounts.get(account.id) == account
@@ -21,13 +21,13 @@ async def test_a_new_account_has_a_hundred_welcome_credits(desk: Desk) -> None:
     assert (line.type, line.amount, line.balance_after, line.description) == ("bonus", 100, 100, "Welcome credits")
 
 
-async def test_an_account_may_begin_with_nothing(desk: Desk) -> None:
+async def test_account_may_start_with_zero_credits(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=0, plan="pro", unlimited=True)
     assert (account.balance, account.plan, account.unlimited) == (0, "pro", True)
     assert (await desk.ledger.transactions(account.id, limit=10)).lines == []
 
 
-async def test_impossible_terms_are_refused(desk: Desk) -> None:
+async def test_invalid_terms_are_refused(desk: Desk) -> None:
     for name, plan, credits_ in (("", "free", 1), ("Ada", "gold", 1), ("Ada", "free", -1), ("Ada", "free", 2**70)):
         with pytest.raises(TermsInvalid):
             await desk.accounts.create(name, plan=plan, credits=credits_)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ async def test_accounts_are_listed_oldest_first(desk: Desk) -> None:
     assert [account.name for account in await desk.accounts.list(limit=2)] == names[:2]
 
 
-async def test_a_statement_pages_backwards_and_hides_settlements(desk: Desk) -> None:
+async def test_statement_pages_backwards_and_hides_settlements(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     other = await desk.accounts.create("Bob")
     key = await desk.keys.create(account.id)
@@ -82,7 +82,7 @@ async def test_a_statement_pages_backwards_and_hides_settlements(desk: Desk) -> 
     assert (await desk.ledger.transactions(other.id, limit=10, request_id=charge.request_id)).lines == []
 
 
-async def test_the_report_counts_recent_deductions_less_their_refunds(desk: Desk) -> None:
+async def test_report_counts_recent_deductions_minus_refunds(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=1000)
     for age_days, price, used in ((8, 100, 100), (3, 50, 20), (0.5, 10, 10), (0.25, 7, 0)):
         desk.time = EPOCH - age_days * DAY_S
@@ -94,13 +94,13 @@ async def test_the_report_counts_recent_deductions_less_their_refunds(desk: Desk
         await desk.ledger.report("acc_none")
 
 
-def test_tiers_have_their_prices_and_an_endpoint_may_have_its_own() -> None:
+def test_prices_of_tiers_and_overrides() -> None:
     assert [credits_for("standard"), credits_for("advanced"), credits_for("premium")] == [1, 5, 10]
     assert [credits_for("premium", 0), credits_for("standard", 3)] == [0, 3]
 
 
-async def test_what_was_spent_lately_is_told_by_whole_hours(desk: Desk) -> None:
-    """The hour in which the day began counts whole, the one before it does not."""
+async def test_recent_spending_is_counted_in_whole_hours(desk: Desk) -> None:
+    """The hour in which the day began counts in full, the hour before it does not."""
     account = await desk.accounts.create("Ada", credits=1000)
     desk.time = EPOCH - EPOCH % 3600 + 1800
     began = desk.time - DAY_S
@@ -122,8 +122,8 @@ async def test_what_was_spent_lately_is_told_by_whole_hours(desk: Desk) -> None:
         (OPEN_OF_REQUEST, "PRIMARY KEY"),
     ],
 )
-async def test_a_page_walks_one_index_and_sorts_nothing(sql: str, index: str) -> None:
-    """On SQLite, which plans without looking at how much there is."""
+async def test_page_uses_one_index_without_sorting(sql: str, index: str) -> None:
+    """On SQLite, which plans without looking at the number of rows."""
     store = InlineStore([MIGRATIONS])
     params = ("acc", 0, NEWEST, 9) if sql in PAGES else ("acc", b"req")[: sql.count("?")]
     plan = [str(row[3]) for row in await store.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {sql}", params))]

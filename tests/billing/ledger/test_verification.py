@@ -1,4 +1,4 @@
-"""The proof finds all that is tampered with in the tables."""
+"""The proof finds all tampering in the tables."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -40,7 +40,7 @@ FROM charges, journal
 WHERE taken = 5 AND refunded = 0 AND journal.issued = 0 AND charges.account = 1 AND journal.account = 1
 """
 # Ada: acc_00000001, key_00000002, settled req_00000003, part-refunded req_00000004, open req_00000005.
-# Bob: acc_00000006, who is unlimited and has paid for req_00000007.
+# Bob: acc_00000006, is unlimited and has paid for req_00000007.
 SETTLED, REFUNDED, COVERED = "taken = 5 AND refunded = 0 AND issued = 0", "refunded > 0", "issued > 0 AND taken > 0"
 TAMPERING = [
     (CONSERVED, "UPDATE accounts SET balance = balance + 1 WHERE id = 'acc_00000001'"),
@@ -51,8 +51,8 @@ TAMPERING = [
     (CONSERVED, f"UPDATE journal SET account = 2 WHERE {SETTLED}"),
     (CONSERVED, "UPDATE charges SET issued = 1"),
     (CONSERVED, "INSERT INTO openings (account, day, issued, spent, postings, chain) VALUES (1, 0, 5, 0, 0, 0)"),
-    ("what is held is what is open", "DELETE FROM charges WHERE credits > 0"),
-    ("what is held is what is open", "UPDATE charges SET credits = 9"),
+    ("an account holds the credits of its open charges", "DELETE FROM charges WHERE credits > 0"),
+    ("an account holds the credits of its open charges", "UPDATE charges SET credits = 9"),
     (COMPLETE, f"DELETE FROM journal WHERE {SETTLED}"),
     (COMPLETE, f"UPDATE journal SET refund_place = NULL WHERE {REFUNDED}"),
     (COMPLETE, "UPDATE accounts SET place = place + 1"),
@@ -77,12 +77,12 @@ TAMPERING = [
     ("open charges belong to accounts and their keys", "DELETE FROM charging_nodes"),
     ("keys belong to accounts", "UPDATE keys SET used = -1"),
     ("keys belong to accounts", "UPDATE keys SET account_id = 'acc_none'"),
-    ("a key's counter holds its open charges since the last reset", "UPDATE keys SET used = 0"),
+    ("a key's counter includes its open charges since the last reset", "UPDATE keys SET used = 0"),
     (COUNTED, "UPDATE usage SET credits = credits + 1 WHERE account = 1"),
     (COUNTED, "DELETE FROM usage"),
 ]
 
-# Checks, references and triggers; what is left are the tables.
+# Checks, references and triggers are removed; only the tables remain.
 UNLOCK = """
 DO $$ DECLARE one record; BEGIN
     FOR one IN SELECT conrelid::regclass AS place, conname FROM pg_constraint
@@ -114,16 +114,16 @@ async def fill(store: Store) -> None:
     await desk.charges.close(await desk.charges.take(desk.request(bob.id, credits=5)), used=5)
 
 
-def test_sound_books_are_proved(store: InlineCalls) -> None:
+def test_sound_ledger_is_proved(store: InlineCalls) -> None:
     assert store.look(verify) == []
 
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize(("rule", "sql"), TAMPERING)
 def test_tampering_is_found(store: InlineStore, rule: str, sql: str) -> None:
-    """On SQLite, whose locks come off otherwise than a server's.
+    """On SQLite, whose protections are removed differently than a server's.
 
-    Method: take every lock off the schema first, as somebody with the file in hand could.
+    Method: first remove all protections from the schema, as is possible for anyone with the file.
     """
     cursor = store.connection.cursor()
     for pragma in ("foreign_keys = OFF", "ignore_check_constraints = ON"):
@@ -138,7 +138,7 @@ def test_tampering_is_found(store: InlineStore, rule: str, sql: str) -> None:
 
 @pytest.fixture(scope="module")
 def sound_url(postgres: PostgresServer) -> str:
-    """A PostgreSQL database with the same books, and every lock taken off its schema."""
+    """A PostgreSQL database with the same ledger, without the protections of its schema."""
     url = postgres.fresh()
     store = InlinePostgres(url, [MIGRATIONS])
     trio.run(fill, store)
@@ -148,7 +148,7 @@ def sound_url(postgres: PostgresServer) -> str:
     return url
 
 
-def test_sound_books_are_proved_on_postgresql(sound_url: str) -> None:
+def test_sound_ledger_is_proved_on_postgresql(sound_url: str) -> None:
     with closing(open_link(sound_url, name="test")) as link:
         link.queue("BEGIN")
         assert verify(PostgresTx(link)) == []
@@ -171,7 +171,7 @@ def test_every_rule_has_a_tampering_that_it_finds() -> None:
     assert set(NAMES) == {rule for rule, _sql in TAMPERING}
 
 
-# More is refunded than was taken; a refund without its place; a place without a refund; a taking without an endpoint.
+# A refund above the taking; a refund without its place; a place without a refund; a taking without an endpoint.
 WRONG_ROWS = (
     "1, 2, 0, 0, 0, 0, 0, 91, 92, 1, 1, 0",
     "1, 1, 0, 0, 0, 0, 0, 91, NULL, 1, 1, 0",
@@ -181,7 +181,7 @@ WRONG_ROWS = (
 )
 
 
-def test_the_schema_itself_refuses_to_rewrite_history(store: InlineCalls) -> None:
+def test_schema_refuses_to_rewrite_history(store: InlineCalls) -> None:
     for sql in (
         "DELETE FROM journal",
         "UPDATE journal SET taken = 0",

@@ -1,4 +1,4 @@
-"""Purchases are counted once, and reversals take back what is left, in whatever order their events come."""
+"""Purchases are counted once, and reversals take back remaining credits, whatever the order of the events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAYMENT = "pi_1"
 
 
 class Counter:
-    """A desk at which packs are sold, and the events of one buyer."""
+    """A desk that sells packs, and the events of one buyer."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -37,7 +37,7 @@ class Counter:
         self._numbers = itertools.count(1)
 
     async def told(self, *events: PaymentEvent) -> list[str]:
-        """Count events, each under an id of its own."""
+        """Count events, each with its own id."""
         counted = [await self.payments.count(f"evt_{next(self._numbers)}", "of.a.test", event) for event in events]
         return [one.outcome for one in counted]
 
@@ -45,7 +45,7 @@ class Counter:
         return await self.desk.accounts.get(account_id)
 
     async def only(self, account_id: str) -> Purchase:
-        """The one purchase of an account."""
+        """Return the only purchase of an account."""
         (one,) = await self.packs.list(account_id, limit=10)
         return one
 
@@ -60,7 +60,7 @@ async def counter(desk: Desk) -> Counter:
 
 
 async def buyer(counter: Counter, credits: int = 0) -> tuple[str, Purchase]:  # noqa: A002 - the specification's noun
-    """An account, and a purchase that it has begun."""
+    """Add an account, and a purchase that it has begun."""
     account = await counter.desk.accounts.create("Ada", credits=credits)
     return account.id, await counter.packs.begin(account.id, "starter")
 
@@ -77,7 +77,7 @@ def disputed(dispute: str, cents: int = 900) -> PaymentChange:
     return PaymentChange(PAYMENT, Payment(disputed_cents=cents, dispute=dispute))  # type: ignore[arg-type] # as the test says
 
 
-async def test_a_granted_pack_gives_its_credits_and_plan_and_is_told(counter: Counter) -> None:
+async def test_granted_pack_adds_credits_and_plan_and_is_published(counter: Counter) -> None:
     account = await counter.desk.accounts.create("Ada", credits=5)
     assert await counter.packs.grant(account.id, "starter") == (account.id, 1_005, "starter")
     now = await counter.account(account.id)
@@ -87,14 +87,14 @@ async def test_a_granted_pack_gives_its_credits_and_plan_and_is_told(counter: Co
     assert [(told.id, balance) for told, balance in counter.desk.published.purchases] == [(one.id, 1_005)]
 
 
-async def test_a_smaller_pack_leaves_the_plan_of_a_larger_one(counter: Counter) -> None:
+async def test_smaller_pack_keeps_the_plan_of_a_larger_one(counter: Counter) -> None:
     account = await counter.desk.accounts.create("Ada")
     for name, plan in (("pro", "pro"), ("starter", "pro")):
         await counter.packs.grant(account.id, name)
         assert (await counter.account(account.id)).plan == plan
 
 
-async def test_an_unknown_pack_or_account_is_named_with_the_nearest_and_enters_nothing(counter: Counter) -> None:
+async def test_unknown_pack_or_account_suggests_the_nearest_and_adds_nothing(counter: Counter) -> None:
     account = await counter.desk.accounts.create("Ada", credits=0)
     with pytest.raises(PackUnknown, match="the packs are starter, pro; did you mean starter"):
         await counter.packs.grant(account.id, "startr")
@@ -103,7 +103,7 @@ async def test_an_unknown_pack_or_account_is_named_with_the_nearest_and_enters_n
     assert await counter.packs.list(account.id, limit=10) == []
 
 
-async def test_an_event_counts_once_and_so_does_a_purchase_that_several_events_tell_of(counter: Counter) -> None:
+async def test_event_and_purchase_are_counted_once(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     outcomes = [(await counter.payments.count("evt_same", "t", paid(purchase))).outcome for _ in range(3)]
     assert outcomes == ["counted", "repeated", "repeated"]
@@ -111,7 +111,7 @@ async def test_an_event_counts_once_and_so_does_a_purchase_that_several_events_t
     assert (await counter.account(account)).balance == 1_000
 
 
-async def test_the_same_event_sent_many_times_at_once_counts_once(counter: Counter) -> None:
+async def test_event_sent_many_times_at_once_is_counted_once(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     outcomes: list[str] = []
 
@@ -125,7 +125,7 @@ async def test_the_same_event_sent_many_times_at_once_counts_once(counter: Count
     assert (await counter.account(account)).balance == 1_000
 
 
-async def test_a_refund_takes_back_its_part_of_what_is_left_and_marks_the_account(counter: Counter) -> None:
+async def test_refund_takes_back_its_share_and_marks_the_account(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     await counter.told(paid(purchase))
     await counter.spend(account, 300)
@@ -145,7 +145,7 @@ async def test_a_refund_takes_back_its_part_of_what_is_left_and_marks_the_accoun
     assert counter.desk.published.steps(account) == ["low", "exhausted"]
 
 
-async def test_a_mark_that_is_removed_comes_back_with_the_next_reversal_and_not_with_a_repeated_event(
+async def test_removed_mark_returns_with_the_next_reversal_only(
     counter: Counter,
 ) -> None:
     account, purchase = await buyer(counter)
@@ -162,13 +162,13 @@ async def test_a_mark_that_is_removed_comes_back_with_the_next_reversal_and_not_
         await counter.packs.unmark("acc_none")
 
 
-async def test_credits_of_other_packs_stay_where_one_is_refunded(counter: Counter) -> None:
+async def test_refund_keeps_credits_of_other_packs(counter: Counter) -> None:
     account, purchase = await buyer(counter, credits=100)
     await counter.told(paid(purchase), refunded(900))
     assert (await counter.account(account)).balance == 100
 
 
-async def test_a_dispute_takes_back_what_is_left_and_one_that_is_won_gives_exactly_that_again(counter: Counter) -> None:
+async def test_dispute_takes_back_credits_and_a_won_dispute_returns_them(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     await counter.told(paid(purchase))
     await counter.spend(account, 400)
@@ -186,8 +186,8 @@ ORDERS = list(itertools.permutations(range(4)))
 
 
 @pytest.mark.parametrize("last", ["lost", "won"])
-async def test_the_order_and_the_repetition_of_events_change_nothing(desk: Desk, last: str) -> None:
-    """Goal: what an account ends with follows from the events, not from their order. Method: all 24 orders, twice."""
+async def test_order_and_repetition_of_events_do_not_matter(desk: Desk, last: str) -> None:
+    """Goal: the final state of an account depends on the events, not on their order. Method: all 24 orders, twice."""
     ends = set()
     for order in ORDERS:
         counter = Counter(desk)
@@ -206,7 +206,7 @@ async def test_the_order_and_the_repetition_of_events_change_nothing(desk: Desk,
     assert ends == {(0, "starter", "reversed", 1_000) if last == "lost" else (667, "starter", "partly_reversed", 333)}
 
 
-async def test_a_refund_of_an_unlimited_or_suspended_account_is_taken_back_too(counter: Counter) -> None:
+async def test_refund_applies_to_unlimited_and_suspended_accounts(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     await counter.told(paid(purchase))
     await counter.desk.lifecycle.suspend(account)
@@ -214,14 +214,14 @@ async def test_a_refund_of_an_unlimited_or_suspended_account_is_taken_back_too(c
     assert (await counter.account(account)).balance == 0
 
 
-async def test_what_a_deleted_account_paid_is_told_to_the_operator_and_enters_nothing(counter: Counter) -> None:
+async def test_payment_of_a_deleted_account_is_reported_and_adds_nothing(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     await counter.desk.lifecycle.delete(account)
     assert await counter.told(paid(purchase), refunded(900)) == ["account_deleted", "unknown_purchase"]
     assert (await counter.account(account)).balance == 0
 
 
-async def test_an_abandoned_purchase_is_forgotten_and_a_paid_one_never(counter: Counter) -> None:
+async def test_abandoned_purchase_is_removed_but_paid_one_is_kept(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     await counter.told(Abandoned(purchase.id))
     assert await counter.packs.list(account, limit=10) == []
@@ -231,7 +231,7 @@ async def test_an_abandoned_purchase_is_forgotten_and_a_paid_one_never(counter: 
     assert (await counter.only(account)).status == "paid"
 
 
-async def test_purchases_are_listed_newest_first_page_by_page(counter: Counter) -> None:
+async def test_purchases_are_listed_newest_first_in_pages(counter: Counter) -> None:
     account = (await counter.desk.accounts.create("Ada")).id
     for _ in range(5):
         counter.desk.time += 1
@@ -254,12 +254,12 @@ async def test_purchases_are_listed_newest_first_page_by_page(counter: Counter) 
         (Payment(450, 450, "open"), 1_000),
     ],
 )
-def test_credits_follow_the_part_of_the_money_that_went_back(payment: Payment, credits: int) -> None:  # noqa: A002
+def test_credits_follow_the_returned_share_of_the_money(payment: Payment, credits: int) -> None:  # noqa: A002
     purchase = Purchase("pur_1", "acc_1", "starter", 1_000, 900, "usd", "starter", "stripe", EPOCH, EPOCH, 900, PAYMENT)
     assert credits_reversed(purchase, payment) == credits
 
 
-async def test_a_forecast_counts_calls_of_the_last_day_and_no_reversal(counter: Counter) -> None:
+async def test_forecast_counts_calls_of_the_last_day_without_reversals(counter: Counter) -> None:
     desk = counter.desk
     account, purchase = await buyer(counter)
     await counter.told(paid(purchase))
@@ -277,7 +277,7 @@ async def test_a_forecast_counts_calls_of_the_last_day_and_no_reversal(counter: 
     assert await desk.store.read(lambda tx: forecast(tx, account, 810, desk.now())) is None
 
 
-async def test_a_reversal_leaves_what_open_charges_hold(counter: Counter) -> None:
+async def test_reversal_keeps_credits_held_by_open_charges(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     await counter.told(paid(purchase))
     charge = await counter.desk.charges.take(ChargeRequest("req_open", account, None, 700, "github", "profile"))

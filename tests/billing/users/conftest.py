@@ -22,7 +22,7 @@ HERE = Visitor("192.0.2.1", "Tests/1.0")
 
 @dataclass(slots=True)
 class House:
-    """The services of users on a real store; `desk.time` is their clock."""
+    """The services of users on a real store. `desk.time` is their clock."""
 
     desk: Desk
     users: Users
@@ -39,7 +39,7 @@ class House:
         return (await self.sessions.sign_in(email, password, HERE))[0]
 
     async def texts(self) -> str:
-        """Everything that the tables of users hold."""
+        """Return everything that the tables of users contain."""
         tables = ("users", "user_invites", "user_codes", "user_sessions", "sign_in_attempts")
         rows = [await self.desk.store.read(lambda tx, name=name: tx.all(f"SELECT * FROM {name}")) for name in tables]
         return repr(rows)

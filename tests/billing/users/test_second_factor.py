@@ -1,4 +1,4 @@
-"""The second factor: a code opens once, a recovery code once, and neither is stored as it stands."""
+"""The second factor: codes and recovery codes work once, and are never stored in plain text."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ async def enrolled(house: House) -> tuple[User, str, list[str]]:
     return user, secret, codes
 
 
-def test_codes_are_those_of_rfc_6238() -> None:
+def test_codes_match_rfc_6238() -> None:
     assert [code_at(RFC, at) for at in (59, 1111111109, 20000000000)] == ["287082", "081804", "353130"]
 
 
-async def test_a_session_waits_for_the_code_and_its_token_changes_with_it(house: House) -> None:
+async def test_session_waits_for_the_code_and_then_gets_another_token(house: House) -> None:
     user, secret, _ = await enrolled(house)
     token = await house.sign_in()
     waiting = await house.sessions.find(token)
@@ -49,14 +49,14 @@ async def test_a_session_waits_for_the_code_and_its_token_changes_with_it(house:
     assert await house.sessions.find(token) is None
 
 
-async def test_a_session_that_waits_for_its_code_ends_after_ten_minutes(house: House) -> None:
+async def test_session_waiting_for_its_code_ends_after_ten_minutes(house: House) -> None:
     await enrolled(house)
     token = await house.sign_in()
     house.desk.time += 601
     assert await house.sessions.find(token) is None
 
 
-async def test_a_code_opens_once_and_none_before_it_any_more(house: House) -> None:
+async def test_code_works_once_and_earlier_codes_do_not(house: House) -> None:
     user, secret, _ = await enrolled(house)
     now = house.desk.now()
     await house.factor.check(user, code_at(secret, now + 30))
@@ -67,7 +67,7 @@ async def test_a_code_opens_once_and_none_before_it_any_more(house: House) -> No
     await house.factor.check(user, code_at(secret, house.desk.now()))
 
 
-async def test_a_recovery_code_opens_once(house: House) -> None:
+async def test_recovery_code_works_once(house: House) -> None:
     user, _, codes = await enrolled(house)
     await house.factor.check(user, codes[0].upper().replace("-", ""))
     with pytest.raises(CodeRefused):
@@ -79,7 +79,7 @@ async def test_a_recovery_code_opens_once(house: House) -> None:
     await house.factor.check(user, renewed[0])
 
 
-async def test_guessing_codes_ends_after_ten(house: House) -> None:
+async def test_guessing_codes_is_blocked_after_ten(house: House) -> None:
     user, secret, _ = await enrolled(house)
     for _ in range(10):
         with pytest.raises(CodeRefused):
@@ -88,13 +88,13 @@ async def test_guessing_codes_ends_after_ten(house: House) -> None:
         await house.factor.check(user, code_at(secret, house.desk.now()))
 
 
-async def test_neither_the_secret_nor_a_code_is_stored_as_it_stands(house: House) -> None:
+async def test_secret_and_codes_are_not_stored_in_plain_text(house: House) -> None:
     _, secret, codes = await enrolled(house)
     texts = await house.texts()
     assert [one for one in (secret, *codes, *(code.replace("-", "") for code in codes)) if one in texts] == []
 
 
-async def test_a_secret_is_of_the_user_it_was_made_for(house: House) -> None:
+async def test_secret_belongs_to_the_user_it_was_created_for(house: House) -> None:
     user = await house.users.get(await house.new_user("a@example.com"))
     other = await house.users.get(await house.new_user("b@example.com"))
     sealed = house.factor.begin(user)

@@ -1,4 +1,4 @@
-"""Users: invited by a link that works once, known by one password, signed out wherever that may not count any more."""
+"""Users: invited by a one-time link, identified by one password, and signed out whenever that is no longer valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAD_EMAILS = (
 BAD_PASSWORDS = ("short", "x" * 12, "ab" * 20, "y" * 201, "ada@example.com", "with\0nul in the middle")
 
 
-async def test_an_invited_user_chooses_a_password_once_and_signs_in(house: House) -> None:
+async def test_invited_user_sets_a_password_once_and_signs_in(house: House) -> None:
     invite = await house.users.invite(house.account, " Ada@Example.com ")
     assert (invite.user.email, invite.user.active) == ("ada@example.com", False)
     with pytest.raises(SignInRefused):
@@ -45,7 +45,7 @@ async def test_an_invited_user_chooses_a_password_once_and_signs_in(house: House
     assert (found.user, found.account_name, found.is_fresh(house.desk.now())) == (user, "Ada", True)
 
 
-async def test_a_new_link_ends_the_one_before_and_none_outlives_its_week(house: House) -> None:
+async def test_new_link_replaces_the_old_one_and_links_expire_after_a_week(house: House) -> None:
     first = await house.users.invite(house.account, "ada@example.com")
     second = await house.users.invite(house.account, "ada@example.com")
     with pytest.raises(InviteUnusable):
@@ -56,22 +56,20 @@ async def test_a_new_link_ends_the_one_before_and_none_outlives_its_week(house: 
 
 
 @pytest.mark.parametrize("email", BAD_EMAILS)
-async def test_what_is_no_address_of_mail_is_refused(house: House, email: str) -> None:
+async def test_invalid_email_address_is_refused(house: House, email: str) -> None:
     with pytest.raises(EmailRefused):
         await house.users.invite(house.account, email)
 
 
 @pytest.mark.parametrize("password", BAD_PASSWORDS)
-async def test_a_password_that_is_easily_guessed_is_refused_and_the_link_stays_good(
-    house: House, password: str
-) -> None:
+async def test_weak_password_is_refused_and_the_link_stays_valid(house: House, password: str) -> None:
     invite = await house.users.invite(house.account, "ada@example.com")
     with pytest.raises(PasswordRefused):
         await house.users.accept(invite.token, password)
     await house.users.accept(invite.token, PASSWORD)
 
 
-async def test_an_address_belongs_to_one_user_of_one_account(house: House) -> None:
+async def test_address_belongs_to_one_user_of_one_account(house: House) -> None:
     await house.new_user()
     other = (await house.desk.accounts.create("Bob")).id
     for account in (house.account, other):
@@ -83,7 +81,7 @@ async def test_an_address_belongs_to_one_user_of_one_account(house: House) -> No
         await house.users.reset("usr_none")
 
 
-async def test_a_reset_ends_the_password_the_factor_and_every_session(house: House) -> None:
+async def test_reset_ends_the_password_the_factor_and_all_sessions(house: House) -> None:
     user_id = await house.new_user()
     token = await house.sign_in()
     invite = await house.users.reset(user_id)
@@ -94,13 +92,13 @@ async def test_a_reset_ends_the_password_the_factor_and_every_session(house: Hou
     await house.sign_in(password="another river of stones")
 
 
-async def test_a_password_is_taken_in_whichever_form_it_was_typed(house: House) -> None:
+async def test_password_is_accepted_in_any_unicode_form(house: House) -> None:
     invite = await house.users.invite(house.account, "ada@example.com")
     await house.users.accept(invite.token, "cafe\u0301 au bord de l'eau")
     await house.sign_in(password="caf\u00e9 au bord de l'eau")
 
 
-async def test_nothing_that_is_stored_opens_anything_as_it_stands(house: House) -> None:
+async def test_stored_data_grants_no_access(house: House) -> None:
     invite = await house.users.invite(house.account, "bob@example.com")
     await house.new_user()
     token = await house.sign_in()
@@ -110,7 +108,7 @@ async def test_nothing_that_is_stored_opens_anything_as_it_stands(house: House) 
     assert "$argon2id$v=19$m=19456,t=2,p=1$" in texts
 
 
-async def test_a_session_ends_by_itself_when_it_is_idle_or_old(house: House) -> None:
+async def test_session_expires_when_idle_or_old(house: House) -> None:
     await house.new_user()
     token = await house.sign_in()
     for _ in range(int(LONGEST_S / (IDLE_S / 2)) - 1):
@@ -123,7 +121,7 @@ async def test_a_session_ends_by_itself_when_it_is_idle_or_old(house: House) -> 
     assert await house.sessions.find(token) is None
 
 
-async def test_the_token_changes_when_the_password_is_shown_again_and_makes_the_session_fresh(house: House) -> None:
+async def test_entering_the_password_changes_the_token_and_refreshes_the_session(house: House) -> None:
     await house.new_user()
     token = await house.sign_in()
     house.desk.time += 601
@@ -141,7 +139,7 @@ async def test_the_token_changes_when_the_password_is_shown_again_and_makes_the_
     assert again.is_fresh(house.desk.now())
 
 
-async def test_a_session_is_not_kept_beside_the_one_that_replaces_it(house: House) -> None:
+async def test_session_ends_when_another_replaces_it(house: House) -> None:
     await house.new_user()
     first = await house.sign_in()
     second, stage = await house.sessions.sign_in("ada@example.com", PASSWORD, HERE, instead_of=first)
@@ -150,7 +148,7 @@ async def test_a_session_is_not_kept_beside_the_one_that_replaces_it(house: Hous
     assert await house.sessions.find(second) is not None
 
 
-async def test_a_new_password_ends_every_other_session(house: House) -> None:
+async def test_new_password_ends_all_other_sessions(house: House) -> None:
     await house.new_user()
     here, there = await house.sign_in(), await house.sign_in()
     found = await house.sessions.find(here)
@@ -162,7 +160,7 @@ async def test_a_new_password_ends_every_other_session(house: House) -> None:
         await house.sign_in()
 
 
-async def test_sessions_are_listed_and_end_one_by_one_and_all_at_once(house: House) -> None:
+async def test_sessions_are_listed_and_end_one_by_one_or_all_at_once(house: House) -> None:
     user_id = await house.new_user()
     tokens = [await house.sign_in() for _ in range(3)]
     found = await house.sessions.find(tokens[0])
@@ -177,8 +175,8 @@ async def test_sessions_are_listed_and_end_one_by_one_and_all_at_once(house: Hou
     assert await house.sessions.list(user_id) == []
 
 
-async def test_attempts_are_limited_for_a_user_and_tell_nothing_about_which_exists(house: House) -> None:
-    """Goal: ten wrong passwords, then not even the right one, for who exists and who does not alike."""
+async def test_attempts_per_user_are_limited_without_revealing_users(house: House) -> None:
+    """Goal: after ten wrong passwords even the right one is refused, equally for known and unknown users."""
     await house.new_user()
     seen: list[list[str]] = []
     for email in ("ada@example.com", "nobody@example.com"):
@@ -197,7 +195,7 @@ async def test_attempts_are_limited_for_a_user_and_tell_nothing_about_which_exis
     await house.sign_in()
 
 
-async def test_attempts_are_limited_for_an_address_and_for_a_whole_site_of_ipv6(house: House) -> None:
+async def test_attempts_are_limited_per_address_and_per_ipv6_site(house: House) -> None:
     async def enter(address: str) -> None:
         subjects, now = (attempts.of_address(address),), house.desk.now()
         await house.desk.store.write(lambda tx: attempts.enter(tx, subjects, now))
@@ -212,7 +210,7 @@ async def test_attempts_are_limited_for_an_address_and_for_a_whole_site_of_ipv6(
         await enter(address)
 
 
-async def test_a_deleted_account_has_no_users_and_its_sessions_are_over_at_once(house: House) -> None:
+async def test_deleted_account_has_no_users_or_sessions(house: House) -> None:
     await house.new_user()
     token = await house.sign_in()
     await house.desk.lifecycle.suspend(house.account)

@@ -35,7 +35,7 @@ async def read(desk: Desk, name: str = "c", *, limit: int = 100, filters: Filter
 
 
 async def drop_before(desk: Desk, first_pos: int) -> None:
-    """As retention does, in one step."""
+    """Remove old events like retention does, in one step."""
 
     def drop(tx: Tx) -> None:
         tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", (ACCOUNT, first_pos))
@@ -50,7 +50,7 @@ async def drop_before(desk: Desk, first_pos: int) -> None:
     await desk.store.write(drop)
 
 
-async def test_a_read_is_repeated_until_it_is_acknowledged(desk: Desk) -> None:
+async def test_read_is_repeated_until_acknowledged(desk: Desk) -> None:
     await desk.append(*[alert()] * 5)
     first = await read(desk, limit=2)
     assert (places(first.page), first.unread, first.page.has_more) == ([1, 2], 5, True)
@@ -63,7 +63,7 @@ async def test_a_read_is_repeated_until_it_is_acknowledged(desk: Desk) -> None:
     assert (places(after.page), after.unread, after.page.has_more) == ([3, 4, 5, 6, 7], 5, False)
 
 
-async def test_what_a_stream_gave_and_nobody_acknowledged_is_given_again(desk: Desk) -> None:
+async def test_unacknowledged_events_of_a_stream_are_sent_again(desk: Desk) -> None:
     await desk.append(*[alert()] * 5)
     given, got = None, []
     while len(got) < 5:
@@ -79,7 +79,7 @@ async def test_what_a_stream_gave_and_nobody_acknowledged_is_given_again(desk: D
     assert places((await read(desk)).page) == [3, 4, 5, 6]
 
 
-async def test_a_page_that_reached_the_end_is_the_same_when_the_log_has_grown(desk: Desk) -> None:
+async def test_page_that_reached_the_end_stays_the_same_when_the_log_grows(desk: Desk) -> None:
     await desk.append(*[alert()] * 3)
     first = await read(desk)
     assert not first.page.has_more
@@ -90,7 +90,7 @@ async def test_a_page_that_reached_the_end_is_the_same_when_the_log_has_grown(de
     assert again.unread == 4
 
 
-async def test_an_empty_page_moves_on_with_the_log_and_can_be_acknowledged(desk: Desk) -> None:
+async def test_empty_page_moves_with_the_log_and_can_be_acknowledged(desk: Desk) -> None:
     await desk.append(low(), low())
     empty = await read(desk, filters=ALERTS)
     assert (places(empty.page), empty.page.end.pos, empty.unread) == ([], 2, 0)
@@ -101,13 +101,13 @@ async def test_an_empty_page_moves_on_with_the_log_and_can_be_acknowledged(desk:
     assert (await desk.consumers.ack(KEY, "c", found.page.end)).unread == 0
 
 
-async def test_a_consumer_of_an_empty_log_waits_for_its_first_event(desk: Desk) -> None:
+async def test_consumer_of_an_empty_log_waits_for_its_first_event(desk: Desk) -> None:
     assert places((await read(desk)).page) == []
     await desk.append(alert())
     assert places((await read(desk)).page) == [1]
 
 
-async def test_one_that_starts_now_sees_what_comes(desk: Desk) -> None:
+async def test_consumer_starting_now_sees_later_events(desk: Desk) -> None:
     await desk.append(alert(), alert())
     first = await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="now")
     assert (places(first.page), first.unread, first.committed.pos) == ([], 0, 2)
@@ -115,7 +115,7 @@ async def test_one_that_starts_now_sees_what_comes(desk: Desk) -> None:
     assert places((await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="oldest")).page) == [3]
 
 
-async def test_the_first_read_binds_the_filters(desk: Desk) -> None:
+async def test_first_read_binds_the_filters(desk: Desk) -> None:
     bound = Filters(types=select("monitor.*"), subjects=frozenset({"mon_1", "run_2"}))
     await desk.append(low(), alert(parent_id=None), alert("run_2", parent_id=None), alert())
     assert places((await read(desk, filters=bound)).page) == [3, 4]
@@ -127,14 +127,14 @@ async def test_the_first_read_binds_the_filters(desk: Desk) -> None:
         assert raised.value.bound == bound
 
 
-async def test_a_family_stays_a_family_whatever_a_later_release_adds_to_it(desk: Desk) -> None:
-    """Or its consumer would miss what is added, and whoever repeats the family be refused."""
+async def test_family_filter_includes_types_of_later_releases(desk: Desk) -> None:
+    """Otherwise its consumer would miss new types, and repeating the family would be refused."""
     text = "monitor.*,key.revoked"
     bound = Filters(select(text), None, frozenset(named_in(text)))
     await read(desk, filters=bound)
     await read(desk, filters=bound)
     assert await bound_types(desk) == ["key.revoked", "monitor.*"]
-    await rebind(desk, "credits.*", "monitor.of_a_later_release")  # as a newer node has written it
+    await rebind(desk, "credits.*", "monitor.of_a_later_release")  # as written by a newer node
     read_on = await read(desk)
     assert read_on.filters.types == {"credits.low", "credits.exhausted", "monitor.of_a_later_release"}
     await desk.append(low(), alert())
@@ -149,12 +149,12 @@ async def bound_types(desk: Desk) -> Any:
 
 
 async def rebind(desk: Desk, *types: str) -> None:
-    """Bind the consumer to others."""
+    """Bind the consumer to other filters."""
     text = orjson.dumps(types).decode()
     await desk.store.write(lambda tx: tx.run("UPDATE consumers SET types = ?", (text,)))
 
 
-async def test_an_old_acknowledgement_changes_nothing_and_one_beyond_what_was_served_is_refused(desk: Desk) -> None:
+async def test_acknowledgement_ignores_old_and_refuses_unserved_positions(desk: Desk) -> None:
     await desk.append(*[alert()] * 5)
     served = (await read(desk, limit=3)).page.end
     with pytest.raises(AckBeyondServed) as raised:
@@ -168,7 +168,7 @@ async def test_an_old_acknowledgement_changes_nothing_and_one_beyond_what_was_se
         await desk.consumers.ack(KEY, "c", Position(5, desk.time))
 
 
-async def test_an_acknowledgement_may_lie_within_a_page(desk: Desk) -> None:
+async def test_acknowledgement_within_a_page(desk: Desk) -> None:
     await desk.append(*[alert(), low()] * 3)
     await read(desk, filters=ALERTS)
     assert (await desk.consumers.ack(KEY, "c", Position(2, desk.time))).unread == 2
@@ -193,7 +193,7 @@ async def test_consumers_belong_to_their_key(desk: Desk) -> None:
             await call()
 
 
-async def test_a_reset_goes_anywhere_in_the_log_and_forgets_what_was_served(desk: Desk) -> None:
+async def test_reset_moves_anywhere_in_the_log_with_nothing_served(desk: Desk) -> None:
     await desk.append(*[alert()] * 5)
     await desk.consumers.ack(KEY, "c", (await read(desk)).page.end)
     back = await desk.consumers.reset(KEY, "c", Position(1, desk.time))
@@ -210,7 +210,7 @@ async def test_a_reset_goes_anywhere_in_the_log_and_forgets_what_was_served(desk
     assert (await desk.consumers.reset(KEY, "c", Position(3, desk.time))).unread == 2
 
 
-async def test_a_list_tells_how_each_stands(desk: Desk) -> None:
+async def test_list_returns_the_state_of_each_consumer(desk: Desk) -> None:
     await desk.append(alert(), low())
     await read(desk, "b", filters=ALERTS)
     desk.time += DAY_S + SEEN_S + 1
@@ -222,7 +222,7 @@ async def test_a_list_tells_how_each_stands(desk: Desk) -> None:
     assert (await desk.consumers.get(KEY, "b")).status == "lapsed"
 
 
-async def test_a_key_has_a_hundred_consumers_at_most_whoever_creates_them(desk: Desk) -> None:
+async def test_key_has_at_most_a_hundred_consumers(desk: Desk) -> None:
     outcomes: list[object] = []
 
     async def create(name: str) -> None:
@@ -241,7 +241,7 @@ async def test_a_key_has_a_hundred_consumers_at_most_whoever_creates_them(desk: 
     await read(desk, "one-more")
 
 
-async def test_an_idle_consumer_lapses_is_told_once_and_restarts_at_the_oldest(desk: Desk) -> None:
+async def test_idle_consumer_lapses_once_and_restarts_at_the_oldest(desk: Desk) -> None:
     await desk.append(*[alert()] * 4)
     stood = (await read(desk, limit=2)).page.end
     await desk.consumers.ack(KEY, "c", stood)
@@ -249,7 +249,7 @@ async def test_an_idle_consumer_lapses_is_told_once_and_restarts_at_the_oldest(d
     assert (await read(desk)).committed == stood
     desk.time += LAPSE_S + SEEN_S + 1
     await drop_before(desk, 4)
-    for _ in range(2):  # neither uses it up
+    for _ in range(2):  # neither of them ends it
         assert (await desk.consumers.get(KEY, "c")).status == "lapsed"
         with pytest.raises(Lapsed):
             await desk.consumers.ack(KEY, "c", Position(4, desk.time))
@@ -264,7 +264,7 @@ async def test_an_idle_consumer_lapses_is_told_once_and_restarts_at_the_oldest(d
     assert (again.restarted_from, again.dropped, again.page) == (None, 0, back.page)
 
 
-async def test_a_consumer_lapses_when_something_unread_was_removed(desk: Desk) -> None:
+async def test_consumer_lapses_when_unread_events_were_removed(desk: Desk) -> None:
     await desk.append(*[alert()] * 6)
     await desk.consumers.ack(KEY, "c", (await read(desk, limit=2)).page.end)
     await drop_before(desk, 3)
@@ -276,7 +276,7 @@ async def test_a_consumer_lapses_when_something_unread_was_removed(desk: Desk) -
     assert (back.dropped, places(back.page), back.unread) == (1, [4, 5, 6], 3)
 
 
-async def test_a_reset_ends_a_lapse(desk: Desk) -> None:
+async def test_reset_ends_a_lapse(desk: Desk) -> None:
     await desk.append(*[alert()] * 3)
     await read(desk)
     desk.time += LAPSE_S + SEEN_S + 1
@@ -287,7 +287,7 @@ async def test_a_reset_ends_a_lapse(desk: Desk) -> None:
     assert (back.restarted_from, places(back.page)) == (None, [2, 3])
 
 
-async def test_of_concurrent_reads_of_a_lapsed_consumer_one_is_told_and_one_restarts(desk: Desk) -> None:
+async def test_concurrent_reads_report_a_lapse_once_and_restart_once(desk: Desk) -> None:
     await desk.append(*[alert()] * 3)
     await read(desk)
     desk.time += LAPSE_S + SEEN_S + 1
@@ -308,7 +308,7 @@ async def test_of_concurrent_reads_of_a_lapsed_consumer_one_is_told_and_one_rest
     assert {tuple(places(one.page)) for one in pages} == {(1, 2, 3)}
 
 
-async def test_concurrent_first_reads_make_one_consumer_and_see_one_page(desk: Desk) -> None:
+async def test_concurrent_first_reads_create_one_consumer_and_return_one_page(desk: Desk) -> None:
     """Method: the log grows while they read."""
     pages: list[Served] = []
 
@@ -324,7 +324,7 @@ async def test_concurrent_first_reads_make_one_consumer_and_see_one_page(desk: D
     assert len(await desk.consumers.list(KEY)) == 1
 
 
-async def test_concurrent_acknowledgements_never_move_it_backwards(desk: Desk) -> None:
+async def test_concurrent_acknowledgements_never_move_backwards(desk: Desk) -> None:
     await desk.append(*[alert()] * 30)
     await read(desk)
     advanced: list[int] = []
@@ -343,7 +343,7 @@ async def test_concurrent_acknowledgements_never_move_it_backwards(desk: Desk) -
     assert (await desk.consumers.get(KEY, "c")).consumer.committed.pos == 30
 
 
-async def test_a_cancelled_read_has_served_or_not_and_a_cancelled_acknowledgement_has_moved_or_not(desk: Desk) -> None:
+async def test_cancelled_read_and_acknowledgement_are_atomic(desk: Desk) -> None:
     await desk.append(*[alert()] * 400)
 
     async def turn() -> None:
@@ -365,7 +365,7 @@ async def test_a_cancelled_read_has_served_or_not_and_a_cancelled_acknowledgemen
         assert await cancel_everywhere(turn, check) >= 4
 
 
-async def test_reading_the_same_again_writes_nothing(desk: Desk) -> None:
+async def test_reading_the_same_page_again_writes_nothing(desk: Desk) -> None:
     await desk.append(*[alert()] * 3)
     await read(desk)
     commits = desk.store.statistics().commits
@@ -380,7 +380,7 @@ async def test_reading_the_same_again_writes_nothing(desk: Desk) -> None:
     assert desk.store.statistics().commits == commits + 1
 
 
-async def test_what_took_long_to_count_is_not_counted_again(desk: Desk) -> None:
+async def test_expensive_count_is_stored(desk: Desk) -> None:
     await read(desk)
     await desk.append(*[alert()] * (COUNTED_LAG + 1))
     assert (await desk.consumers.get(KEY, "c")).unread == COUNTED_LAG + 1
@@ -388,8 +388,8 @@ async def test_what_took_long_to_count_is_not_counted_again(desk: Desk) -> None:
     assert (found.counted, found.counted_pos) == (COUNTED_LAG + 1, COUNTED_LAG + 1)
 
 
-async def test_one_who_reads_on_without_acknowledging_empty_pages_gets_to_what_comes_after(desk: Desk) -> None:
-    """Goal: nothing is lost to a client that acknowledges only what it got. Method: few of many events are for it."""
+async def test_reading_on_past_empty_pages_reaches_later_events(desk: Desk) -> None:
+    """Goal: nothing is lost for a client that acknowledges only received events. Method: few of many events match."""
     consumers = Consumers(desk.store, desk.now, scan_max=4)
     await desk.append(*[low()] * 10, alert(), *[low()] * 3)
     pages = [(await consumers.read(ACCOUNT, KEY, "c", limit=9, filters=ALERTS)).page for _ in range(5)]

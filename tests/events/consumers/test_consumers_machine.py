@@ -1,7 +1,7 @@
-"""Any order of events, reads, acknowledgements, resets, deletions, days and sweeps is as in a model of plain lists.
+"""Any order of events, reads, acknowledgements, resets, deletions, days and sweeps matches a model of plain lists.
 
-Method: the model beside the real thing on a database in memory, and shorter on PostgreSQL; after each step every
-consumer is compared, its unread events with a count by hand.
+Method: the model runs next to the real code on a database in memory, and for fewer steps on PostgreSQL. After each step
+every consumer is compared, and its unread events are counted by hand.
 """
 
 from collections.abc import Awaitable
@@ -216,12 +216,12 @@ ConsumersMachine.TestCase.settings = settings(
 TestConsumersMachine = ConsumersMachine.TestCase
 
 
-def test_half_days_decide_alike_whether_a_use_was_written_down_at_once_or_not() -> None:
-    """The model knows the instant of each use; the row may lag behind it by `SEEN_S`, which is less than its steps."""
+def test_half_days_decide_alike_with_and_without_a_stored_use() -> None:
+    """The model knows the instant of each use; the row may lag behind by `SEEN_S`, which is less than its steps."""
     assert SEEN_S < DAY_S / 2
 
 
-def test_the_same_holds_on_postgresql(postgres: PostgresServer) -> None:
+def test_machine_on_postgresql(postgres: PostgresServer) -> None:
     class PostgresMachine(ConsumersMachine):
         def open_store(self) -> Any:
             return InlinePostgres(postgres.fresh(), [MIGRATIONS])

@@ -1,4 +1,4 @@
-"""Pages of many readers at once are those that each would get alone, on each real engine."""
+"""Pages of many readers at once equal the pages that each would get alone, on each real engine."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def alone(tx: Tx, ask: PageQuery) -> EventPage | tuple[type, str]:
         return type(exc), str(exc)
 
 
-async def test_who_reads_beside_others_gets_what_it_would_get_alone(desk: Desk) -> None:
-    """Method: two logs longer than what counts as near, one with its beginning removed; many random reads at once."""
+async def test_batch_read_returns_the_same_pages_as_single_reads(desk: Desk) -> None:
+    """Method: two logs longer than the near range, one with its beginning removed; many random reads at once."""
     for _ in range(NEAR + 20):
         await desk.append(low(), alert(), revoked("key_9"), low("acc_2"))
     await drop_before(desk, 30)
@@ -54,7 +54,7 @@ async def test_who_reads_beside_others_gets_what_it_would_get_alone(desk: Desk) 
         assert together == apart
 
 
-async def test_asks_of_one_account_that_find_the_same_get_one_page(desk: Desk) -> None:
+async def test_queries_with_the_same_result_share_one_page(desk: Desk) -> None:
     await desk.append(low(), alert())
     everything = PageQuery("acc_1", "key_1", 0, 100, Filters())
     alike = [everything, everything._replace(limit=50), everything._replace(filters=Filters(types=select("*")))]

@@ -1,4 +1,4 @@
-"""The registry of event types: complete, selectable by families, and its schemas true (spec 2.8, 6.2; decisions 13)."""
+"""The registry of event types: complete, selectable by family, with correct schemas (spec 2.8, 6.2; decisions 13)."""
 
 import re
 from typing import Any
@@ -49,13 +49,13 @@ OWN = ["account.suspended", "account.resumed", "webhook.paused", "billing.pack_p
 TYPES = [*SPECIFIED, *OWN]
 
 
-def test_every_type_of_the_specification_has_its_row() -> None:
+def test_registry_has_every_type_of_the_specification() -> None:
     assert list(KINDS) == TYPES
     assert all(kind.name == name and kind.when.endswith(".") for name, kind in KINDS.items())
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", API_VERSION)
 
 
-def test_what_concerns_no_single_key_is_account_wide() -> None:
+def test_events_without_a_single_key_are_account_wide() -> None:
     assert {name for name, kind in KINDS.items() if kind.account_wide} == {
         "credits.low",
         "credits.exhausted",
@@ -64,7 +64,7 @@ def test_what_concerns_no_single_key_is_account_wide() -> None:
     }
 
 
-def test_a_discover_runs_data_is_that_of_the_specification() -> None:
+def test_discover_run_data_matches_the_specification() -> None:
     run = DiscoverRun(
         run_id="dr_1",
         status="partial",
@@ -102,7 +102,7 @@ def test_a_discover_runs_data_is_that_of_the_specification() -> None:
         ("discover.*,monitor.*,web.*,credits.*,key.*,account.*,webhook.*,billing.*", set(TYPES)),
     ],
 )
-def test_a_filter_selects_types_families_or_all(text: str, chosen: set[str] | None) -> None:
+def test_filter_selects_types_families_or_all(text: str, chosen: set[str] | None) -> None:
     assert select(text) == chosen
 
 
@@ -118,22 +118,22 @@ def test_a_filter_selects_types_families_or_all(text: str, chosen: set[str] | No
         ("key", "key", "key.*"),
     ],
 )
-def test_an_unknown_name_is_refused_with_the_nearest(text: str, name: str, nearest: str | None) -> None:
+def test_unknown_name_is_refused_with_the_nearest(text: str, name: str, nearest: str | None) -> None:
     with pytest.raises(UnknownType) as raised:
         select(text)
     assert (raised.value.name, raised.value.nearest) == (name, nearest)
 
 
 @given(st.lists(st.sampled_from([*TYPES, *FAMILIES]), min_size=1))
-def test_what_is_selected_is_what_was_named(names: list[str]) -> None:
+def test_selected_types_match_their_names(names: list[str]) -> None:
     chosen = select(",".join(names))
     assert chosen is not None
     assert chosen == {one for one in TYPES if one in names or KINDS[one].family in names}
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_schema_of_each_types_data_names_every_field_and_only_counts_ids_and_states(name: str) -> None:
-    """Goal: data is counts and ids only (spec 2.8). Method: look at each leaf of the schema."""
+def test_data_schemas_contain_only_counts_ids_and_states(name: str) -> None:
+    """Goal: data is counts and ids only (spec 2.8). Method: check each leaf of the schema."""
     schema = data_schema(name)
     assert schema["$ref"].removeprefix("#/$defs/") in schema["$defs"]
     for one in schema["$defs"].values():
@@ -160,7 +160,7 @@ def _check_leaf(field: str, shape: dict[str, Any]) -> None:
             assert "$ref" in option or all(isinstance(value, str) for value in option["enum"])
 
 
-def test_the_schemas_together_refer_to_where_they_are_put() -> None:
+def test_combined_schemas_use_the_given_reference_template() -> None:
     by_type, components = data_schemas("#/x/{name}")
     assert list(by_type) == TYPES
     for reference in by_type.values():

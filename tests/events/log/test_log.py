@@ -1,4 +1,4 @@
-"""Appending: dense, in order, and in the transaction of what is told; on each real engine (decisions 13)."""
+"""Appending: dense, in order, and in the transaction of the reported fact; on each real engine (decisions 13)."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from storage.store import Tx
 from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, all_rows, exhausted, low, places, revoked
 
 
-async def test_an_event_reads_as_the_specification_has_it(desk: Desk) -> None:
+async def test_event_matches_the_specification(desk: Desk) -> None:
     desk.time = EPOCH + 0.25
     await desk.append(alert("run_9"), low())
     first, second = [json.loads(item.body) for item in (await desk.page()).items]
@@ -36,12 +36,12 @@ async def test_an_event_reads_as_the_specification_has_it(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ['"quoted" \\ and \n lines', "Ünïcode 漢字 🙂", "nul \0 inside", "{in} ? {rows}", ""])
-async def test_a_subjects_name_comes_back_as_it_was(desk: Desk, name: str) -> None:
+async def test_subject_name_is_unchanged(desk: Desk, name: str) -> None:
     await desk.append(Fact(ACCOUNT, "credits.low", Subject("account", ACCOUNT, name), low().data))
     assert json.loads((await desk.page()).items[0].body)["subject"]["name"] == name
 
 
-async def test_positions_are_dense_per_account_in_the_order_given(desk: Desk) -> None:
+async def test_positions_are_dense_per_account_in_order(desk: Desk) -> None:
     await desk.append(low(), alert(account_id="acc_2"), exhausted(), alert(account_id="acc_2"), low("acc_3"))
     await desk.append(low(), low("acc_3"))
     rows = await desk.store.read(all_rows)
@@ -58,7 +58,7 @@ async def test_positions_are_dense_per_account_in_the_order_given(desk: Desk) ->
     assert await desk.head("acc_9") == EMPTY
 
 
-async def test_instants_never_fall_along_a_log(desk: Desk) -> None:
+async def test_instants_never_decrease_along_a_log(desk: Desk) -> None:
     for time in (EPOCH + 5, EPOCH + 3, EPOCH + 7, EPOCH):
         desk.time = time
         await desk.append(low())
@@ -66,13 +66,13 @@ async def test_instants_never_fall_along_a_log(desk: Desk) -> None:
     assert await desk.head() == LogHead(1, EPOCH + 5, 4, EPOCH + 7)
 
 
-async def test_nothing_is_appended_for_no_facts(desk: Desk) -> None:
+async def test_append_without_facts_writes_nothing(desk: Desk) -> None:
     await desk.append()
     assert await desk.head() == EMPTY
     assert desk.told == []
 
 
-async def test_a_transaction_that_rolls_back_leaves_no_hole_and_tells_nobody(desk: Desk) -> None:
+async def test_rolled_back_transaction_leaves_no_hole_and_publishes_nothing(desk: Desk) -> None:
     """Method: some of many transactions fail after they have appended, alone and among others of one commit."""
 
     def append(number: int, tx: Tx) -> None:
@@ -101,7 +101,7 @@ async def test_a_transaction_that_rolls_back_leaves_no_hole_and_tells_nobody(des
     assert sorted(moved.pos for moved in desk.told) == list(range(1, 121))
 
 
-async def test_waiters_are_told_of_each_event_after_its_commit(desk: Desk) -> None:
+async def test_waiters_receive_each_event_after_its_commit(desk: Desk) -> None:
     def append(tx: Tx) -> list[Moved]:
         desk.log.append(tx, [low(), alert("run_2")])
         return list(desk.told)
@@ -113,7 +113,7 @@ async def test_waiters_are_told_of_each_event_after_its_commit(desk: Desk) -> No
     ]
 
 
-async def test_what_belongs_to_a_key_that_has_ended_is_written_and_told_as_the_accounts(desk: Desk) -> None:
+async def test_events_of_an_ended_key_belong_to_the_account(desk: Desk) -> None:
     asked: list[Sequence[str]] = []
 
     def ended(_tx: Tx, key_ids: Sequence[str]) -> set[str]:
@@ -130,7 +130,7 @@ async def test_what_belongs_to_a_key_that_has_ended_is_written_and_told_as_the_a
     assert places(await desk.page(key_id="key_other")) == [1, 3, 4, 5]
 
 
-async def test_many_writers_at_once_make_one_dense_order(desk: Desk) -> None:
+async def test_concurrent_writers_produce_one_dense_order(desk: Desk) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(300):
             nursery.start_soon(desk.append, alert(f"run_{number}"), low("acc_2"))
@@ -140,7 +140,7 @@ async def test_many_writers_at_once_make_one_dense_order(desk: Desk) -> None:
     assert len({row[2] for row in await desk.store.read(all_rows)}) == 600
 
 
-async def test_what_is_told_matches_what_a_filter_reads(desk: Desk) -> None:
+async def test_published_events_match_what_filters_read(desk: Desk) -> None:
     await desk.append(low(), alert("run_2"), alert("run_3", parent_id=None), revoked("key_9"), alert("mon_1"))
     for filters in (
         Filters(),
@@ -154,7 +154,7 @@ async def test_what_is_told_matches_what_a_filter_reads(desk: Desk) -> None:
         assert places(await desk.page(filters=filters)) == [one.pos for one in desk.told if filters.admit(one)]
 
 
-async def test_a_fact_with_the_wrong_data_key_or_link_is_a_bug(quick: Desk) -> None:
+async def test_fact_with_wrong_data_key_or_link_is_a_bug(quick: Desk) -> None:
     subject = Subject("account", ACCOUNT)
     data = CreditsLow(balance=1, held=0, pack_credits=9, threshold_credits=2, credits_per_day=None, exhausted_at=None)
     for fact in (

@@ -1,4 +1,4 @@
-"""Pages of the log on each real engine: filters, visibility, ends, what was removed and what is to come (spec 4.4)."""
+"""Pages of the log on each real engine: filters, visibility, ends, removed and future positions (spec 4.4)."""
 
 import random
 from functools import partial
@@ -18,14 +18,14 @@ ALERTS = Filters(types=select("monitor.*"))
 NOTHING = Filters(types=select("discover.*"))
 
 
-async def test_an_empty_log_has_an_empty_page_that_ends_before_the_first(desk: Desk) -> None:
+async def test_empty_log_has_an_empty_page_before_the_first_event(desk: Desk) -> None:
     page = await desk.page()
     assert (page.items, page.end, page.has_more, page.head) == ((), Position(0, 0.0), False, EMPTY)
     with pytest.raises(CursorAhead):
         await desk.page(1)
 
 
-async def test_pages_follow_each_other_without_gap_or_repeat(desk: Desk) -> None:
+async def test_pages_follow_without_gap_or_repeat(desk: Desk) -> None:
     for number in range(25):
         desk.time = EPOCH + number
         await desk.append(alert() if number % 2 else low())
@@ -43,7 +43,7 @@ async def test_pages_follow_each_other_without_gap_or_repeat(desk: Desk) -> None
     assert (await desk.page(25)).end == Position(25, EPOCH + 24)
 
 
-async def test_a_page_that_is_full_but_not_cut_short_ends_at_the_end_of_the_log(desk: Desk) -> None:
+async def test_full_uncut_page_ends_at_the_end_of_the_log(desk: Desk) -> None:
     await desk.append(alert(), alert(), low(), low())
     full = await desk.page(limit=2, filters=ALERTS)
     assert (places(full), full.end.pos, full.has_more) == ([1, 2], 4, False)
@@ -51,13 +51,13 @@ async def test_a_page_that_is_full_but_not_cut_short_ends_at_the_end_of_the_log(
     assert (places(cut), cut.end.pos, cut.has_more) == ([1], 1, True)
 
 
-async def test_an_empty_page_moves_to_the_end_of_the_log(desk: Desk) -> None:
+async def test_empty_page_moves_to_the_end_of_the_log(desk: Desk) -> None:
     await desk.append(low(), low())
     page = await desk.page(filters=NOTHING)
     assert (page.items, page.end, page.has_more) == ((), Position(2, EPOCH), False)
 
 
-async def test_a_key_sees_what_it_made_and_what_is_account_wide(desk: Desk) -> None:
+async def test_key_sees_its_own_and_account_wide_events(desk: Desk) -> None:
     await desk.append(alert(), low(), alert(key_id="key_2"), revoked("key_2"), alert(key_id=None))
     assert places(await desk.page()) == [1, 2, 4, 5]
     assert places(await desk.page(key_id="key_2")) == [2, 3, 4, 5]
@@ -65,7 +65,7 @@ async def test_a_key_sees_what_it_made_and_what_is_account_wide(desk: Desk) -> N
     assert places(await desk.page(account_id="acc_2")) == []
 
 
-async def test_filters_name_types_and_subjects_and_the_subjects_parents(desk: Desk) -> None:
+async def test_filters_match_types_subjects_and_parents(desk: Desk) -> None:
     await desk.append(alert("run_1"), alert("run_2", parent_id="mon_2"), low(), exhausted(), alert("run_3"))
     assert places(await desk.page(filters=Filters(types=select("credits.*")))) == [3, 4]
     assert places(await desk.page(filters=Filters(subjects=frozenset({"mon_1"})))) == [1, 5]
@@ -76,7 +76,7 @@ async def test_filters_name_types_and_subjects_and_the_subjects_parents(desk: De
     assert places(await desk.page(filters=Filters(subjects=many))) == [5]
 
 
-async def test_a_page_looks_no_further_than_the_bound(desk: Desk) -> None:
+async def test_page_scans_no_further_than_its_bound(desk: Desk) -> None:
     for number in range(10):
         desk.time = EPOCH + number
         await desk.append(alert() if number == 8 else low())
@@ -90,7 +90,7 @@ async def test_a_page_looks_no_further_than_the_bound(desk: Desk) -> None:
     assert (places(page), page.end, page.has_more) == ([9], Position(10, EPOCH + 9), False)
 
 
-async def test_a_page_may_end_before_the_log_does(desk: Desk) -> None:
+async def test_page_may_end_before_the_log(desk: Desk) -> None:
     for number in range(6):
         desk.time = EPOCH + number
         await desk.append(alert())
@@ -103,7 +103,7 @@ async def test_a_page_may_end_before_the_log_does(desk: Desk) -> None:
     assert (nothing.items, nothing.end, nothing.has_more) == ((), Position(3, EPOCH + 2), True)
 
 
-async def test_a_position_that_something_was_removed_after_has_expired(desk: Desk) -> None:
+async def test_position_before_removed_events_is_expired(desk: Desk) -> None:
     for number in range(5):
         desk.time = EPOCH + number
         await desk.append(alert())
@@ -125,14 +125,14 @@ async def test_a_position_that_something_was_removed_after_has_expired(desk: Des
     assert (await desk.head()).start == Position(5, EPOCH + 9)
 
 
-async def test_a_position_beyond_the_end_is_refused(desk: Desk) -> None:
+async def test_position_beyond_the_end_is_refused(desk: Desk) -> None:
     await desk.append(alert())
     with pytest.raises(CursorAhead) as raised:
         await desk.page(2)
     assert raised.value.head.last_pos == 1
 
 
-async def test_an_event_is_found_by_who_sees_it_while_it_is_kept(desk: Desk) -> None:
+async def test_event_is_found_while_kept_by_keys_that_see_it(desk: Desk) -> None:
     await desk.append(low(), alert(), low("acc_2"))
     find = desk.store.read
     assert await find(lambda tx: find_event(tx, ACCOUNT, KEY, "evt_00000002")) == Position(2, EPOCH)
@@ -148,8 +148,8 @@ async def test_an_event_is_found_by_who_sees_it_while_it_is_kept(desk: Desk) -> 
     assert await find(lambda tx: find_event(tx, ACCOUNT, KEY, "evt_00000001")) is None
 
 
-async def test_any_page_and_count_is_what_brute_force_says(quick: Desk) -> None:
-    """Method: random logs, filters, positions, limits and bounds against a walk over a list."""
+async def test_pages_and_counts_match_brute_force(quick: Desk) -> None:
+    """Method: compare random logs, filters, positions, limits and bounds with a scan of a list."""
     rng = random.Random(11)
     facts = [
         rng.choice([low(), revoked("key_2"), alert("run_1"), alert("run_2", key_id="key_2"), alert("run_3")])
@@ -182,7 +182,7 @@ async def test_any_page_and_count_is_what_brute_force_says(quick: Desk) -> None:
     assert await quick.store.read(partial(count_many, queries=[])) == []
 
 
-async def test_counts_of_long_logs_are_made_in_steps(quick: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counts_of_long_logs_use_several_steps(quick: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Method: steps of 7 positions, and queries that end before, on and after the ends of steps."""
     monkeypatch.setattr(pages, "COUNT_STEP", 7)
     await quick.append(*[low()] * 40)

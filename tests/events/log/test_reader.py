@@ -1,4 +1,4 @@
-"""Pages for those who wait for them: what is asked together is read together; who has gone is not read for."""
+"""Pages for waiting readers: queries made together are read together; nothing is read for cancelled callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.events.desk import ACCOUNT, KEY, Desk, low
 
 
 class Counted:
-    """A store that notes how often it is read, and can be away."""
+    """A store that counts its reads, and can be unavailable."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -39,7 +39,7 @@ def ask(after: int = 0, key_id: str = KEY) -> PageQuery:
     return PageQuery(ACCOUNT, key_id, after, 10, ALL)
 
 
-async def test_what_is_asked_together_is_read_at_once_and_given_to_each(quick: Desk) -> None:
+async def test_concurrent_queries_are_read_at_once(quick: Desk) -> None:
     await quick.append(low(), low())
     store = Counted(quick.store)
     reader, found = PageReader(store), dict[int, Any]()  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ async def test_what_is_asked_together_is_read_at_once_and_given_to_each(quick: D
     assert found[6] == EMPTY
 
 
-async def test_what_nobody_waits_for_any_more_is_not_read(quick: Desk) -> None:
+async def test_abandoned_queries_are_not_read(quick: Desk) -> None:
     store = Counted(quick.store)
     reader = PageReader(store)  # type: ignore[arg-type]
     with trio.fail_after(5):
@@ -79,7 +79,7 @@ async def test_what_nobody_waits_for_any_more_is_not_read(quick: Desk) -> None:
     assert store.reads == 1
 
 
-async def test_each_hears_why_there_is_no_page_for_it(quick: Desk) -> None:
+async def test_each_caller_gets_its_own_error(quick: Desk) -> None:
     store = Counted(quick.store)
     reader = PageReader(store)  # type: ignore[arg-type]
     with trio.fail_after(5):
@@ -93,7 +93,7 @@ async def test_each_hears_why_there_is_no_page_for_it(quick: Desk) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_read_that_is_begun_for_a_sleeper_wakes_it_with_what_was_found(quick: Desk) -> None:
+async def test_read_for_a_sleeper_wakes_it_with_the_result(quick: Desk) -> None:
     reader, sleepers = PageReader(quick.store), [Sleeper() for _ in range(3)]
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

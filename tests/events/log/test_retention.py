@@ -1,4 +1,4 @@
-"""Retention on each real engine: whole days go, readers see one step, a sweep that died is taken up (spec 8)."""
+"""Retention on each real engine: whole days go, readers see one step, and a dead sweep is continued (spec 8)."""
 
 import random
 from functools import partial
@@ -17,25 +17,25 @@ MIDNIGHT = EPOCH // DAY_S * DAY_S
 
 
 async def sweep(desk: Desk, now: float, days: int) -> int:
-    """In small chunks without a pause: a handful of events shows what many would."""
+    """Use small chunks without a pause, so that a few events act like many."""
     return await retention.sweep(desk.store, now, days, chunk=3, pause_s=0.0)
 
 
 async def fill(desk: Desk, days: int, *, a_day: int = 4, account_id: str = ACCOUNT) -> None:
-    """Events spread over days, the first at midnight, the last an instant before the next."""
+    """Add events spread over days, the first at midnight, the last an instant before the next midnight."""
     for day in range(days):
         for number in range(a_day):
             desk.time = MIDNIGHT + day * DAY_S + number * (DAY_S - 1) / max(1, a_day - 1)
             await desk.append(alert(account_id=account_id))
 
 
-def test_the_cutoff_is_a_midnight_so_that_a_day_goes_as_a_whole() -> None:
+def test_cutoff_is_a_midnight() -> None:
     assert cutoff(MIDNIGHT + 40 * DAY_S, 30) == MIDNIGHT + 10 * DAY_S
     assert cutoff(MIDNIGHT + 41 * DAY_S - 0.001, 30) == MIDNIGHT + 10 * DAY_S
     assert cutoff(MIDNIGHT + 41 * DAY_S, 30) == MIDNIGHT + 11 * DAY_S
 
 
-async def test_whole_days_go_and_no_event_younger_than_the_retention(desk: Desk) -> None:
+async def test_sweep_removes_whole_days_but_nothing_younger_than_the_retention(desk: Desk) -> None:
     await fill(desk, 5)
     assert await sweep(desk, MIDNIGHT + 4 * DAY_S + 5, 3) == 4
     assert await desk.head() == LogHead(5, MIDNIGHT + DAY_S, 20, MIDNIGHT + 5 * DAY_S - 1)
@@ -48,7 +48,7 @@ async def test_whole_days_go_and_no_event_younger_than_the_retention(desk: Desk)
         await desk.page(11)
 
 
-async def test_a_log_may_go_as_a_whole_and_begin_again(desk: Desk) -> None:
+async def test_log_may_be_removed_completely_and_start_again(desk: Desk) -> None:
     await fill(desk, 2)
     assert await sweep(desk, MIDNIGHT + 90 * DAY_S, 30) == 8
     gone = await desk.head()
@@ -61,7 +61,7 @@ async def test_a_log_may_go_as_a_whole_and_begin_again(desk: Desk) -> None:
     assert (await desk.head()).start == Position(8, desk.time)
 
 
-async def test_every_account_is_swept_however_many_there_are(desk: Desk) -> None:
+async def test_every_account_is_swept(desk: Desk) -> None:
     names = [f"acc_{number:04}" for number in range(FEEDS_A_READ + 7)]
     for day in range(2):
         desk.time = MIDNIGHT + day * DAY_S
@@ -70,18 +70,18 @@ async def test_every_account_is_swept_however_many_there_are(desk: Desk) -> None
     assert [row[:2] for row in await desk.store.read(all_rows)] == [(name, 2) for name in names[:100]]
 
 
-async def test_a_sweep_that_died_between_its_steps_is_taken_up_by_the_next(desk: Desk) -> None:
+async def test_interrupted_sweep_is_continued_by_the_next(desk: Desk) -> None:
     await fill(desk, 4)
     await desk.store.write(partial(jump, ACCOUNT, 9))
     assert (await desk.head()).first_pos == 9
     assert await desk.store.read(lambda tx: tx.one("SELECT COUNT(*) FROM events")) == (16,)
-    assert await sweep(desk, MIDNIGHT, 3650) == 8  # of the days themselves nothing is due
+    assert await sweep(desk, MIDNIGHT, 3650) == 8  # the days themselves have nothing to remove
     assert [row[1] for row in await desk.store.read(all_rows)] == list(range(9, 17))
     assert await desk.store.read(lambda tx: tx.one("SELECT purged_pos FROM feeds")) == (8,)
 
 
-async def test_a_sweep_that_dies_anywhere_leaves_a_log_that_reads_whole(desk: Desk) -> None:
-    """Method: cancel it after each of its waits in turn, look, and let the next go on."""
+async def test_sweep_that_dies_anywhere_leaves_a_consistent_log(desk: Desk) -> None:
+    """Method: cancel it after each of its waits in turn, check the log, and let the next one continue."""
     await fill(desk, 6)
     whole = False
     for waits in range(200):
@@ -102,7 +102,7 @@ async def test_a_sweep_that_dies_anywhere_leaves_a_log_that_reads_whole(desk: De
 
 
 class _Ends(trio.abc.Instrument):
-    """Cancels a scope after so many steps of any task."""
+    """Cancels a scope after a number of steps of any task."""
 
     def __init__(self, scope: trio.CancelScope, steps: int) -> None:
         self._scope = scope
@@ -114,13 +114,13 @@ class _Ends(trio.abc.Instrument):
             self._scope.cancel()
 
 
-async def test_readers_never_see_a_hole_while_a_sweep_and_producers_run(desk: Desk) -> None:
+async def test_readers_see_no_hole_during_a_sweep_and_appends(desk: Desk) -> None:
     await fill(desk, 6, a_day=30)
     done = False
     walks = 0
 
     async def walk() -> None:
-        """Each page is dense from where it begins; a position that expired begins again at the oldest."""
+        """Each page is dense from its start; a reader with an expired position restarts at the oldest."""
         nonlocal walks
         after = 0
         while not done:
@@ -152,14 +152,14 @@ async def test_readers_never_see_a_hole_while_a_sweep_and_producers_run(desk: De
     assert [row[1] for row in rows] == list(range(121, 121 + len(rows)))
 
 
-async def test_a_jump_never_goes_back(desk: Desk) -> None:
+async def test_jump_never_goes_back(desk: Desk) -> None:
     await fill(desk, 3)
     await desk.store.write(partial(jump, ACCOUNT, 9))
     await desk.store.write(partial(jump, ACCOUNT, 5))
     assert await desk.head() == LogHead(9, MIDNIGHT + 2 * DAY_S, 12, MIDNIGHT + 3 * DAY_S - 1)
 
 
-async def test_a_log_that_grew_after_all_of_it_was_found_due_begins_with_what_came(desk: Desk) -> None:
+async def test_log_that_grew_during_its_removal_starts_with_the_new_events(desk: Desk) -> None:
     await fill(desk, 1)
     desk.time = MIDNIGHT + 50 * DAY_S
     await desk.append(low())
@@ -167,7 +167,7 @@ async def test_a_log_that_grew_after_all_of_it_was_found_due_begins_with_what_ca
     assert await desk.head() == LogHead(5, desk.time, 5, desk.time)
 
 
-async def test_many_nodes_sweep_at_once_and_each_event_goes_once(postgres: PostgresServer) -> None:
+async def test_concurrent_sweeps_remove_each_event_once(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     rng = random.Random(3)
     removed: list[int] = []

@@ -1,4 +1,4 @@
-"""Two nodes on one PostgreSQL database, with clocks apart: one dense order, never a later event before an earlier."""
+"""Two nodes on one PostgreSQL database, with different clocks, write one dense order that readers see in order."""
 
 import random
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def desks(postgres: PostgresServer) -> AsyncIterator[list[Desk]]:
 
 
 class Walk:
-    """Producers on all accounts, and readers that follow each log until all that was written is seen."""
+    """Run producers on all accounts, and readers that follow each log until all written events were seen."""
 
     def __init__(self) -> None:
         self.written = dict.fromkeys(ACCOUNTS, 0)
@@ -52,8 +52,8 @@ class Walk:
             self.polls += 1
 
 
-async def test_a_reader_never_sees_a_later_position_before_an_earlier(desks: list[Desk]) -> None:
-    """Method: both nodes append to the same and to different accounts, several facts and accounts a transaction."""
+async def test_reader_never_sees_a_later_position_before_an_earlier(desks: list[Desk]) -> None:
+    """Method: both nodes append to the same and to different accounts, several facts and accounts per transaction."""
     walk = Walk()
     async with trio.open_nursery() as readers:
         for desk in desks:
@@ -69,10 +69,10 @@ async def test_a_reader_never_sees_a_later_position_before_an_earlier(desks: lis
         assert [row[1] for row in rows if row[0] == account_id] == list(range(1, number + 1))
 
 
-async def test_transactions_for_several_accounts_in_any_order_do_not_block_each_other_for_good(
+async def test_transactions_for_several_accounts_never_deadlock(
     desks: list[Desk],
 ) -> None:
-    """Method: accounts without a log yet, so that their first events meet; each transaction names them in its order."""
+    """Method: accounts without a log yet, so that their first events collide; each transaction has its own order."""
     rng = random.Random(6)
     names = [f"acc_new_{number}" for number in range(12)]
 
@@ -90,7 +90,7 @@ async def test_transactions_for_several_accounts_in_any_order_do_not_block_each_
         assert kept == list(range(1, len(kept) + 1))
 
 
-async def test_one_of_two_nodes_tells_a_lapse_and_one_restarts(desks: list[Desk]) -> None:
+async def test_lapse_is_reported_by_one_of_two_nodes_and_restarts_once(desks: list[Desk]) -> None:
     await desks[0].append(*[alert()] * 3)
     await desks[0].consumers.read(ACCOUNT, KEY, "c", limit=9)
     lapses: list[Lapsed] = []
@@ -111,7 +111,7 @@ async def test_one_of_two_nodes_tells_a_lapse_and_one_restarts(desks: list[Desk]
     assert [page.restarted_from is None for page in pages].count(False) == 1
 
 
-async def test_two_nodes_create_a_consumer_once_and_no_more_than_a_key_may_have(desks: list[Desk]) -> None:
+async def test_two_nodes_create_a_consumer_once_and_respect_the_limit(desks: list[Desk]) -> None:
     refused = 0
 
     async def ask(desk: Desk, name: str) -> None:
@@ -129,8 +129,8 @@ async def test_two_nodes_create_a_consumer_once_and_no_more_than_a_key_may_have(
     assert refused == 10
 
 
-async def test_reads_and_acknowledgements_through_two_nodes_lose_and_repeat_nothing(desks: list[Desk]) -> None:
-    """Method: a client takes turns between the nodes while both append."""
+async def test_reads_and_acknowledgements_on_two_nodes_lose_and_repeat_nothing(desks: list[Desk]) -> None:
+    """Method: a client alternates between the nodes while both append."""
     seen: list[int] = []
 
     async def produce(desk: Desk) -> None:

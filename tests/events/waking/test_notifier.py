@@ -1,4 +1,4 @@
-"""The hub: who is woken by what, across nodes and by looking, with a state and a store that the test moves."""
+"""The hub: which waiters are woken by which events, across nodes and by looking, with a simulated state and store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
 
 class Wire:
-    """A carrier of messages to every node but, as it is, never to the one that has published."""
+    """Carries messages to every node except, if set so, the publisher."""
 
     def __init__(self) -> None:
         self.published: list[bytes] = []
@@ -61,7 +61,7 @@ Wait = Callable[..., Awaitable[WaitEnd]]
 
 
 @WAYS
-async def test_what_was_told_before_the_wait_counts_from_arm_on(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
+async def test_event_before_the_wait_counts_since_arm(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     hub.publish([moved(1)])
@@ -75,7 +75,7 @@ async def test_what_was_told_before_the_wait_counts_from_arm_on(wait: Wait, auto
 
 
 @WAYS
-async def test_what_it_has_read_already_wakes_nobody(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
+async def test_event_already_read_does_not_wake(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=5)
@@ -84,9 +84,7 @@ async def test_what_it_has_read_already_wakes_nobody(wait: Wait, autojump_clock:
 
 
 @WAYS
-async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(
-    wait: Wait, autojump_clock: trio.abc.Clock
-) -> None:
+async def test_event_that_does_not_match_sets_is_behind(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
@@ -98,7 +96,7 @@ async def test_what_is_not_for_it_leaves_it_behind_until_it_reads_again(
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
 
 
-async def test_a_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) -> None:
+async def test_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) -> None:
     waiter = Hub().listen(ACCOUNT, KEY)
     assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is WaitEnd.GONE
     assert await wait(waiter) is WaitEnd.TIME_UP, "what was heard of it may have been a word"
@@ -114,9 +112,7 @@ async def call_later(tell: Callable[[], None]) -> None:
 
 
 @WAYS
-async def test_a_wait_that_is_ended_in_several_ways_at_once_ends_once(
-    wait: Wait, autojump_clock: trio.abc.Clock
-) -> None:
+async def test_wait_ended_in_several_ways_at_once_ends_once(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     for first in (Waiter.wake, Waiter.close, Waiter.disconnect):
         waiter = hub.listen(ACCOUNT, KEY)
@@ -133,9 +129,7 @@ async def test_a_wait_that_is_ended_in_several_ways_at_once_ends_once(
 
 
 @WAYS
-async def test_a_wait_that_is_cancelled_as_it_is_told_ends_cancelled(
-    wait: Wait, autojump_clock: trio.abc.Clock
-) -> None:
+async def test_wait_cancelled_while_it_is_woken_ends_cancelled(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     for is_told_first in (True, False):
         waiter = Hub().listen(ACCOUNT, KEY)
         with trio.CancelScope() as scope:
@@ -155,7 +149,7 @@ async def test_a_wait_that_is_cancelled_as_it_is_told_ends_cancelled(
 
 
 @WAYS
-async def test_a_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
+async def test_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     async with trio.open_nursery() as nursery:
@@ -172,7 +166,7 @@ async def test_a_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.
     assert len(hub) == 2
 
 
-def test_who_has_left_is_forgotten() -> None:
+def test_waiter_that_left_is_removed() -> None:
     hub = Hub()
     one, other = hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
     hub.leave(one)
@@ -196,7 +190,7 @@ def test_who_has_left_is_forgotten() -> None:
     st.none() | st.frozensets(st.sampled_from(["x", "z"])),
     st.integers(0, 6),
 )
-def test_it_is_woken_exactly_by_what_a_read_would_find(
+def test_waiter_is_woken_exactly_by_events_that_a_read_would_find(
     facts: list[tuple[str, str | None, str, str | None]],
     types: frozenset[str] | None,
     chosen: frozenset[str] | None,
@@ -218,7 +212,7 @@ def test_it_is_woken_exactly_by_what_a_read_would_find(
     assert waiter._moved or waiter.is_behind == (len(facts) > behind)
 
 
-async def test_a_message_of_another_node_wakes_as_its_own_would(autojump_clock: trio.abc.Clock) -> None:
+async def test_message_of_another_node_wakes_waiters(autojump_clock: trio.abc.Clock) -> None:
     one, other = Wire(), Wire()
     here, there = Hub(one), Hub(other)  # type: ignore[arg-type]
     waiter = there.listen(ACCOUNT, KEY)
@@ -234,7 +228,7 @@ async def test_a_message_of_another_node_wakes_as_its_own_would(autojump_clock: 
 
 
 @pytest.mark.parametrize("message", [LOOK_AGAIN, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
-async def test_a_message_that_cannot_be_read_makes_it_look_at_once(message: bytes, quick: Desk) -> None:
+async def test_unreadable_message_triggers_a_look(message: bytes, quick: Desk) -> None:
     wire = Wire()
     hub = Hub(wire)  # type: ignore[arg-type]
     waiter = hub.listen(ACCOUNT, KEY)
@@ -250,9 +244,7 @@ async def test_a_message_that_cannot_be_read_makes_it_look_at_once(message: byte
 
 
 @WAYS
-async def test_without_any_message_it_looks_now_and_then(
-    wait: Wait, quick: Desk, autojump_clock: trio.abc.Clock
-) -> None:
+async def test_hub_looks_periodically_without_messages(wait: Wait, quick: Desk, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter, reader, other = hub.listen(ACCOUNT, KEY), hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
     waiter.expect(Filters(), behind=1)
@@ -270,7 +262,7 @@ async def test_without_any_message_it_looks_now_and_then(
 
 
 class Reads:
-    """Reads that are begun for a waiter, and are over when the test says so."""
+    """Reads that are started for a waiter, and end when the test decides."""
 
     def __init__(self) -> None:
         self.begun: list[Sleeper] = []
@@ -281,7 +273,7 @@ class Reads:
 
 @asynccontextmanager
 async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterator[tuple[Waiter, list[WaitEnd]]]:
-    """A waiter that has its reads begun, parked in a task, and how its wait has ended."""
+    """A waiter that has its reads started for it, parked in a task, and how its wait has ended."""
     waiter, ends = hub.listen(ACCOUNT, KEY), list[WaitEnd]()
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1, begin_read=reads.begin)
 
@@ -295,7 +287,7 @@ async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterat
         nursery.cancel_scope.cancel()
 
 
-async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock: trio.abc.Clock) -> None:
+async def test_event_starts_a_read_whose_result_ends_the_wait(autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([moved(2)])
@@ -309,8 +301,8 @@ async def test_news_begin_a_read_and_what_it_finds_ends_the_wait(autojump_clock:
         assert (ends, waiter.found, waiter.has_moved) == ([WaitEnd.MOVED], "a page", False)
 
 
-async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_clock: trio.abc.Clock) -> None:
-    """The read may have begun before it: it has to be read again."""
+async def test_event_during_a_read_ends_the_next_wait(autojump_clock: trio.abc.Clock) -> None:
+    """The read may have started before the event, so the log must be read again."""
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([moved(2, type="credits.low")])
@@ -323,7 +315,7 @@ async def test_what_comes_while_a_read_is_under_way_ends_the_next_wait(autojump_
 
 
 @pytest.mark.parametrize("end", ["time up", "close", "nothing"])
-async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: trio.abc.Clock) -> None:
+async def test_read_in_progress_is_awaited(end: str, autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([moved(2, type="credits.low")])
@@ -339,7 +331,7 @@ async def test_a_read_that_is_under_way_is_waited_for(end: str, autojump_clock: 
         assert await wait_told(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
 
 
-async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with(
+async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     hub, reads = Hub(), Reads()
@@ -351,7 +343,7 @@ async def test_a_client_that_leaves_while_a_read_is_under_way_is_not_waited_with
         waiter.deliver("a page that nobody takes any more")
 
 
-async def test_a_wait_that_is_cancelled_while_a_read_is_under_way_takes_nothing(
+async def test_wait_cancelled_during_a_read_takes_nothing(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     hub, reads = Hub(), Reads()

@@ -1,4 +1,4 @@
-"""Nodes tell each other what they have appended: over a real Redis, from one hub to the other."""
+"""Nodes notify each other of appended events, over a real Redis from one hub to the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers.redis import RedisServer
 MOVED = [Moved("acc_1", 7, "monitor.alert_fired", None, "run_1", "mon_1"), Moved("acc_2", 1, "x", "key", "s", None)]
 
 
-async def test_a_poll_on_one_node_wakes_for_what_another_has_appended_and_the_filter_admits(
+async def test_matching_event_of_another_node_wakes_a_poll(
     empty_redis: RedisServer,
 ) -> None:
     with trio.fail_after(20):
@@ -38,7 +38,7 @@ async def _ended(hub: Hub, filters: Filters, wait_s: float, *, tell: Callable[[]
     async with trio.open_nursery() as nursery:
 
         async def keep_telling() -> None:
-            while True:  # the first may be told before the other hears
+            while True:  # the first one may be published before the other node listens
                 tell()
                 await trio.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""The states of a waiter: each arrow of the diagram at the top of its module, and what no arrow takes."""
+"""The states of a waiter: each arrow of the diagram at the top of its module, and the calls without an arrow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ARROWS = [
 
 
 async def bring_to(state: WaiterState, waiter: Waiter, wait: Callable[..., object]) -> None:
-    """Let the waiter, whose `wait` a task is to run, come to `state`."""
+    """Bring the waiter, whose `wait` a task will run, to `state`."""
     if state is WaiterState.FETCHING:
         waiter.expect(Filters(), behind=0, begin_read=lambda _sleeper: None)
     wait(trio.sleep_forever if state is WaiterState.HEARING else None)
@@ -41,7 +41,7 @@ async def bring_to(state: WaiterState, waiter: Waiter, wait: Callable[..., objec
 
 
 @pytest.mark.parametrize(("state", "happens", "end"), ARROWS)
-async def test_each_arrow_ends_the_wait_as_it_is_drawn(
+async def test_each_arrow_ends_the_wait_as_drawn(
     state: WaiterState, happens: Callable[[Waiter], None], end: WaitEnd | None, autojump_clock: trio.abc.Clock
 ) -> None:
     waiter, ends = Waiter(ACCOUNT, KEY, Deadlines()), list[WaitEnd]()
@@ -68,7 +68,7 @@ async def test_each_arrow_ends_the_wait_as_it_is_drawn(
         (Waiter.disconnect, WaitEnd.GONE),
     ],
 )
-async def test_what_happens_while_it_is_awake_ends_its_next_wait_but_for_a_time_that_is_over(
+async def test_call_while_awake_ends_the_next_wait_except_a_timeout(
     happens: Callable[[Waiter], None], end: WaitEnd, autojump_clock: trio.abc.Clock
 ) -> None:
     deadlines = Deadlines()

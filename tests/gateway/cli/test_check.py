@@ -62,7 +62,7 @@ def test_a_node_does_not_start_on_a_bad_file(place: Place) -> None:
 def test_a_state_that_a_node_could_not_read_fails_at_the_check(place: Place) -> None:
     place.configure(state={"url": "redis://:s3cr3t@state.internal:6379/main"})
     said = place.operate("check").refused(2)
-    assert said.startswith(f"{place.config}: state.url: not the address of a Redis; expected redis://HOST:PORT/DB")
+    assert said.startswith(f"{place.config}: state.url: not a Redis address; expected redis://HOST:PORT/DB")
     assert "s3cr3t" not in said
 
 

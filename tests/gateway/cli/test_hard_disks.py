@@ -226,8 +226,8 @@ def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_i
     checked = place.operate("check")
     assert (checked.exit_code, checked.out) == (0, "the config is good\n")
     assert checked.err.splitlines() == [
-        f"sluice: warning: others may enter {folder} (mode 0755); allow its owner only: chmod go= {folder}",
-        f"sluice: warning: others may read {file} (mode 0644); allow its owner only: chmod go= {file}",
+        f"sluice: warning: other users can enter {folder} (mode 0755); restrict it to its owner: chmod go= {folder}",
+        f"sluice: warning: other users can read {file} (mode 0644); restrict it to its owner: chmod go= {file}",
     ]
     with place.serve("--sandbox") as node:
         assert [str(folder) in event["warning"] for event in node.logged("data_exposed")] == [True]

@@ -77,6 +77,6 @@ def test_what_cannot_be_done_with_an_archive_is_refused(place: Place) -> None:
     for arguments in (("archive",), ("verify", "--archives")):
         assert "no archive is configured" in place.operate("ledger", *arguments).refused(1)
     days = ("--from", FIRST.isoformat(), "--to", FIRST.isoformat())
-    assert "name its folder" in place.operate("ledger", "export", *days).refused(1)
+    assert "ledger.archive" in place.operate("ledger", "export", *days).refused(1)
     backwards = place.operate("ledger", "export", "--from", "2026-01-02", "--to", "2026-01-01")
     assert (backwards.exit_code, "--to" in backwards.err) == (2, True)

@@ -81,7 +81,7 @@ def move_the_folder(place: Place, node: Served) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Place, Served], None], str]] = {
-    "removed": (remove, "sluice.db was removed: put the same file back"),
+    "removed": (remove, "sluice.db was removed: restore the same file"),
     "replaced": (move_a_copy_there, "sluice.db was replaced"),
     "log removed": (partial(remove, end="-wal"), "sluice.db-wal was removed"),
     "log replaced": (partial(move_a_copy_there, end="-wal"), "sluice.db-wal was replaced"),
@@ -92,7 +92,7 @@ FAULTS: dict[str, tuple[Callable[[Place, Served], None], str]] = {
         "were replaced while it was in use: stop the node",
     ),
     "overwritten by a backup of this life": (copy_a_backup_of_this_life_over_it, "were replaced while it was in use"),
-    "restored by another program": (restore_by_another_program, "another program has put other contents"),
+    "restored by another program": (restore_by_another_program, "another program has replaced the contents"),
 }
 
 
@@ -233,7 +233,7 @@ def test_a_file_that_was_overwritten_is_not_mixed_with_its_old_log(place: Place)
         assert node.stop() == 0
     assert place.database.read_bytes() == older.read_bytes()
     assert "remove sluice.db-wal and sluice.db-shm, and start" in place.operate("serve").refused(1)
-    assert "belongs to those before" in place.operate("ledger", "verify").refused(1)
+    assert "belongs to the old ones" in place.operate("ledger", "verify").refused(1)
     for end in ("-wal", "-shm"):
         place.database.with_name(f"sluice.db{end}").unlink(missing_ok=True)
     with place.serve("--sandbox") as node:
@@ -250,7 +250,7 @@ def test_an_emptied_folder_that_had_a_store_is_not_begun_anew_silently(place: Pl
             file.unlink()
     for command in (("serve",), ("account", "create", "--name", "x"), ("ledger", "verify")):
         said = place.operate(*command).refused(1)
-        assert f"{place.database} is gone or empty, and there was a store" in said
+        assert f"{place.database} is missing or empty, but a store existed here" in said
         assert "sluice serve --new-store" in said
         assert not place.database.exists()
         assert not folder.joinpath("secret").exists()
@@ -264,7 +264,7 @@ def test_a_folder_that_has_no_attributes_is_known_by_its_hidden_file(place: Plac
     with suppress(OSError):
         os.removexattr(place.database.parent, "user.sluice.made.sluice.db")
     place.database.unlink()
-    assert "there was a store" in place.operate("serve").refused(1)
+    assert "a store existed here" in place.operate("serve").refused(1)
 
 
 def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Place) -> None:

@@ -51,7 +51,7 @@ def test_node_outlives_the_loss_of_an_open_charge(place: Place) -> None:
             assert metric(node, "sluice_charges_unfinished") == 0
             assert_serves(node, key["key"], "torvalds")
             node.wait_logged()
-            assert any("is gone from the store" in line["message"] for line in node.events("library"))
+            assert any("is missing from the store" in line["message"] for line in node.events("library"))
             assert node.stop() == 0
             assert store.run("SELECT balance, held FROM accounts") == [(99, 0)], "only the second call was charged"
         assert place.operate("ledger", "verify").exit_code == 0
@@ -71,7 +71,7 @@ def test_node_outlives_the_loss_of_a_key_whose_calls_it_has_to_count(place: Plac
             store.run("DELETE FROM keys WHERE id = ?", key["id"])
             wait_until(lambda: store.run("SELECT COALESCE(SUM(hits), 0) FROM usage") == [(2 + 1,)])
             node.wait_logged()
-            assert any("are gone from the store" in line["message"] for line in node.events("library"))
+            assert any("are missing from the store" in line["message"] for line in node.events("library"))
             assert_serves(node, other["key"], "torvalds")
             assert node.stop() == 0
 

@@ -69,7 +69,7 @@ def test_an_account_is_deleted_after_a_confirmation_and_its_keys_are_unknown(sha
     assert "details" not in refused.json["error"]
     assert shared.told("account", "delete", account, "--yes", "--operation-id", "op_deleted") == deleted
     for command in (("account", "resume", account), ("credits", "grant", account, "5")):
-        assert shared.operate(*command).refused(1) == f"the account {account} is deleted"
+        assert shared.operate(*command).refused(1) == f"account {account} was deleted"
     amounts = [line["amount"] for line in shared.told("account", "transactions", account)]
     assert sum(amounts) == 98
     assert shared.told("ledger", "verify")["ok"]

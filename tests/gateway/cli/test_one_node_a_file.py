@@ -95,7 +95,7 @@ def test_no_node_starts_on_a_file_that_is_mounted_by_itself(place: Place) -> Non
     with place.serve("--sandbox") as node:
         assert "in use by another process" in refused_where(place, place.database, mounted, mounted)
         assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
-    assert f"{mounted} is mounted by itself" in refused_where(place, place.database, mounted, mounted)
+    assert f"{mounted} is mounted without its log" in refused_where(place, place.database, mounted, mounted)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")

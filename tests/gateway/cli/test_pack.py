@@ -39,7 +39,7 @@ def test_a_pack_is_granted_without_a_node_and_through_one_and_counts_at_once(pla
 def test_a_pack_or_an_account_that_is_not_there_is_refused_by_name(place: Place) -> None:
     account = sell(place)
     assert "did you mean starter?" in place.run("pack", "grant", account, "startr").refused(1)
-    assert "there is no account acc_none" in place.run("pack", "grant", "acc_none", "starter").refused(1)
+    assert "account acc_none does not exist" in place.run("pack", "grant", "acc_none", "starter").refused(1)
     assert place.told("account", "show", account)["balance"] == 100
 
 

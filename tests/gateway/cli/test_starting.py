@@ -49,7 +49,7 @@ def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(plac
     for command in (("serve",), ("ledger", "verify")):
         said = place.operate(*command).refused(1)
         assert said.startswith(f"the database {place.database} is damaged")
-        assert "put a backup of the file in its place" in said
+        assert "restore the file from a backup" in said
         assert f"sqlite3 {place.database} .recover" in said
     assert place.database.read_bytes() == content
 

@@ -417,14 +417,14 @@ def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers,
 )
 def test_a_state_that_is_no_memory_and_no_redis_is_refused(tmp_path, url):
     assert first_line(tmp_path, f"[state]\nurl = '{url}'") == (
-        "state.url: not the address of a Redis; expected redis://HOST:PORT/DB, redis+cluster://HOST:PORT,HOST:PORT or "
+        "state.url: not a Redis address; expected redis://HOST:PORT/DB, redis+cluster://HOST:PORT,HOST:PORT or "
         "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB (rediss for TLS); a node alone may have memory:"
     )
 
 
 def test_several_servers_that_are_no_cluster_are_refused_with_what_to_write(tmp_path):
     assert first_line(tmp_path, "[state]\nurl = 'redis://a:1,b:2'") == (
-        "state.url: redis:// names one server; for several use redis+cluster:// or redis+sentinel://; "
+        "state.url: redis:// takes one server; for several use redis+cluster:// or redis+sentinel://; "
         "a node alone may have memory:"
     )
 

@@ -1,1 +1,1 @@
-"""Two accounts on one node, one of them hostile: what the other account notices (docs/testing.md)."""
+"""Two accounts on one node, one of them hostile, and the effects on the other account (docs/testing.md)."""

@@ -24,14 +24,14 @@ from tests.processes.commands import Commands, open_commands
 from tests.processes.place import Place
 
 SHARE = 1 / 3
-"""Of the length of an attack: the time alone before it, and for the last calls after it."""
+"""As a share of the attack's length: the time alone before it, and for the last calls after it."""
 ALONE_LEAST_S = 5.0
 GRACE_S = 30.0
 _MS = "{:>28}"
 
 
 def main() -> int:
-    """Run the chosen scenarios one after the other, and print a table of each."""
+    """Run the chosen scenarios one after the other, and print a table for each."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile.neighbours", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", default=list(SCENARIOS), help="scenarios to run")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of each attack (default 60)")

@@ -21,36 +21,36 @@ import trio
 from tests.processes.children import give_way
 
 NICENESS = 5
-"""A real attacker runs on another machine: this one takes less of the node's."""
+"""A real attacker runs on another machine, so this one takes less of the node's CPU time."""
 PATIENCE_S = 90.0
 BACK_OFF_S = 0.05
-"""After a refusal, so that this program does not measure its own speed."""
+"""The pause after a refusal, so that this program does not measure its own speed."""
 _CREDITS = re.compile(rb'"credits_used":(\d+),"credits_remaining"')
 _READ = 65_536
 
 
 @dataclass(slots=True)
 class Tally:
-    """The calls of the attack, by what came of them."""
+    """The calls of the attack, by outcome."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     charged_calls: int = 0
     credits_used: int = 0
     refunded_calls: int = 0
-    """Calls that failed after the node had worked for them: 404 and 5xx but 503."""
+    """Calls that failed after the node had worked for them: 404, and 5xx except 503."""
     refused_calls: int = 0
     """Calls that were refused for free before any work: other 4xx, and 503."""
     free_calls: int = 0
-    """Calls that were answered for free, as cache hits and free reads are."""
+    """Calls that were answered for free, such as cache hits and free reads."""
     left_calls: int = 0
-    """Calls that this account hung up on."""
+    """Calls that this account disconnected from."""
     cut_calls: int = 0
-    """Calls that were under way at the end."""
+    """Calls in progress at the end."""
     in_flight_s: dict[str, float] = field(default_factory=dict)
-    """Seconds of calls in flight, by the same kinds: the share of the node's work that each kind took."""
+    """Seconds of calls in flight, by the same kinds: the share of the node's work for each kind."""
 
     def add(self, status: int, credits_used: int, took_s: float) -> None:
-        """Count a call that was answered."""
+        """Count an answered call."""
         self.statuses[str(status)] += 1
         kind = _kind_of(status, credits_used)
         self.count(kind, took_s)
@@ -73,20 +73,20 @@ def _kind_of(status: int, credits_used: int) -> str:
 
 @dataclass(slots=True)
 class Hostile:
-    """The client of an attack, its tally, and numbers for addresses that are new."""
+    """The client of an attack, its tally, and numbers for new addresses."""
 
     client: httpx.AsyncClient
     tally: Tally = field(default_factory=Tally)
     state: Any = None
-    """Whatever `prepare` leaves for the attack, such as a job's id."""
+    """The result of `prepare` for the attack, such as a job's id."""
     numbers: count[int] = field(default_factory=count)
 
     async def call(
         self, target: str, method: str = "GET", body: Any = None, *, leaves_s: float = PATIENCE_S
     ) -> httpx.Response | None:
-        """Make one call and count it; None if it has no answer after `leaves_s`.
+        """Make one call and count it. Return None if it has no answer after `leaves_s`.
 
-        Of a long body only the beginning and the end are kept.
+        Only the beginning and the end of a long body are kept.
         """
         began = trio.current_time()
         with trio.move_on_after(leaves_s):
@@ -104,7 +104,7 @@ class Hostile:
         return None
 
     async def _answer(self, target: str, method: str, body: Any) -> httpx.Response:
-        """Receive a whole answer; a long body is kept without its middle."""
+        """Receive a complete answer. A long body is kept without its middle."""
         async with self.client.stream(method, f"/v1/{target}", json=body) as answer:
             head, tail = b"", b""
             async for piece in answer.aiter_raw():
@@ -116,13 +116,13 @@ class Hostile:
         return answer
 
     async def read(self, target: str, method: str = "GET", body: Any = None) -> Any:
-        """The `data` of an answer to a call that is not counted; None where it is refused."""
+        """Return the `data` of an uncounted call's answer; None if it is refused."""
         answer = await self.client.request(method, f"/v1/{target}", json=body)
         return answer.json()["data"] if answer.status_code < 300 else None
 
 
 async def attack(name: str, url: str, key: str) -> Tally:
-    """Prepare, wait for the signal, and attack until the other signal."""
+    """Prepare, wait for the start signal, and attack until the other signal."""
     from tests.hostile.neighbours.scenarios import SCENARIOS  # noqa: PLC0415 - they import this module
 
     plan = SCENARIOS[name].attack
@@ -150,7 +150,7 @@ async def attack(name: str, url: str, key: str) -> Tally:
 
 
 async def _lane(hostile: Hostile, step: Any, lane: int) -> None:
-    """Repeat a step of the attack, one call in flight at a time."""
+    """Repeat a step of the attack, with one call in flight at a time."""
     while True:
         try:
             await step(hostile, lane)
@@ -160,7 +160,7 @@ async def _lane(hostile: Hostile, step: Any, lane: int) -> None:
 
 
 def main() -> None:
-    """Run the program: the scenario's name, the node's address and a key are its arguments."""
+    """Run the program. Its arguments are the scenario's name, the node's address and a key."""
     give_way(os.getpid(), NICENESS)
     name, url, key = sys.argv[1:4]
     tally = trio.run(attack, name, url, key)

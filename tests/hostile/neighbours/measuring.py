@@ -1,4 +1,4 @@
-"""Waits as percentiles, and the memory and CPU time of processes with all that they have started."""
+"""Waits as percentiles, and the memory and CPU time of processes including their child processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that this share of the values does not exceed; 0.0 if there is none."""
+    """Return the smallest value that this share of the values does not exceed; 0.0 if there is none."""
     ordered = sorted(values)
     return ordered[max(0, -int(-len(ordered) * share // 1) - 1)] if ordered else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The memory in MB and the CPU seconds of a process, and of those that it has started."""
+    """The memory in MB and the CPU seconds of a process and its child processes."""
 
     own_mb: float = 0.0
     children_mb: float = 0.0
@@ -32,7 +32,7 @@ class Usage:
 
 
 def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
-    """The usage of each process by its id; a process that has gone uses nothing."""
+    """Return the usage of each process by its id; a process that has ended uses nothing."""
     stats = dict(filter(None, map(_stat_of, _all_pids())))
     children = defaultdict(list)
     for pid, (parent, _) in stats.items():
@@ -49,7 +49,7 @@ def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
 
 
 def memory_mb(pid: int) -> float:
-    """The memory that a process has for itself or shares with others without a file, now; 0.0 if it has gone."""
+    """Return the current memory that a process uses alone or shares without a file; 0.0 if it has ended."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) / 1024
@@ -61,7 +61,7 @@ def _all_pids() -> list[int]:
 
 
 def _stat_of(pid: int) -> tuple[int, tuple[int, float]] | None:
-    """A process's id, its parent and its CPU seconds with those of its children that have ended."""
+    """A process's id, its parent, and its CPU seconds including ended child processes."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         return pid, (int(fields[1]), sum(map(int, fields[11:15])) / _TICKS)
@@ -70,7 +70,7 @@ def _stat_of(pid: int) -> tuple[int, tuple[int, float]] | None:
 
 @dataclass(slots=True)
 class Watch:
-    """Samples what some named processes use, and keeps the most memory of each since `begin`."""
+    """Samples the usage of some named processes, and keeps the peak memory of each since `begin`."""
 
     pids: Mapping[str, int]
     peaks_mb: dict[str, float] = field(default_factory=dict)
@@ -78,18 +78,18 @@ class Watch:
     _began_cpu_s: float = 0.0
 
     def begin(self) -> None:
-        """Forget the peaks and the CPU time so far."""
+        """Reset the peaks and the CPU time."""
         self.peaks_mb.clear()
         self.sample()
         self._began_cpu_s = self._cpu_s
 
     @property
     def cpu_s(self) -> float:
-        """The CPU seconds of all processes since `begin`."""
+        """Return the CPU seconds of all processes since `begin`."""
         return self._cpu_s - self._began_cpu_s
 
     def sample(self) -> None:
-        """Look once. A process named `node` counts apart from the workers that it has started."""
+        """Sample once. A process named `node` is counted apart from its workers."""
         found = usage_of(list(self.pids.values()))
         for name, pid in self.pids.items():
             usage = found[pid]

@@ -1,8 +1,8 @@
-"""The other account: calls of some kinds at a steady pace, and how long each took.
+"""The other account: calls of several kinds at a steady pace, and how long each took.
 
-The pace is open: a call begins at its time whether or not those before it have ended, as with many users. So a node
-that stands still for a while is seen by all calls of that time. At most `IN_FLIGHT_MAX` calls of a kind are under
-way; a call beyond that is not made and counts as skipped.
+The pace is open: a call begins at its time whether or not earlier ones have ended, like with many users. A node that
+stalls for a while therefore delays all calls of that time. At most `IN_FLIGHT_MAX` calls of a kind are in progress;
+further ones are not made and count as skipped.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ PATIENCE_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of call. `target` may have `{n}`, which makes each address new."""
+    """A kind of call. `target` may contain `{n}`, which makes each address new."""
 
     name: str
     target: str
     every_s: float
     floor_s: float
-    """A p95 alone that is below this counts as this much: smaller ones are noise."""
+    """A p95 alone below this counts as this value, because smaller ones are noise."""
     most_s: float
     """The p95 may not exceed this, whatever it is alone."""
     small_s: float
-    """In the gate, where runs are short and the machine is busy, a median up to this is never too much."""
+    """In the gate, where runs are short and the machine is busy, a median up to this value always passes."""
 
 
 def scrape(page: str, number: str, **params: str) -> str:
-    """The target that reads a page at an address of its own."""
+    """Return a target that reads a page at a new address."""
     address = quote(f"https://{number}.example.com/{page}/{number}", safe="")
     return f"web/scrape?url={address}" + "".join(f"&{name}={quote(value)}" for name, value in params.items())
 
@@ -54,7 +54,7 @@ FREE = (CACHE_HIT, BALANCE, JOBS, CATALOG)
 
 @dataclass(slots=True)
 class Record:
-    """What the calls of one kind came to in one phase."""
+    """The results of the calls of one kind in one phase."""
 
     waits_s: list[float] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ class Neighbour:
     _number: int = 0
 
     async def warm_up(self) -> None:
-        """Make each call four times, without counting them: all workers start, and the repeated page is stored."""
+        """Make each call four times without counting it: all workers start, and the repeated page is stored."""
 
         async def one(kind: Kind) -> None:
             status = await self._call(kind)
@@ -98,7 +98,7 @@ class Neighbour:
                     nursery.start_soon(one, kind)
 
     async def work(self, seconds: float, grace_s: float) -> dict[str, Record]:
-        """Make calls for so long, wait for the last of them for up to `grace_s`, and return the records by kind.
+        """Make calls for this time, wait for the last of them for up to `grace_s`, and return the records by kind.
 
         A call that has not ended then counts as `unanswered`, with the time that it has waited.
         """
@@ -107,12 +107,12 @@ class Neighbour:
             scope.deadline = trio.current_time() + seconds + grace_s
             async with trio.open_nursery() as nursery:
                 for at, kind in enumerate(self.kinds):
-                    first_s = kind.every_s * at / len(self.kinds)  # so that they do not all begin together
+                    first_s = kind.every_s * at / len(self.kinds)  # so that they do not all start together
                     nursery.start_soon(self._pace, kind, records[kind.name], first_s, seconds)
         return records
 
     async def _pace(self, kind: Kind, record: Record, first_s: float, seconds: float) -> None:
-        """Begin calls of a kind at their times; returns when the last one has ended."""
+        """Start calls of a kind at their times. Return when the last one has ended."""
         began, in_flight = trio.current_time() + first_s, 0
 
         async def one() -> None:
@@ -134,7 +134,7 @@ class Neighbour:
                     record.statuses["skipped"] += 1
 
     async def _call(self, kind: Kind) -> str:
-        """Make a call; the status of its answer, or why there is none."""
+        """Make a call. Return the status of its answer, or why it has none."""
         self._number += 1
         try:
             answer = await self.client.get(f"/v1/{kind.target.format(n=self._number)}")

@@ -1,8 +1,8 @@
-"""The sites that both accounts read: a program of its own, so that it delays no measurement.
+"""The sites that both accounts read, in a program of its own, so that it delays no measurement.
 
 A node sends each request for `https://HOST/PATH` to `/HOST/PATH` here (`upstreams.egress`). On hosts below
-`example.com` the first segment of PATH names a page of `pages.PAGES`; the rest only makes the address new. `HOSTS`
-has the hosts of real platforms. Anything else is a 404, such as a robots file.
+`example.com` the first segment of PATH selects a page of `pages.PAGES`; the rest only makes the address new. `HOSTS`
+has the hosts of real platforms. Everything else is a 404, such as a robots file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.fakes.upstream_server import Peer, open_upstream_server, reply
 from tests.hostile.neighbours import pages
 
 NICE = 5
-"""Real sites run on other machines: this one takes less of the node's."""
+"""Real sites run on other machines, so this one takes less of the node's CPU time."""
 SITE = ".example.com"
 _PAGE = re.compile(r"(?:^|&)page=(\d+)")
 NOT_FOUND = reply(status="404 Not Found")
@@ -26,13 +26,13 @@ NOT_FOUND = reply(status="404 Not Found")
 
 @lru_cache(maxsize=64)
 def page_reply(name: str) -> bytes:
-    """The reply with the page of this name, built once."""
+    """Return the reply with the page of this name, built once."""
     content_type, build = pages.PAGES[name]
     return reply(build(), f"Content-Type: {content_type}")
 
 
 def reply_to(target: str) -> bytes:
-    """The reply to a request for `/HOST/PATH`."""
+    """Return the reply to a request for `/HOST/PATH`."""
     host, _, path = target.removeprefix("/").partition("/")
     way, _, query = path.partition("?")
     name, _, number = way.partition("/")
@@ -48,7 +48,7 @@ def reply_to(target: str) -> bytes:
 
 
 async def serve() -> None:
-    """Serve until killed; the first line of stdout has the address."""
+    """Serve until killed. The first line of stdout contains the address."""
 
     async def script(peer: Peer) -> None:
         while True:

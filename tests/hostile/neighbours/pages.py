@@ -1,4 +1,4 @@
-"""The pages that both accounts read, by name: harmless, heavy, and hostile ones."""
+"""The pages that both accounts read, by name: harmless, expensive, and hostile ones."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import orjson
 MB = 1024 * 1024
 HTML = "text/html; charset=utf-8"
 NUMBER = b"0000000000000000"
-"""Stands in the pages named in `NUMBERED`; replaced by the end of the address, so that each page has its own links."""
+"""A placeholder in the pages named in `NUMBERED`, replaced by the end of the address so that links differ by page."""
 WORDS = "Some words of a page that has many of them, and a link to another one, as every page of the web has. "
 
 
 def html(body: str, title: str = "A page") -> bytes:
-    """A whole page around this body."""
+    """Return a complete page around this body."""
     return f"<html><head><title>{title}</title></head><body><main>{body}</main></body></html>".encode()
 
 
 def small() -> bytes:
-    """A short article, 3 KB: most pages of the web cost a node about as much."""
+    """A short article, 3 KB: most web pages cost a node about as much."""
     return html("<h1>A page</h1>" + f"<p>{WORDS * 4}</p>" * 7)
 
 
 def siblings() -> bytes:
-    """A harmless page of 2,000 paragraphs, as a long discussion has: sibling selectors compare each with all others."""
+    """A harmless page of 2,000 paragraphs, like a long discussion: sibling selectors compare each with all others."""
     return html("".join(f'<p class="a{at % 7}">Line {at} of a long discussion.</p>' for at in range(2_000)))
 
 
 def heavy(mb: int = 2) -> bytes:
-    """An honest page of so many MB, such as the text of a book or the log of a build."""
+    """Return an honest page of this many MB, like the text of a book or the log of a build."""
     part = f"<p>{WORDS}<a href='/x'>A link</a></p>"
     return html(part * (mb * MB // len(part)))
 
 
 def huge() -> bytes:
-    """An honest page of 9 MB: nearly as long as a page may be."""
+    """An honest page of 9 MB: nearly the maximum length."""
     return heavy(9)
 
 
@@ -46,7 +46,7 @@ def attributes() -> bytes:
 
 
 def rows() -> bytes:
-    """20,000 table rows of twenty cells, none of which is closed."""
+    """20,000 table rows of twenty unclosed cells."""
     return html(f"<table>{('<tr>' + '<td>cell' * 20) * 20_000}")
 
 
@@ -61,12 +61,12 @@ def links() -> bytes:
 
 
 def dense() -> bytes:
-    """8,300 table rows in 33 KB, which cost far more a byte than other pages: they mislead a forecast by size."""
+    """8,300 table rows in 33 KB, with a far higher cost per byte than other pages: they mislead a forecast by size."""
     return html(f"<table>{'<tr>' * 8_300}<td>Text</table>")
 
 
 def pdf() -> bytes:
-    """A PDF of 20,000 pages, which all have the same content: a line of text below 40,000 strokes."""
+    """A PDF of 20,000 pages that all have the same content: a line of text below 40,000 strokes."""
     pages_max = 20_000
     kids = " ".join(f"{at + 5} 0 R" for at in range(pages_max))
     text = "0 0 m 9 9 l S\n" * 40_000 + "BT /F1 12 Tf 72 720 Td (Some words of one of very many pages.) Tj ET"
@@ -89,7 +89,7 @@ def pdf() -> bytes:
 
 
 def text() -> bytes:
-    """4 MB of plain text, which packs well."""
+    """4 MB of plain text, which compresses well."""
     return (WORDS * (4 * MB // len(WORDS))).encode()
 
 
@@ -110,7 +110,7 @@ def endless() -> bytes:
 
 
 def hog() -> bytes:
-    """A page whose script takes 1.2 GB and keeps it; it ends there, so that no machine is lost to this test."""
+    """A page whose script allocates 1.2 GB and keeps it. It stops there to spare the test machine."""
     script = (
         "const kept = []; for (let at = 0; at < 24; at++) kept.push(new Uint8Array(5e7).fill(at)); window.kept = kept"
     )
@@ -128,7 +128,7 @@ def many_repositories() -> bytes:
 
 
 def few_repositories() -> bytes:
-    """A list of 200 KB in JSON: long enough to be read beside the loop."""
+    """A list of 200 KB in JSON: long enough to be parsed outside of the event loop."""
     return orjson.dumps([_repository(at, 60) for at in range(100)])
 
 
@@ -161,4 +161,4 @@ NUMBERED = frozenset(("hub", "stories"))
 HOSTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"api.github.com": _repositories_of, "hn.algolia.com": lambda _path: "stories"}
 )
-"""The page that a platform's host has at a path."""
+"""Return the page of a platform's host at a path."""

@@ -1,4 +1,4 @@
-"""Run a scenario: the neighbour alone, then beside the hostile account, and what both came to."""
+"""Runs a scenario: the neighbour alone, then together with the hostile account, and the results of both."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long the phases take."""
+    """The lengths of the phases."""
 
     alone_s: float
     beside_s: float
     grace_s: float
-    """The last calls of a phase may end so much later; the attack goes on meanwhile."""
+    """How much later the last calls of a phase may end; the attack continues meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Money:
     """The hostile account's ledger."""
 
     taken: int
-    """Credits that were charged, refunds included."""
+    """Charged credits, including later refunds."""
     refunds: int
-    """Entries that gave credits back."""
+    """Entries that returned credits."""
     refunded: int
-    """Credits that were given back."""
+    """Credits that were returned."""
 
     @property
     def kept(self) -> int:
@@ -54,7 +54,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What one phase came to."""
+    """The results of one phase."""
 
     records: dict[str, Record]
     seconds: float
@@ -64,7 +64,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a scenario came to."""
+    """The results of a scenario."""
 
     alone: Phase
     beside: Phase
@@ -73,11 +73,11 @@ class Figures:
 
     @property
     def unpaid_s(self) -> float:
-        """CPU seconds that the hostile account took by calls that were refunded.
+        """CPU seconds that the hostile account used for calls that were refunded.
 
-        The node, its workers and the browser took more CPU than beside the neighbour alone; this share of it belongs
-        to refunded calls, by the time that they were in flight. Calls that the account hung up on are refunded calls in
-        the proportion in which its ledger has refunds.
+        The node, its workers and the browser used more CPU than with the neighbour alone. The share of refunded calls
+        follows from the time that they were in flight. Calls that the account disconnected from count as refunded in
+        the proportion of refunds in its ledger.
         """
         extra_s = max(0.0, self.beside.cpu_s - self.alone.cpu_s / self.alone.seconds * self.beside.seconds)
         in_flight_s: dict[str, float] = self.tally["in_flight_s"]
@@ -87,7 +87,7 @@ class Figures:
 
 
 async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figures:
-    """Start all processes, run both phases, and return the figures; the processes end with it."""
+    """Start all processes, run both phases, and return the figures. The processes end with it."""
     place = replace(place, environ={**ENVIRON, **place.environ})
     with ExitStack() as stack:
         pages = stack.enter_context(_program(place, "page_server", "pages"))
@@ -103,7 +103,7 @@ async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figu
         )
         key = place.new_key(balance=CREDITS)[1]["key"]
         account, hostile_key = place.new_key(balance=CREDITS)
-        ledger_key = place.told("key", "create", "--account", account)["key"]  # the other one may be throttled
+        ledger_key = place.told("key", "create", "--account", account)["key"]  # the other account may be throttled
         node = stack.enter_context(place.serve())
         watch = Watch({"node": node.pid, **pids})
         hostile = stack.enter_context(_program(place, "hostile", scenario.name, node.url, hostile_key["key"]))
@@ -123,7 +123,7 @@ async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figu
 
 @contextmanager
 def _program(place: Place, module: str, *arguments: str) -> Iterator[Process]:
-    """A program of this package, entered when it has printed its first line."""
+    """Run a program of this package, entered when it has printed its first line."""
     words = (sys.executable, "-m", f"tests.hostile.neighbours.{module}")
     with replace(place, program=words).start(*arguments) as process:
         yield process
@@ -147,7 +147,7 @@ async def _phase(neighbour: Neighbour, watch: Watch, seconds: float, grace_s: fl
 
 
 async def _money(client: httpx.AsyncClient) -> Money:
-    """The account's ledger, once nothing is held any more, or after `SETTLES_S`."""
+    """Return the account's ledger once no credits are held, or after `SETTLES_S`."""
     with trio.move_on_after(SETTLES_S):
         while (await client.get("/v1/credits/balance")).json()["data"]["held"]:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.2)

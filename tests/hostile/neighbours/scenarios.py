@@ -1,4 +1,4 @@
-"""The scenarios, as data: an attack, the neighbour's calls beside it, and the bounds that hold for both."""
+"""The scenarios as data: an attack, the neighbour's calls meanwhile, and the bounds for both."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Scenario:
 
     name: str
     item: str
-    """The point of issue 34 that it belongs to; `control` is a second account that is not hostile."""
+    """Its point in issue 34; `control` is a second account that is not hostile."""
     attack: Attack
     kinds: tuple[Kind, ...] = BESIDE
     node_mb: float = 350.0
     workers_mb: float = 1_500.0
     browser_mb: float = 2_000.0
     unpaid_s: float | None = 12.0
-    """CPU seconds a minute that refunded calls of the hostile account may take. None: its calls are free."""
+    """CPU seconds per minute that refunded calls of the hostile account may take. None: its calls are free."""
 
     @property
     def has_browser(self) -> bool:

@@ -1,4 +1,4 @@
-"""The verdict on a scenario's figures: each bound that does not hold, in words."""
+"""The verdict on a scenario's figures: a message for each exceeded bound."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.hostile.neighbours.run import Figures
 from tests.hostile.neighbours.scenarios import Scenario
 
 TIMES = 3.0
-"""Times as long as alone, or as the kind's floor, the neighbour's calls may take."""
+"""How many times as long as alone, or as the kind's floor, the neighbour's calls may take."""
 FREE_CPU_S = 5.0
-"""CPU seconds by refunded calls that are allowed in any case: an attack's first calls, before the node reacts."""
+"""CPU seconds of refunded calls that are always allowed: an attack's first calls, before the node reacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,16 @@ class Strictness:
     """Which of the neighbour's waits are judged, and how far they may rise."""
 
     share: float
-    """The percentile: 0.95, or the median for runs with a handful of calls."""
+    """The percentile: 0.95, or the median for runs with few calls."""
     is_small: bool = False
     """Only gross faults fail, so that a busy machine does not."""
 
     def wait_s(self, record: Record) -> float:
-        """The wait that is judged."""
+        """Return the wait that is judged."""
         return percentile(record.waits_s, self.share)
 
     def most_s(self, kind: Kind, alone: Record) -> float:
-        """The most that it may be beside the hostile account."""
+        """Return its maximum during the attack."""
         most_s = TIMES * max(self.wait_s(alone), kind.floor_s)
         return max(most_s, kind.small_s) if self.is_small else min(most_s, kind.most_s)
 
@@ -40,7 +40,7 @@ SMALL = Strictness(0.5, is_small=True)
 
 
 def flaws(scenario: Scenario, figures: Figures, strictness: Strictness) -> list[str]:
-    """Each bound that does not hold; an empty list is a pass."""
+    """Return a message for each exceeded bound; an empty list is a pass."""
     return [*_waits(scenario, figures, strictness), *_memory(scenario, figures), *_unpaid(scenario, figures)]
 
 

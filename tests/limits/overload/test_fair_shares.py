@@ -1,4 +1,4 @@
-"""Fair shares: who has had less than an equal part of what was admitted lately."""
+"""Fair shares: which keys had less than an equal part of the recently admitted requests."""
 
 from limits.overload.fair_shares import KEYS_MAX, WINDOW_S, FairShares
 
@@ -12,7 +12,7 @@ def admit(each: FairShares, key: bytes | None, count: int) -> None:
         each.admit(each.of(key))
 
 
-def test_a_key_is_below_while_it_has_had_less_than_an_equal_part() -> None:
+def test_key_is_below_while_it_has_less_than_an_equal_part() -> None:
     two = shares(b"a", b"b")
     admit(two, b"a", 10)
     assert two.is_below(two.of(b"b"))
@@ -21,7 +21,7 @@ def test_a_key_is_below_while_it_has_had_less_than_an_equal_part() -> None:
     assert not two.is_below(two.of(b"b"))
 
 
-def test_strangers_share_one_part_whatever_they_call_themselves() -> None:
+def test_strangers_share_one_part_under_any_name() -> None:
     some = shares(b"a")
     admit(some, b"a", 10)
     for n in range(11):
@@ -32,7 +32,7 @@ def test_strangers_share_one_part_whatever_they_call_themselves() -> None:
     assert len(some) == 2
 
 
-def test_what_was_admitted_is_forgotten_as_the_window_slides() -> None:
+def test_admitted_requests_are_forgotten_as_the_window_slides() -> None:
     two = shares(b"a", b"b")
     admit(two, b"a", 10)
     two.turn(WINDOW_S)
@@ -45,7 +45,7 @@ def test_what_was_admitted_is_forgotten_as_the_window_slides() -> None:
     assert len(two) == 0
 
 
-def test_a_key_that_is_good_no_longer_becomes_a_stranger_with_the_next_window() -> None:
+def test_revoked_key_becomes_a_stranger_with_the_next_window() -> None:
     known = {b"a", b"b"}
     two = FairShares(known.__contains__)
     admit(two, b"a", 1)
@@ -55,7 +55,7 @@ def test_a_key_that_is_good_no_longer_becomes_a_stranger_with_the_next_window() 
     assert two.of(b"a") is two.of(None)
 
 
-def test_so_many_keys_have_a_share_of_their_own_and_no_more_are_remembered() -> None:
+def test_number_of_keys_with_a_share_is_bounded() -> None:
     many = FairShares(lambda _key: True)
     for n in range(KEYS_MAX + 100):
         many.of(b"%d" % n)

@@ -1,4 +1,4 @@
-"""Load shedding against a loop in virtual time: what is served, for how long anybody waits, and who is refused."""
+"""Load shedding against a loop in virtual time: served requests, waiting times, and refused keys."""
 
 import random
 from collections.abc import Callable
@@ -16,21 +16,21 @@ Flood = Callable[[random.Random], list[Arrival]]
 
 
 def flood(times: float, *, key: bytes = b"flood") -> Flood:
-    """Arrivals at so many times the capacity."""
+    """Return arrivals at a multiple of the capacity."""
     return lambda rng: steady(times * CAPACITY, 0.0, FLOOD_S, key=key, rng=rng)
 
 
 def served_by(
     *floods: Flood, seed: int = 1, work_s: float = WORK_S, wait_s: float = 0.0, until: float = FLOOD_S
 ) -> tuple[SimulatedLoop, Ended]:
-    """The loop after all these arrivals; a refusal costs a twelfth of the work."""
+    """Return the loop after all these arrivals. A refusal costs a twelfth of a request."""
     rng = random.Random(seed)
     loop = SimulatedLoop(LoadShedder(KEYS.__contains__), rng, work_s=work_s, refusal_s=work_s / 12, wait_s=wait_s)
     return loop, loop.run([each for one in floods for each in one(rng)], until + wait_s)
 
 
 @pytest.mark.parametrize("times", [0.5, 0.8])
-def test_a_node_that_can_do_what_it_is_asked_for_refuses_nobody(times: float) -> None:
+def test_node_with_enough_capacity_refuses_nothing(times: float) -> None:
     loop, ended = served_by(flood(times))
     assert ended.refused == []
     assert loop.limits == []
@@ -38,21 +38,19 @@ def test_a_node_that_can_do_what_it_is_asked_for_refuses_nobody(times: float) ->
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("times", "share"), [(1.2, 0.9), (2.5, 0.75), (5.0, 0.5)])
-def test_under_a_flood_most_of_what_it_can_do_is_done_and_nobody_waits_long(
-    times: float, share: float, seed: int
-) -> None:
+def test_flooded_node_does_most_of_its_work_without_long_waits(times: float, share: float, seed: int) -> None:
     loop, ended = served_by(flood(times), seed=seed)
     steady_state = ended.between(1.0, FLOOD_S)
     assert len(steady_state.served) > share * CAPACITY * (FLOOD_S - 1.0)
     assert percentile(steady_state.served, 0.99) < 0.25
     assert percentile(steady_state.refused, 0.99) < 0.1
-    assert loop.busy_max < CAPACITY  # the queue before it began, and no more
+    assert loop.busy_max < CAPACITY  # only the queue from before shedding began
     seconds = [ended.between(n / 4, (n + 1) / 4) for n in range(4, int(FLOOD_S * 4) - 1)]
     assert min(len(each.served) for each in seconds) > share * CAPACITY / 8, "it must not swing to nothing"
 
 
-def test_requests_that_wait_for_a_slow_upstream_are_no_queue() -> None:
-    """Method: 2,000 wait upstream at any time, far above the limit; the node itself has enough time for all."""
+def test_requests_waiting_upstream_are_not_a_queue() -> None:
+    """Method: 2,000 wait upstream at any time, far above the limit; the node itself has time for all of them."""
     _, idle = served_by(flood(0.8), wait_s=0.5)
     assert idle.refused == []
     _, flooded = served_by(flood(2.5), wait_s=0.5)
@@ -61,8 +59,8 @@ def test_requests_that_wait_for_a_slow_upstream_are_no_queue() -> None:
     assert percentile(steady_state.served, 0.99) < 0.25
 
 
-def test_a_machine_of_a_tenth_of_the_speed_needs_no_other_setting() -> None:
-    rate = 0.25 * CAPACITY  # 2.5 times what it can do
+def test_slow_machine_needs_no_other_setting() -> None:
+    rate = 0.25 * CAPACITY  # 2.5 times its capacity
     _, ended = served_by(lambda rng: steady(rate, 0.0, FLOOD_S, rng=rng), work_s=10 * WORK_S)
     steady_state = ended.between(1.0, FLOOD_S)
     assert len(steady_state.served) > 0.6 * CAPACITY / 10 * (FLOOD_S - 1.0)
@@ -70,7 +68,7 @@ def test_a_machine_of_a_tenth_of_the_speed_needs_no_other_setting() -> None:
 
 
 @pytest.mark.parametrize("times", [2.5, 5.0])
-def test_a_second_after_the_flood_all_is_as_before(times: float) -> None:
+def test_node_recovers_a_second_after_the_flood(times: float) -> None:
     loop, ended = served_by(
         flood(times), lambda rng: steady(0.5 * CAPACITY, FLOOD_S, FLOOD_S + 2.5, rng=rng), until=FLOOD_S + 2.5
     )
@@ -81,14 +79,14 @@ def test_a_second_after_the_flood_all_is_as_before(times: float) -> None:
 
 
 @pytest.mark.parametrize("times", [2.5, 5.0])
-def test_a_quiet_key_beside_a_flood_is_served_and_does_not_wait_for_it(times: float) -> None:
+def test_quiet_key_is_served_without_delay_during_a_flood(times: float) -> None:
     _, ended = served_by(flood(times), lambda rng: steady(50, 0.0, FLOOD_S, key=b"quiet", rng=rng))
     quiet = ended.between(0.5, FLOOD_S).of(b"quiet")
     assert quiet.served_share > 0.99
     assert percentile(quiet.served, 0.99) < 0.25
 
 
-def test_keys_that_all_ask_for_too_much_get_as_much_each_whoever_asks_most() -> None:
+def test_flooding_keys_get_equal_shares() -> None:
     _, ended = served_by(flood(2.0), flood(0.7, key=b"busy"), flood(0.25, key=b"late"))
     steady_state = ended.between(1.0, FLOOD_S)
     assert steady_state.of(b"late").served_share > 0.9, "it asks for no more than a third, and gets it"
@@ -96,8 +94,8 @@ def test_keys_that_all_ask_for_too_much_get_as_much_each_whoever_asks_most() -> 
     assert part > 0.28, "about a third, though another asks for three times as much"
 
 
-def test_names_made_up_for_each_request_are_one_stranger() -> None:
-    """Method: 2.5 times the capacity, each request with a key nobody knows, beside a known key that is quiet."""
+def test_invented_key_names_are_one_stranger() -> None:
+    """Method: 2.5 times the capacity, each request with an unknown key, together with a quiet known key."""
     names = lambda rng: [  # noqa: E731 - as `flood`
         Arrival(each.at, b"%d" % n) for n, each in enumerate(steady(2.5 * CAPACITY, 0.0, FLOOD_S, rng=rng))
     ]
@@ -106,8 +104,8 @@ def test_names_made_up_for_each_request_are_one_stranger() -> None:
     assert known.served_share > 0.95
 
 
-def test_a_burst_and_a_stall_are_no_overload() -> None:
-    """Method: 300 at once every second, which take 75 ms; and a loop that stands still with nothing to do."""
+def test_burst_and_stall_are_not_overload() -> None:
+    """Method: 300 requests at once every second, which take 75 ms; and a loop that stalls without work."""
     _, ended = served_by(lambda _rng: [Arrival(float(n // 300), b"flood") for n in range(900)])
     assert ended.refused == []
     shedder = LoadShedder(KEYS.__contains__)
@@ -116,7 +114,7 @@ def test_a_burst_and_a_stall_are_no_overload() -> None:
     assert not shedder.active
 
 
-def test_it_begins_once_the_node_has_been_behind_for_a_while_and_ends_once_nobody_was_refused_for_a_while() -> None:
+def test_shedding_starts_after_onset_and_ends_after_quiet() -> None:
     shedder = LoadShedder(KEYS.__contains__)
     shedder.observe(0.0, 1.1, FEW + 1)
     shedder.observe(ONSET_S / 2, 1.1, FEW + 1)
@@ -133,7 +131,7 @@ def test_it_begins_once_the_node_has_been_behind_for_a_while_and_ends_once_nobod
     assert shedder.statistics().refused == {"known": 1, "strange": 0}
 
 
-def test_the_limit_never_falls_below_what_is_never_too_many() -> None:
+def test_limit_never_falls_below_few() -> None:
     shedder = LoadShedder(KEYS.__contains__)
     for n in range(1_000):
         shedder.observe(n * 0.1, 100.0, 1_000)

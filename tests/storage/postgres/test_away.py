@@ -1,4 +1,4 @@
-"""A PostgreSQL server that goes away: nobody waits long, nobody is told a lie, and it is used again when it is back."""
+"""A PostgreSQL server that goes away: calls fail soon and truthfully, and it is used again when it is back."""
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ async def store(postgres: PostgresServer, cutter: Cutter) -> AsyncIterator[Store
 
 
 async def when_back(call: Callable[[], Awaitable[object]], within_s: float = 30.0) -> None:
-    """Make a call of the store; again for as long as it is away, since a call that it refuses has not happened."""
+    """Make a call of the store, retrying while it is unavailable, because a refused call has not happened."""
     with trio.fail_after(within_s):
         while True:
             try:
@@ -46,7 +46,7 @@ async def wait_back(store: Store) -> None:
 
 
 def at_commit(cutter: Cutter, *, arrives: bool, then: Callable[[], None] = lambda: None) -> threading.Event:
-    """Cut the connection when the commit comes by, before or after the server has it; then the event is set."""
+    """Cut the connection at the commit, before or after the server has received it, then set the event."""
     done = threading.Event()
 
     def to_server(data: bytes) -> bool:
@@ -64,7 +64,7 @@ def at_commit(cutter: Cutter, *, arrives: bool, then: Callable[[], None] = lambd
     return done
 
 
-async def test_a_commit_that_was_lost_after_it_happened_is_found_out(store: Store, cutter: Cutter) -> None:
+async def test_lost_commit_that_happened_is_detected(store: Store, cutter: Cutter) -> None:
     """Method: the connection ends once the server has answered the commit, and the answer never arrives."""
     cut = at_commit(cutter, arrives=True)
     committed: list[str] = []
@@ -88,8 +88,8 @@ async def test_a_commit_that_was_lost_after_it_happened_is_found_out(store: Stor
     assert await all_texts(store) == ["one"]
 
 
-async def test_a_commit_that_never_arrived_is_done_again(store: Store, cutter: Cutter) -> None:
-    """The writer finds out that it has not happened, and runs the same calls once more."""
+async def test_commit_that_never_arrived_is_repeated(store: Store, cutter: Cutter) -> None:
+    """The writer detects that it has not happened, and runs the same calls again."""
     cut = at_commit(cutter, arrives=False)
     results: list[str] = []
 
@@ -104,7 +104,7 @@ async def test_a_commit_that_never_arrived_is_done_again(store: Store, cutter: C
     assert sorted(await all_texts(store)) == [f"note {number}" for number in range(10)]
 
 
-async def test_a_commit_that_nobody_can_know_of_is_told_as_such_and_in_doubt(store: Store, cutter: Cutter) -> None:
+async def test_unknowable_commit_raises_commit_unknown_and_doubts(store: Store, cutter: Cutter) -> None:
     at_commit(cutter, arrives=True, then=lambda: setattr(cutter, "refuses", True))
     doubted: list[str] = []
     committed: list[str] = []
@@ -124,11 +124,13 @@ async def test_a_commit_that_nobody_can_know_of_is_told_as_such_and_in_doubt(sto
     assert await all_texts(store) in (["perhaps"], [])
 
 
-async def test_what_a_lost_connection_left_on_the_server_never_happens_later(
+async def test_remains_of_a_lost_connection_never_happen_later(
     store: Store, cutter: Cutter, postgres: PostgresServer
 ) -> None:
-    """Goal: once the store is back, a lost commit has happened or never will. Method: the way to the server keeps the
-    commit, the client gives up, and the old connection stays open at the server's end."""
+    """Goal: once the store is back, a lost commit has either happened or never will.
+
+    Method: the network delays the commit, the client gives up, and the old connection stays open on the server's side.
+    """
     held: list[bytes] = []
 
     def keep_commit(data: bytes) -> bool:
@@ -170,9 +172,7 @@ async def test_what_a_lost_connection_left_on_the_server_never_happens_later(
     assert count == 1
 
 
-async def test_an_idle_store_outlives_a_restart_of_the_server_without_an_error(
-    store: Store, postgres: PostgresServer
-) -> None:
+async def test_idle_store_survives_a_server_restart_without_an_error(store: Store, postgres: PostgresServer) -> None:
     await store.write(add_note("before"))
     assert await all_texts(store) == ["before"]
     await trio.to_thread.run_sync(postgres.kill)
@@ -184,14 +184,16 @@ async def test_an_idle_store_outlives_a_restart_of_the_server_without_an_error(
         refused = str(exc)
         await wait_back(store)
         await store.write(add_note("after"))
-    assert not refused or "is away" in refused, "a presence that looked meanwhile may say so, no broken connection does"
+    assert not refused or "is unavailable" in refused, (
+        "a presence that looked meanwhile may say so, no broken connection does"
+    )
     assert await all_texts(store) == ["before", "after"]
 
 
-async def test_while_the_server_is_away_calls_fail_at_once(
+async def test_calls_fail_at_once_while_the_server_is_away(
     store: Store, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Method: kill the server under load, and time what comes while it is known to be away, by the slowest of many."""
+    """Method: kill the server under load, and measure the slowest of many calls while it is known to be away."""
     await trio.to_thread.run_sync(postgres.kill)
     try:
         with pytest.raises(StoreUnavailable):
@@ -218,7 +220,7 @@ async def test_while_the_server_is_away_calls_fail_at_once(
     assert up == "the link to PostgreSQL is up"
 
 
-async def test_calls_that_waited_when_the_server_went_hear_of_it_too(store: Store, cutter: Cutter) -> None:
+async def test_waiting_calls_fail_when_the_server_goes_away(store: Store, cutter: Cutter) -> None:
     running, go = threading.Event(), threading.Event()
 
     def hold(tx: Tx, requests: Sequence[None]) -> list[None]:
@@ -249,7 +251,7 @@ async def test_calls_that_waited_when_the_server_went_hear_of_it_too(store: Stor
     await wait_back(store)
 
 
-async def test_a_server_that_stands_still_is_given_up(store: Store, postgres: PostgresServer) -> None:
+async def test_frozen_server_is_given_up(store: Store, postgres: PostgresServer) -> None:
     await store.write(add_note("before"))
     await trio.to_thread.run_sync(postgres.freeze)
     try:
@@ -257,7 +259,7 @@ async def test_a_server_that_stands_still_is_given_up(store: Store, postgres: Po
         with pytest.raises(StoreUnavailable):
             await store.write(add_note("stuck"))
         assert trio.current_time() - began < 20
-        with pytest.raises(StoreUnavailable, match="away"):
+        with pytest.raises(StoreUnavailable, match="unavailable"):
             await store.write(add_note("refused"))
     finally:
         with trio.move_on_after(30, shield=True):
@@ -270,7 +272,7 @@ async def test_a_server_that_stands_still_is_given_up(store: Store, postgres: Po
     assert "refused" not in texts
 
 
-async def test_readers_are_cut_off_with_the_writer_and_come_back(store: Store, cutter: Cutter) -> None:
+async def test_readers_are_cut_off_with_the_writer_and_return(store: Store, cutter: Cutter) -> None:
     assert await all_texts(store) == []
     cutter.cut()
     assert await all_texts(store) == []
@@ -278,7 +280,7 @@ async def test_readers_are_cut_off_with_the_writer_and_come_back(store: Store, c
     assert await all_texts(store) == ["on"]
 
 
-async def test_a_lock_that_is_never_given_back_makes_calls_fail_not_hang(
+async def test_lock_that_is_never_released_fails_calls_instead_of_hanging(
     store: Store, postgres: PostgresServer
 ) -> None:
     await store.write(add_note("one"))
@@ -290,10 +292,8 @@ async def test_a_lock_that_is_never_given_back_makes_calls_fail_not_hang(
         assert await store.write(lambda tx: tx.all("SELECT text FROM notes {lock}")) == [("one",)]
 
 
-async def test_a_database_that_was_emptied_is_a_store_that_is_away_until_it_is_restored(
-    store: Store, postgres: PostgresServer
-) -> None:
-    """Method: another program moves all tables out of sight, looks what becomes of each kind of call, and back."""
+async def test_emptied_database_is_unavailable_until_restored(store: Store, postgres: PostgresServer) -> None:
+    """Method: another program moves all tables away, checks the result of each kind of call, and moves them back."""
     await store.write(add_note("before"))
     assert await all_texts(store) == ["before"]
     with psycopg.connect(postgres.url(), autocommit=True) as other:
@@ -302,9 +302,9 @@ async def test_a_database_that_was_emptied_is_a_store_that_is_away_until_it_is_r
             if exists:
                 other.execute("CREATE SCHEMA public")
             for call in (store.ping, partial(store.write, add_note("x")), partial(store.submit, add_notes, "y")):
-                with pytest.raises(StoreUnavailable, match="has been emptied or changed"):
+                with pytest.raises(StoreUnavailable, match="was emptied or changed"):
                     await call()
-            with pytest.raises(StoreUnavailable, match="has been emptied or changed"):
+            with pytest.raises(StoreUnavailable, match="was emptied or changed"):
                 await all_texts(store)
         other.execute("DROP SCHEMA public")
         other.execute("ALTER SCHEMA hidden RENAME TO public")
@@ -312,10 +312,8 @@ async def test_a_database_that_was_emptied_is_a_store_that_is_away_until_it_is_r
     assert await all_texts(store) == ["before"]
 
 
-async def test_a_database_that_was_dropped_and_made_anew_is_a_store_that_is_away(
-    store: Store, postgres: PostgresServer
-) -> None:
-    """A new node would make its tables; one that runs has lost what it knows, and says so."""
+async def test_recreated_database_is_unavailable(store: Store, postgres: PostgresServer) -> None:
+    """A new node would create its tables; a running one has lost its data, and reports that."""
     await store.write(add_note("before"))
     name = postgres.url().rpartition("/")[2].partition("?")[0]
     with psycopg.connect(postgres.url().replace(f"/{name}", "/template1"), autocommit=True) as other:

@@ -1,4 +1,4 @@
-"""Two nodes that want the same rows: they take turns, and when they cannot, nothing is lost or done twice."""
+"""Two nodes that need the same rows take turns; if they cannot, nothing is lost or done twice."""
 
 import threading
 from collections.abc import AsyncIterator
@@ -45,9 +45,11 @@ class Meeting:
         return who
 
 
-async def test_two_batches_that_hold_what_the_other_wants_both_get_through(stores: list[Store]) -> None:
-    """Method: each commit has two calls; the first hold one row each, then the second want the other's. Nobody waits
-    for the server to find the deadlock, which takes it a second."""
+async def test_two_batches_that_need_each_others_locks_both_succeed(stores: list[Store]) -> None:
+    """Method: each commit has two calls; the first ones lock one row each, then the second ones need the other's.
+
+    The server needs a second to detect the deadlock, and no call waits for that.
+    """
     for text in "ab":
         await stores[0].write(add_note(text))
     meeting = Meeting()
@@ -72,10 +74,8 @@ async def test_two_batches_that_hold_what_the_other_wants_both_get_through(store
     assert took_s < 5
 
 
-async def test_calls_of_one_commit_get_through_however_many_of_them_meet_locks(
-    stores: list[Store], postgres: PostgresServer
-) -> None:
-    """Method: six calls wait together for rows which others hold, and give back one after another."""
+async def test_calls_of_one_commit_succeed_despite_many_locks(stores: list[Store], postgres: PostgresServer) -> None:
+    """Method: six calls wait together for rows that others hold and release one after another."""
     for text in TAKEN:
         await stores[0].write(add_note(text))
 
@@ -98,8 +98,8 @@ async def test_calls_of_one_commit_get_through_however_many_of_them_meet_locks(
             assert await submit_all(stores[0], calls) == list(TAKEN)
 
 
-async def test_what_one_node_decides_the_other_sees_before_it_decides(stores: list[Store]) -> None:
-    """Method: both count up in Python from what they read, without a single lost count."""
+async def test_node_sees_the_decisions_of_another_before_its_own(stores: list[Store]) -> None:
+    """Method: both increment in Python what they read, without a lost update."""
     await stores[0].write(lambda tx: tx.run("CREATE TABLE counts (id TEXT PRIMARY KEY, n BIGINT)"))
     await stores[0].write(lambda tx: tx.run("INSERT INTO counts VALUES ('x', 0)"))
 
@@ -113,7 +113,7 @@ async def test_what_one_node_decides_the_other_sees_before_it_decides(stores: li
     assert await stores[0].read(lambda tx: tx.all("SELECT n FROM counts")) == [(200,)]
 
 
-async def test_names_are_held_before_there_is_a_row(stores: list[Store]) -> None:
+async def test_names_are_locked_before_a_row_exists(stores: list[Store]) -> None:
     def add_once(tx: Tx) -> bool:
         tx.lock(["the note"])
         if tx.all("SELECT 1 FROM notes WHERE text = 'once'"):

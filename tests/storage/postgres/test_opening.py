@@ -1,4 +1,4 @@
-"""Which PostgreSQL addresses are opened, and in which words the others are refused."""
+"""Valid and refused PostgreSQL addresses, and the error messages."""
 
 import pytest
 import trio
@@ -28,20 +28,20 @@ async def refusal(address: str) -> str:
         "mysql://user:secret@host/db",
     ],
 )
-async def test_an_address_that_cannot_be_one_is_refused_without_its_password(address: str) -> None:
+async def test_invalid_address_is_refused_without_its_password(address: str) -> None:
     text = await refusal(address)
     assert "postgresql://user:password@host/database" in text
     assert "secret" not in text
 
 
-async def test_a_server_that_is_not_there_or_refuses_is_named(postgres: PostgresServer) -> None:
+async def test_missing_or_refusing_server_is_named(postgres: PostgresServer) -> None:
     nowhere = f"postgresql://someone:secret@127.0.0.1:{free_port()}/db"
     assert "refused" in await refusal(nowhere)
     assert "secret" not in await refusal(nowhere)
     assert '"missing" does not exist' in await refusal(postgres.url().replace("/postgres", "/missing"))
 
 
-async def test_many_processes_may_open_it_and_nobody_leaves_a_note(postgres: PostgresServer) -> None:
+async def test_many_processes_may_open_it_without_a_note(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     with trio.fail_after(30):
         async with open_store(url, [NOTES]) as one, open_store(url, [NOTES]) as other:
@@ -54,7 +54,7 @@ async def test_many_processes_may_open_it_and_nobody_leaves_a_note(postgres: Pos
     assert not is_shared("sqlite:///x.db")
 
 
-async def test_a_closed_store_leaves_nothing_on_the_server(postgres: PostgresServer) -> None:
+async def test_closed_store_leaves_nothing_on_the_server(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_store(url, [NOTES]) as store:
         await store.write(add_note("one"))
@@ -67,7 +67,7 @@ async def test_a_closed_store_leaves_nothing_on_the_server(postgres: PostgresSer
                 await trio.sleep(0.05)
 
 
-async def test_a_commit_is_durable_whatever_the_server_is_set_to(postgres: PostgresServer) -> None:
+async def test_commit_is_durable_despite_server_settings(postgres: PostgresServer) -> None:
     url = postgres.fresh() + "?options=-c%20synchronous_commit%3Doff"
     async with open_store(url, [NOTES]) as store:
         shown = await store.write(lambda tx: tx.all("SELECT current_setting('synchronous_commit'), 1"))

@@ -1,4 +1,4 @@
-"""The shared state over several real servers: a cluster whose slots move and fail over, and a watched primary."""
+"""The shared state over several real servers: a cluster with moving slots and failovers, and a watched primary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from upstreams.cache.shared_cache import open_shared_cache
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 WAIT_S = 60
-open_state = partial(open_redis, round_trip_s=2)  # patient, since the machine may be busy
+open_state = partial(open_redis, round_trip_s=2)  # patient, because the machine may be busy
 KEYS = [b"key:{%d}" % number for number in range(60)]
 
 
@@ -42,7 +42,7 @@ async def add(state: RedisState, key: bytes) -> object:
 
 
 async def add_until_served(state: RedisState, key: bytes) -> float:
-    """Call until it goes through; how long that took."""
+    """Call until it succeeds. Return how long that took."""
     began = trio.current_time()
     while True:
         try:
@@ -53,7 +53,7 @@ async def add_until_served(state: RedisState, key: bytes) -> float:
             return trio.current_time() - began
 
 
-async def test_every_key_finds_its_server_and_scripts_are_learned_by_each(cluster: list[RedisServer]):
+async def test_key_finds_its_server_and_each_server_loads_scripts(cluster: list[RedisServer]):
     with trio.fail_after(WAIT_S):
         async with open_state(url_of(cluster[:1])) as state:
             assert state.fault is None
@@ -79,7 +79,7 @@ async def test_messages_cross_the_cluster(cluster: list[RedisServer]):
             assert [await channel.receive() for _ in range(3)] == [b"0", b"1", b"2"]
 
 
-async def test_a_slot_that_moves_is_followed_while_it_moves_and_after(cluster: list[RedisServer]):
+async def test_moving_slot_is_followed_during_and_after_the_move(cluster: list[RedisServer]):
     with trio.fail_after(WAIT_S):
         async with open_state(url_of(cluster)) as state:
             key = b"moving:{x}"
@@ -90,9 +90,9 @@ async def test_a_slot_that_moves_is_followed_while_it_moves_and_after(cluster: l
             assert await add(state, key) == 1
             new.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", old_id)
             old.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", new_id)
-            assert await add(state, key) == 2  # still where it was
+            assert await add(state, key) == 2  # still in its old place
             old.ask("MIGRATE", "127.0.0.1", new.port, key, 0, 1000)
-            assert await add(state, key) == 3  # asked for elsewhere
+            assert await add(state, key) == 3  # redirected
             for server in (new, old, *cluster):
                 if server not in cluster[3:]:
                     server.ask("CLUSTER", "SETSLOT", slot, "NODE", new_id)
@@ -100,8 +100,8 @@ async def test_a_slot_that_moves_is_followed_while_it_moves_and_after(cluster: l
             assert await add(state, key) == 5
 
 
-async def test_gate_and_cache_work_over_a_cluster(cluster: list[RedisServer]):
-    """Goal: every script's keys share a slot. Method: accounts and answers on all servers."""
+async def test_gate_and_cache_work_on_a_cluster(cluster: list[RedisServer]):
+    """Goal: every script's keys share a slot. Method: accounts and responses on all servers."""
     with trio.fail_after(WAIT_S):
         async with (
             open_state(url_of(cluster)) as state,
@@ -132,7 +132,7 @@ def _owns(server: RedisServer, slot: int) -> bool:
     return any(first <= slot <= last and primary[2] == mine for first, last, primary, *_ in slots)
 
 
-async def test_a_failover_in_the_cluster_is_found_and_the_other_servers_serve_meanwhile(cluster: list[RedisServer]):
+async def test_cluster_failover_is_followed_while_other_servers_serve(cluster: list[RedisServer]):
     with trio.fail_after(WAIT_S):
         async with open_state(url_of(cluster)) as state:
             victim = next(server for server in cluster[:3] if _owns(server, slot_of(KEYS[0])))
@@ -144,7 +144,7 @@ async def test_a_failover_in_the_cluster_is_found_and_the_other_servers_serve_me
             assert state.fault is None
 
 
-async def test_a_watched_primary_that_dies_is_left_for_its_replica(tmp_path: Path):
+async def test_dead_watched_primary_is_replaced_by_its_replica(tmp_path: Path):
     with trio.fail_after(WAIT_S), open_watched(tmp_path) as watched:
         async with open_state(watched.url) as state:
             assert await add(state, b"k") == 1
@@ -154,8 +154,8 @@ async def test_a_watched_primary_that_dies_is_left_for_its_replica(tmp_path: Pat
             assert _role(watched.servers[1]) == b"master"
 
 
-async def test_a_primary_that_is_demoted_under_our_hands_is_left_for_the_next(tmp_path: Path):
-    """Goal: nothing is written where it would be lost. Method: a demotion that does not cut our connection."""
+async def test_demoted_primary_is_replaced_by_the_next(tmp_path: Path):
+    """Goal: nothing is written where it would be lost. Method: a demotion that does not cut the connection."""
     with trio.fail_after(WAIT_S), open_watched(tmp_path) as watched:
         one, two = watched.servers
         async with open_state(watched.url) as state:
@@ -170,7 +170,7 @@ async def test_a_primary_that_is_demoted_under_our_hands_is_left_for_the_next(tm
 
 
 def _role(server: RedisServer) -> object:
-    """The role that it says it has; nothing while it cuts its connections, which a demotion does."""
+    """Return the role that it reports, or nothing while it cuts its connections, which a demotion does."""
     try:
         told = server.ask("ROLE")
     except (OSError, AssertionError):

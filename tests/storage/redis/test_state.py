@@ -29,7 +29,7 @@ WAIT_S = 60
 
 @pytest.fixture
 async def state(empty_redis: RedisServer) -> AsyncIterator[RedisState]:
-    """Patient, since the machine may be busy."""
+    """Patient, because the machine may be busy."""
     with trio.fail_after(WAIT_S):
         async with open_state(empty_redis.url, round_trip_s=5) as opened:
             yield opened
@@ -51,13 +51,13 @@ async def add(state: RedisState, key: bytes = b"k", amount: int = 1) -> object:
     return await state.run(ADD, [key], [b"%d" % amount])
 
 
-async def test_a_script_that_the_server_does_not_know_is_sent_as_text(state: RedisState, empty_redis: RedisServer):
+async def test_unknown_script_is_sent_as_text(state: RedisState, empty_redis: RedisServer):
     assert await add(state) == 1
     empty_redis.ask("SCRIPT", "FLUSH")
     assert await add(state) == 2
 
 
-async def test_what_is_called_during_a_round_trip_goes_as_one(state: RedisState):
+async def test_calls_during_a_round_trip_are_sent_together(state: RedisState):
     before = state.statistics()
     async with trio.open_nursery() as nursery:
         for _ in range(100):
@@ -67,7 +67,7 @@ async def test_what_is_called_during_a_round_trip_goes_as_one(state: RedisState)
     assert after.round_trips - before.round_trips <= 2
 
 
-async def test_scripts_flushed_under_load_cost_no_call(state: RedisState, empty_redis: RedisServer):
+async def test_flushed_scripts_lose_no_call_under_load(state: RedisState, empty_redis: RedisServer):
     async def caller() -> None:
         for _ in range(100):
             await add(state)
@@ -80,8 +80,8 @@ async def test_scripts_flushed_under_load_cost_no_call(state: RedisState, empty_
     assert await state.call(b"GET", b"k") == b"2000"
 
 
-async def test_replies_go_to_who_asked_whoever_leaves(state: RedisState):
-    """Goal: a caller that is cancelled shifts nobody's reply. Method: half of many callers leave at some moment."""
+async def test_replies_reach_their_callers_when_others_leave(state: RedisState):
+    """Goal: a cancelled caller does not shift other replies. Method: half of many callers leave at some moment."""
 
     async def caller(number: int) -> None:
         for turn in range(30):
@@ -94,14 +94,14 @@ async def test_replies_go_to_who_asked_whoever_leaves(state: RedisState):
             nursery.start_soon(caller, number)
 
 
-async def test_a_call_may_be_cancelled_at_every_wait(state: RedisState):
+async def test_call_can_be_cancelled_at_every_wait(state: RedisState):
     async def goes_on(_got_through: bool) -> None:
         assert await state.run(ECHO, [b"k"], [b"x"]) == b"x"
 
     assert await cancel_everywhere(lambda: add(state), goes_on) >= 1
 
 
-async def test_who_leaves_before_the_call_is_sent_has_not_called(state: RedisState):
+async def test_call_cancelled_before_sending_has_not_happened(state: RedisState):
     await add(state, amount=0)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -109,7 +109,7 @@ async def test_who_leaves_before_the_call_is_sent_has_not_called(state: RedisSta
     assert await state.call(b"GET", b"k") == b"0"
 
 
-async def test_calls_happen_in_the_order_in_which_they_were_made(state: RedisState):
+async def test_calls_happen_in_order(state: RedisState):
     append = Script(b"return redis.call('APPEND', KEYS[1], ARGV[1])")
     for letter in (b"a", b"b", b"c"):
         assert state.run_nowait(append, [b"k"], [letter])
@@ -121,7 +121,7 @@ async def test_many_calls_of_one_script_are_answered_in_order(state: RedisState)
     assert await state.run_all(ECHO, calls) == [b"%d" % number for number in range(1200)]
 
 
-async def test_what_the_server_refuses_is_said_to_the_caller_alone(state: RedisState):
+async def test_server_error_reaches_only_its_caller(state: RedisState):
     await state.call(b"LPUSH", b"list", b"x")
     with pytest.raises(StateUnavailable, match="WrongType"):
         await add(state, b"list")
@@ -133,7 +133,7 @@ def said_of_links(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [" ".join(line.split(":")[0].split()[-2:]) for line in told if line.startswith("the link to Redis ")]
 
 
-async def test_a_killed_server_refuses_at_once_and_serves_soon_after_its_return(
+async def test_killed_server_fails_calls_at_once_and_recovers_soon(
     state: RedisState, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ):
     await add(state)
@@ -144,7 +144,7 @@ async def test_a_killed_server_refuses_at_once_and_serves_soon_after_its_return(
         with pytest.raises(StateUnavailable) as refusal:
             await add(state)
         assert refusal.value.happened is False
-    assert trio.current_time() - began < 2  # all of them, in less than one may wait
+    assert trio.current_time() - began < 2  # all of them, in less time than one may wait
     assert not state.run_nowait(ADD, [b"k"], [b"1"])
     await trio.sleep(1.0)
     await trio.to_thread.run_sync(empty_redis.start)
@@ -153,9 +153,7 @@ async def test_a_killed_server_refuses_at_once_and_serves_soon_after_its_return(
     assert said_of_links(caplog) == ["is down", "is up"]
 
 
-async def test_a_frozen_server_is_told_by_the_deadline_and_serves_soon_after_its_return(
-    brisk: RedisState, empty_redis: RedisServer
-):
+async def test_frozen_server_fails_calls_by_the_deadline_and_recovers_soon(brisk: RedisState, empty_redis: RedisServer):
     await add(brisk)
     empty_redis.freeze()
     try:
@@ -176,7 +174,7 @@ async def test_a_frozen_server_is_told_by_the_deadline_and_serves_soon_after_its
     await add(brisk)
 
 
-async def test_a_server_that_freezes_while_nobody_calls_is_found_out(brisk: RedisState, empty_redis: RedisServer):
+async def test_server_frozen_without_calls_is_detected(brisk: RedisState, empty_redis: RedisServer):
     empty_redis.freeze()
     try:
         await until(lambda: brisk.fault is not None)
@@ -185,9 +183,7 @@ async def test_a_server_that_freezes_while_nobody_calls_is_found_out(brisk: Redi
     await wait_up(brisk)
 
 
-async def test_a_server_that_is_slow_for_less_than_the_deadline_is_waited_for(
-    state: RedisState, empty_redis: RedisServer
-):
+async def test_server_slower_than_usual_within_the_deadline_is_awaited(state: RedisState, empty_redis: RedisServer):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, empty_redis.ask, "DEBUG", "SLEEP", "0.1")
         await trio.sleep(0.02)
@@ -195,7 +191,7 @@ async def test_a_server_that_is_slow_for_less_than_the_deadline_is_waited_for(
     assert state.statistics().connects == 1
 
 
-async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(brisk: RedisState, empty_redis: RedisServer):
+async def test_server_slower_than_the_deadline_recovers_automatically(brisk: RedisState, empty_redis: RedisServer):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, empty_redis.ask, "DEBUG", "SLEEP", "0.6")
         await trio.sleep(0.05)
@@ -205,10 +201,8 @@ async def test_a_server_that_is_slow_for_longer_comes_back_by_itself(brisk: Redi
     await add(brisk)
 
 
-async def test_a_server_that_is_late_fails_its_callers_and_keeps_its_connection(
-    brisk: RedisState, empty_redis: RedisServer
-):
-    """Goal: a packet lost once costs no reconnect. Method: a server that stands still for as long as TCP takes."""
+async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisState, empty_redis: RedisServer):
+    """Goal: a packet lost once needs no reconnect. Method: a server that freezes for as long as TCP takes."""
     connects: list[int] = []
     async with brisk.subscribe(b"news") as news:
         assert await news.receive() == LOOK_AGAIN
@@ -237,7 +231,7 @@ async def test_a_server_that_is_late_fails_its_callers_and_keeps_its_connection(
     assert (statistics.connects, statistics.lost) == (1, 1)
 
 
-async def test_what_is_late_again_and_again_reaches_nobody_elses_call(brisk: RedisState, empty_redis: RedisServer):
+async def test_repeated_late_replies_reach_no_other_call(brisk: RedisState, empty_redis: RedisServer):
     async def caller(number: int) -> None:
         for turn in range(150):
             text = b"%d/%d" % (number, turn)
@@ -256,8 +250,8 @@ async def test_what_is_late_again_and_again_reaches_nobody_elses_call(brisk: Red
 
 
 @pytest.mark.trio(run=trio.run)
-async def test_a_process_that_was_slow_itself_does_not_give_the_server_up(brisk: RedisState):
-    """Goal: a deadline that passed unseen with the answer there costs nothing. Method: block the whole loop."""
+async def test_slow_process_keeps_its_connection(brisk: RedisState):
+    """Goal: an answer that was already there when the deadline passed counts. Method: block the whole event loop."""
     await add(brisk)
     before = brisk.statistics()
     async with trio.open_nursery() as nursery:
@@ -268,7 +262,7 @@ async def test_a_process_that_was_slow_itself_does_not_give_the_server_up(brisk:
     assert brisk.statistics().connects == 1
 
 
-async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState, empty_redis: RedisServer):
+async def test_connection_closed_by_the_server_is_replaced(state: RedisState, empty_redis: RedisServer):
     connects: list[int] = []
     state.on_connect(lambda: connects.append(1))
     await trio.to_thread.run_sync(empty_redis.ask, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -276,9 +270,7 @@ async def test_a_connection_that_the_server_ends_is_made_anew(state: RedisState,
     assert await add(state) == 1
 
 
-async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+async def test_state_opens_without_its_server_and_connects_later(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with trio.fail_after(WAIT_S), open_redis(tmp_path) as empty_redis:
         empty_redis.kill()
         async with open_state(empty_redis.url, start_s=0.1) as state:
@@ -291,7 +283,7 @@ async def test_a_state_opens_without_its_server_and_connects_when_it_is_there(
     assert said_of_links(caplog) == ["is down", "is up"]
 
 
-async def test_a_password_and_a_database_are_used(tmp_path: Path):
+async def test_password_and_database_are_used(tmp_path: Path):
     with trio.fail_after(WAIT_S), open_redis(tmp_path, password="p@ss word") as empty_redis:
         async with open_state(f"redis://:p%40ss%20word@127.0.0.1:{empty_redis.port}/3") as state:
             await add(state)
@@ -300,9 +292,7 @@ async def test_a_password_and_a_database_are_used(tmp_path: Path):
             assert state.fault is not None
 
 
-async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(
-    state: RedisState, empty_redis: RedisServer
-):
+async def test_messages_reach_all_listeners_and_report_possible_losses(state: RedisState, empty_redis: RedisServer):
     async with state.subscribe(b"news") as first, state.subscribe(b"news") as second:
         assert await first.receive() == LOOK_AGAIN
         assert await second.receive() == LOOK_AGAIN
@@ -320,7 +310,7 @@ async def test_messages_reach_all_who_listen_and_say_when_some_may_be_missing(
     await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "news") == [b"news", 0])
 
 
-async def test_who_does_not_receive_is_told_to_look_again(state: RedisState):
+async def test_slow_listener_receives_look_again(state: RedisState):
     async with state.subscribe(b"news") as channel:
         assert await channel.receive() == LOOK_AGAIN
         for number in range(400):
@@ -342,19 +332,19 @@ async def test_who_does_not_receive_is_told_to_look_again(state: RedisState):
         ("redis://", "expected"),
         ("redis://a:x", "expected"),
         ("redis://a/b", "expected"),
-        ("redis://a,b", "names one server"),
+        ("redis://a,b", "takes one server"),
         ("redis+cluster://a/1", "expected"),
         ("redis+sentinel://a", "expected"),
         ("redis://:secret@a:x", "expected"),
     ],
 )
-def test_an_address_that_cannot_be_read_is_refused_without_its_password(url: str, words: str):
+def test_invalid_address_is_refused_without_its_password(url: str, words: str):
     with pytest.raises(StoreUnusable, match=words) as refusal:
         read_url(url)
     assert "secret" not in str(refusal.value)
 
 
-def test_addresses_are_taken_apart():
+def test_addresses_are_parsed():
     assert read_url("redis://a").addresses == (("a", 6379),)
     assert read_url("rediss://u:p@[::1]:7/2").access.tls is not None
     assert read_url("redis+cluster://a:1,b").addresses == (("a", 1), ("b", 6379))

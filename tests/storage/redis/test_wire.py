@@ -1,4 +1,4 @@
-"""A link against a server that answers as no Redis should: in pieces, in garbage, too much, or not to the end."""
+"""A link to a server with bad answers: in pieces, garbage, too many, or incomplete."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Answer = Callable[[trio.SocketStream], Awaitable[None]]
 
 @asynccontextmanager
 async def open_odd(*answers: Answer) -> AsyncIterator[RedisState]:
-    """A state whose server greets well; its n-th connection answers the first call with the n-th of `answers`.
+    """A state whose server greets properly; its nth connection answers the first call with the nth of `answers`.
 
-    Later connections greet no more, so what the first ones did shows.
+    Later connections get no greeting, so that the effects of the first ones remain visible.
     """
     left = list(answers)
 
@@ -71,7 +71,7 @@ async def get(state: RedisState) -> object:
     return await state.call(b"GET", b"k")
 
 
-async def test_an_answer_in_pieces_is_put_together():
+async def test_answer_in_pieces_is_assembled():
     whole = b"*3\r\n$5\r\na\r\nbc\r\n:-12\r\n_\r\n"
     pieces = [whole[place : place + 1] for place in range(len(whole))]
     async with open_odd(sends(*pieces, pause_s=0.001)) as state:
@@ -91,7 +91,7 @@ async def test_an_answer_in_pieces_is_put_together():
     ],
     ids=["unknown type", "no number", "no length", "cut", "closed", "unfinished", "too slow"],
 )
-async def test_what_is_no_answer_ends_the_connection_and_nobody_knows_what_happened(answer: Answer):
+async def test_garbage_ends_the_connection_with_an_unknown_outcome(answer: Answer):
     async with open_odd(answer) as state:
         with pytest.raises(StateUnavailable) as refusal:
             await get(state)
@@ -99,19 +99,19 @@ async def test_what_is_no_answer_ends_the_connection_and_nobody_knows_what_happe
         assert state.fault is not None
 
 
-async def test_an_answer_that_nobody_asked_for_ends_the_connection():
+async def test_unexpected_answer_ends_the_connection():
     async with open_odd(sends(b"+one\r\n+two\r\n")) as state:
         assert await get(state) == b"one"
         await until(lambda: state.fault is not None)
 
 
-async def test_a_message_of_no_known_kind_is_passed_over():
+async def test_message_of_an_unknown_kind_is_ignored():
     async with open_odd(sends(b">2\r\n+invalidate\r\n_\r\n+one\r\n")) as state:
         assert await get(state) == b"one"
         assert state.fault is None
 
 
-async def test_what_waits_behind_a_lost_round_trip_surely_did_not_happen():
+async def test_calls_queued_behind_a_lost_round_trip_did_not_happen():
     happened: dict[str, bool | None] = {}
 
     async def caller(state: RedisState, name: str) -> None:
@@ -127,11 +127,11 @@ async def test_what_waits_behind_a_lost_round_trip_surely_did_not_happen():
 
 
 @given(st.lists(st.binary(max_size=600), min_size=1, max_size=20))
-def test_a_command_is_packed_as_the_protocol_says(parts: list[bytes]):
+def test_command_is_packed_according_to_the_protocol(parts: list[bytes]):
     assert pack(parts) == b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
 
 
-async def test_tls_is_spoken_and_the_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_tls_is_used_and_the_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -145,4 +145,4 @@ async def test_tls_is_spoken_and_the_certificate_is_checked(tmp_path: Path, monk
             await state.call(b"SET", b"k", b"v" * 100_000)
             assert await get(state) == b"v" * 100_000
         async with open_state(f"rediss://127.0.0.1:{port}", start_s=0.3) as state:
-            assert state.fault is not None  # the certificate is another name's
+            assert state.fault is not None  # the certificate has another name

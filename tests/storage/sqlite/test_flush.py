@@ -1,4 +1,4 @@
-"""The log of commits is written into the file beside those who commit."""
+"""The commit log is written into the file in parallel to commits."""
 
 import subprocess
 from pathlib import Path
@@ -12,12 +12,12 @@ TEXT = "what was committed a moment ago"
 
 
 async def is_in(path: Path, text: str) -> bool:
-    """Another process looks: to open and close the file here would end the locks of the store's connections."""
+    """Check in another process, because closing the file here would end the locks of the store's connections."""
     found = await trio.run_process(["grep", "-qa", text, str(path)], check=False, stdout=subprocess.DEVNULL)
     return found.returncode == 0
 
 
-async def test_a_flush_writes_the_log_into_the_file_while_others_commit(tmp_path: Path) -> None:
+async def test_flush_writes_the_log_into_the_file_during_commits(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with open_store(f"sqlite:///{path}", [NOTES]) as store:
         await store.write(add_note(TEXT))

@@ -1,4 +1,4 @@
-"""A disk without room, on SQLite."""
+"""A full disk, on SQLite."""
 
 from functools import partial
 
@@ -10,13 +10,13 @@ from tests.contract.calls import submit_all
 from tests.storage.tables import add_note, add_notes, all_texts
 
 
-async def test_a_full_disk_is_told_and_the_store_recovers_when_there_is_room(store: Store) -> None:
-    """Method: SQLite's own page limit stands for the disk's end."""
+async def test_full_disk_is_reported_and_the_store_recovers(store: Store) -> None:
+    """Method: SQLite's own page limit simulates a full disk."""
 
     def limit(pages: int, tx: Tx) -> None:
         tx.run(f"PRAGMA max_page_count = {pages}")
 
-    await store.write(partial(limit, 1))  # SQLite raises it to what the file has
+    await store.write(partial(limit, 1))  # SQLite raises it to the size of the file
     with pytest.raises(StoreUnavailable, match="full"):
         await store.write(add_note("x" * 100_000))
     results = await submit_all(store, [partial(store.submit, add_notes, "y" * 100_000) for _ in range(2)])

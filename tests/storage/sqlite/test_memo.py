@@ -1,4 +1,4 @@
-"""A transaction recalls what is true of the rows as they are, or nothing."""
+"""A transaction recalls a value that is true of the current rows, or nothing."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ class Known:
 
 
 class Writing:
-    """An engine on a file beside another program's connection."""
+    """An engine on a file, together with another program's connection."""
 
     def __init__(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -38,11 +38,11 @@ class Writing:
         self.recalled = 0
 
     def run(self, *calls: Callable[[Tx], object]) -> None:
-        """One transaction of these calls."""
+        """Run these calls in one transaction."""
         run_batch(self.engine, [Job(fn=call) for call in calls])
 
     def add(self, tx: Tx) -> None:
-        """Add one to the number by what is known of it, and remember it."""
+        """Add one to the number, based on the recalled value, and keep it."""
         known = tx.recall(Known)
         assert known is not None
         ((number,),) = tx.all(READ)
@@ -54,20 +54,20 @@ class Writing:
         tx.remember(known)
 
     def add_and_fail(self, tx: Tx) -> None:
-        """As `add`, which never happens."""
+        """Like `add`, but rolled back."""
         self.add(tx)
         raise LookupError
 
     def write(self, tx: Tx) -> None:
-        """Something else changes the number."""
+        """Change the number with another statement."""
         tx.run(WRITE)
 
     def write_elsewhere(self) -> None:
-        """Another program changes the number."""
+        """Change the number from another program."""
         self.other.execute(WRITE)
 
     def break_commit(self) -> None:
-        """A transaction that remembers something, and fails at its commit."""
+        """Run a transaction that keeps a value and fails at its commit."""
         commit = self.engine.commit
         self.engine.commit = lambda: (_ for _ in ()).throw(sqlite3.OperationalError("disk"))  # type: ignore[method-assign]
         try:
@@ -86,7 +86,7 @@ def writing(tmp_path: Path) -> Iterator[Writing]:
         yield one
 
 
-def test_the_last_is_recalled_while_nothing_else_is_written(writing: Writing) -> None:
+def test_last_value_is_recalled_until_another_write(writing: Writing) -> None:
     for _ in range(5):
         writing.run(writing.add)
     writing.run(writing.add, writing.add)
@@ -94,7 +94,7 @@ def test_the_last_is_recalled_while_nothing_else_is_written(writing: Writing) ->
 
 
 @pytest.mark.parametrize("between", ["write", "write_elsewhere", "add_and_fail", "break_commit"])
-def test_nothing_is_recalled_after_anything_else(writing: Writing, between: str) -> None:
+def test_nothing_is_recalled_after_another_write(writing: Writing, between: str) -> None:
     writing.run(writing.add)
     if between in {"write", "add_and_fail"}:
         writing.run(getattr(writing, between))
@@ -107,7 +107,7 @@ def test_nothing_is_recalled_after_anything_else(writing: Writing, between: str)
     assert writing.recalled == before + 1
 
 
-def test_a_reader_remembers_nothing(writing: Writing) -> None:
+def test_reader_keeps_nothing(writing: Writing) -> None:
     tx = SqliteTx(writing.other.cursor())
     assert tx.recall(Known) is None
     tx.remember(Known())
@@ -123,8 +123,8 @@ STEPS = ("add", "write", "add_and_fail")
         max_size=12,
     )
 )
-def test_whatever_happens_between_nothing_false_is_recalled(tmp_path: Path, steps: list[list[str] | str]) -> None:
-    """Method: `add` compares what it recalls with the row."""
+def test_no_false_value_is_recalled_after_any_operations(tmp_path: Path, steps: list[list[str] | str]) -> None:
+    """Method: `add` compares the recalled value with the row."""
     with closing(Writing(tmp_path / "any.db")) as writing:
         for step in steps:
             if isinstance(step, str):

@@ -1,4 +1,4 @@
-"""Sizes of tables: what SQLite itself counts by reading every page is the measure."""
+"""Sizes of tables, compared with SQLite's own count of every page."""
 
 import os
 import sqlite3
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def fill(file: sqlite3.Connection, rows: int) -> None:
-    """Rows of many lengths in the order of chance, a part of which is gone again."""
+    """Add rows of many lengths in random order, and delete some of them."""
     rng = Random(1)
     file.execute("BEGIN")
     for number in range(rows):
@@ -57,7 +57,7 @@ def measured(file: sqlite3.Connection) -> StoreSize:
 
 
 def true_bytes(file: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """Each table's bytes and its indexes', by SQLite's own count."""
+    """Return each table's bytes and its indexes', by SQLite's own count."""
     pages = dict(file.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"))
     of = {"sqlite_schema": ("sqlite_schema", "table")}
     of |= {name: (table, kind) for name, table, kind in file.execute("SELECT name, tbl_name, type FROM sqlite_schema")}
@@ -73,7 +73,7 @@ def true_rows(file: sqlite3.Connection, table: str) -> int:
     return int(count)
 
 
-def test_a_small_file_is_counted_exactly(file: sqlite3.Connection) -> None:
+def test_small_file_is_counted_exactly(file: sqlite3.Connection) -> None:
     fill(file, 150)
     size = measured(file)
     assert {table.name: (table.bytes, table.index_bytes) for table in size.tables} == true_bytes(file)
@@ -84,7 +84,7 @@ def test_a_small_file_is_counted_exactly(file: sqlite3.Connection) -> None:
     assert next(table.name for table in size.tables) == "long"
 
 
-def test_what_was_removed_is_free_and_no_tables(file: sqlite3.Connection) -> None:
+def test_deleted_rows_are_free_space_of_no_table(file: sqlite3.Connection) -> None:
     fill(file, 150)
     before = measured(file)
     file.execute("DELETE FROM long")
@@ -96,7 +96,7 @@ def test_what_was_removed_is_free_and_no_tables(file: sqlite3.Connection) -> Non
     assert after.free_bytes > before.bytes / 3
 
 
-def test_a_large_file_is_estimated_within_a_tenth_from_a_bounded_number_of_pages(file: sqlite3.Connection) -> None:
+def test_large_file_is_estimated_within_a_tenth_from_few_pages(file: sqlite3.Connection) -> None:
     fill(file, 5_000)
     reads: list[int] = []
     ((_, _, path),) = file.execute("PRAGMA database_list").fetchall()
@@ -118,7 +118,7 @@ def test_a_large_file_is_estimated_within_a_tenth_from_a_bounded_number_of_pages
     assert len(reads) <= SAMPLE + 10
 
 
-def test_pages_that_are_not_a_trees_any_more_are_left_out() -> None:
+def test_pages_outside_a_tree_are_skipped() -> None:
     assert parse_page(b"") is None
     assert parse_page(bytes(4096)) is None
     assert parse_page(b"\x0d" + b"\xff" * 4095) is None
@@ -127,7 +127,7 @@ def test_pages_that_are_not_a_trees_any_more_are_left_out() -> None:
     assert count_tree(lambda _number: loop, 1, Random(1)).rows == 0
 
 
-async def test_an_open_store_tells_what_its_log_still_holds(tmp_path: Path) -> None:
+async def test_open_store_includes_its_log(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_store(url(tmp_path), [NOTES]) as store:
             for number in range(40):

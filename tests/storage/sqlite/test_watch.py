@@ -1,4 +1,4 @@
-"""The errors of a store whose file is taken away from under it, and the state afterwards."""
+"""The errors of a store whose file is removed while it is open, and the state afterwards."""
 
 import sqlite3
 from contextlib import closing
@@ -26,7 +26,7 @@ async def wait_refused(store: Store) -> None:
 
 
 async def wait_refused_unheard(store: Store) -> None:
-    """Until a call that nobody waits for is refused as it is made; the thread that commits refuses those before."""
+    """Wait until a background call is refused when made; earlier ones are refused by the commit thread."""
     with trio.fail_after(30):
         while True:
             try:
@@ -47,7 +47,7 @@ async def wait_back(store: Store) -> None:
                 return
 
 
-async def test_a_commit_into_a_file_that_is_gone_is_unknown_and_in_doubt(store: Store, tmp_path: Path) -> None:
+async def test_commit_into_a_missing_file_is_unknown_with_doubts(store: Store, tmp_path: Path) -> None:
     told: list[str] = []
 
     def write(tx: Tx) -> None:
@@ -62,7 +62,7 @@ async def test_a_commit_into_a_file_that_is_gone_is_unknown_and_in_doubt(store: 
     await wait_refused(store)
     assert told == ["doubted"]
     for call in (partial(store.write, add_note("x")), partial(store.submit, add_notes, "y"), store.ping):
-        with pytest.raises(StoreUnavailable, match="put the same file back"):
+        with pytest.raises(StoreUnavailable, match="restore the same file"):
             await call()
     await wait_refused_unheard(store)
     away.rename(file)
@@ -74,7 +74,7 @@ async def test_a_commit_into_a_file_that_is_gone_is_unknown_and_in_doubt(store: 
 
 
 @pytest.mark.parametrize("lost", ["store.db", "store.db-wal", "store.db-shm"])
-async def test_all_that_was_committed_is_in_the_file_that_is_still_open(tmp_path: Path, lost: str) -> None:
+async def test_all_commits_are_in_the_file_that_is_still_open(tmp_path: Path, lost: str) -> None:
     """Method: a second name, given while the store is open, is read once the store is closed."""
     kept = tmp_path / "kept.db"
     async with open_store(url(tmp_path), [NOTES]) as store:
@@ -87,8 +87,8 @@ async def test_all_that_was_committed_is_in_the_file_that_is_still_open(tmp_path
         assert other.execute("SELECT count(*) FROM notes").fetchone() == (20,)
 
 
-async def test_the_same_process_does_not_open_a_store_twice_and_the_first_keeps_its_locks(tmp_path: Path) -> None:
-    """Goal: a refused opening does not drop SQLite's locks, by which another program's closing would take the log."""
+async def test_second_opening_in_a_process_is_refused_and_keeps_locks(tmp_path: Path) -> None:
+    """Goal: a refused opening does not drop SQLite's locks, which would let another program remove the log."""
     async with open_store(url(tmp_path), [NOTES]) as store:
         await store.write(add_note("one"))
         with pytest.raises(StoreInUse):
@@ -103,8 +103,8 @@ async def test_the_same_process_does_not_open_a_store_twice_and_the_first_keeps_
 READ = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM notes').fetchall(); c.close()"
 
 
-def test_one_look_at_the_folder_is_enough_while_it_has_not_changed_for_a_while(tmp_path: Path) -> None:
-    """Goal: nothing is missed that happens within the grain of the folder's time, where two changes look like one."""
+def test_unchanged_folder_needs_only_one_check(tmp_path: Path) -> None:
+    """Goal: no change is missed within the granularity of the folder's time, in which two changes look like one."""
     path = tmp_path / "x.db"
     names = [path.with_name(f"x.db{end}") for end in ("", "-wal", "-shm")]
     for name in names:
@@ -119,9 +119,11 @@ def test_one_look_at_the_folder_is_enough_while_it_has_not_changed_for_a_while(t
         (tmp_path / "away").replace(name)
 
 
-async def test_what_only_linux_has_is_done_without_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: a file whose contents were replaced is noticed, and is not mixed with its old log. Method: no locks of open
-    files and no attributes of folders, as on macOS."""
+async def test_features_of_linux_are_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: replaced contents are detected, and not mixed with the old log.
+
+    Method: no locks of open files and no attributes of folders, like on macOS.
+    """
     monkeypatch.delattr("fcntl.F_OFD_SETLK")
     monkeypatch.delattr("os.setxattr")
     monkeypatch.delattr("os.getxattr")

@@ -1,1 +1,1 @@
-"""Billed misses with jobs beside them and without, by turns."""
+"""Billed misses with and without background jobs, in turn."""

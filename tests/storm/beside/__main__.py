@@ -1,6 +1,6 @@
-"""`python -m tests.storm.beside --of discover`: billed misses with 100 runs beside them and without, by turns.
+"""`python -m tests.storm.beside --of discover`: billed misses with and without 100 background runs, in turn.
 
-Exit 1 where the p99 of the misses is more than 1.5 times as long beside them, or the node grew too much.
+Exits with 1 if the p99 of the misses is more than 1.5 times as long with runs, or the node grew too much.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from tests.storm.beside.crawls import crawls
 from tests.storm.beside.discovering import discover_runs
 
 COMPANY = {"crawls": (crawls, 20, 50.0), "discover": (discover_runs, 100, 500.0)}
-"""The kinds of jobs: how they are made, and how many beside how many misses a second."""
+"""The kinds of jobs: how they are created, their number, and the misses per second."""
 
 
 def main() -> int:
-    """Run it, and tell how it went."""
+    """Run it, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.beside", description=__doc__)
     parser.add_argument("--of", choices=sorted(COMPANY), default="discover")
     parser.add_argument("--jobs", type=int, help="20 crawls, 100 discover runs")

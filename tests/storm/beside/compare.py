@@ -1,7 +1,8 @@
-"""Billed misses while many jobs go on beside them, by turns with the same misses while those are paused.
+"""Billed misses during many background jobs, alternating with the same misses while the jobs are paused.
 
-The misses are an open loop of the bench's, so whoever waits is counted. Where the upstream answers them at once, a
-latency is nearly all the node's. Each turn is held against the one before it, since a machine's pace changes.
+The misses are an open loop of the benchmark's, so that waiting requests are counted. If the upstream answers them at
+once, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's speed
+changes.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from tests.processes.place import Place
 ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 MISS: Final = SCENARIOS["miss"]
 RATIO_MAX: Final = 1.5
-"""How many times the p99 of misses may be with jobs beside them."""
+"""The maximum ratio of the misses' p99 with and without jobs."""
 GROWTH_MB_MAX: Final = 96.0
-"""How much larger than before its first job the node may become, worker processes aside."""
+"""How much the node may grow above its size before its first job, without worker processes."""
 WORKER_MB_MAX: Final = 64.0
-"""How large each of its worker processes may be."""
+"""The maximum size of each worker process."""
 KEYS_A_TURN: Final = 1_000_000
-"""Misses of a turn ask for what no other turn does."""
+"""The misses of a turn request targets that no other turn uses."""
 CACHE_BYTES: Final = 4_194_304
-"""Full within the first turn, so that what grows later is not the cache."""
+"""Full within the first turn, so that later growth is not the cache."""
 SETTLE_S: Final = 1.0
-"""The pause after jobs were paused or let go on."""
+"""The pause after jobs were paused or resumed."""
 PATIENCE_S: Final = 60.0
 
 Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]]]
-"""Begins the jobs, with the keys of all accounts; gives the key of each, by the path where it is paused."""
+"""Starts the jobs with the keys of all accounts. Returns the key of each job by the path that pauses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """The jobs that go on beside misses: those of so many accounts, and what the upstream answers them.
+    """The background jobs: how they are started for a number of accounts, and what the upstream answers them.
 
-    `read` counts the pages that they have asked for, `miss_s` is how long the upstream takes for a miss, and `workers`
+    `read` counts the pages that they have requested, `miss_s` is how long the upstream takes for a miss, and `workers`
     the number of worker processes that the jobs keep busy.
     """
 
@@ -65,7 +66,7 @@ class Company:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """So many turns without jobs and with them, each of so many misses a second."""
+    """The number of turns without and with jobs, and the misses per second of each."""
 
     per_s: float
     seconds: float = 10.0
@@ -74,23 +75,23 @@ class Pace:
 
 @dataclass(slots=True)
 class Compared:
-    """The misses of each turn, and the node's resident memory: at its most before the first job, and in all."""
+    """The misses of each turn, and the node's resident memory: the peak before the first job, and the overall peak."""
 
     without: list[Step] = field(default_factory=list)
     beside: list[Step] = field(default_factory=list)
     pages: int = 0
-    """Pages that jobs read beside misses."""
+    """Pages that jobs read during misses."""
     workers: int = 0
     alone_mb: float = 0.0
     highest_mb: float = 0.0
 
     @property
     def p99_times(self) -> float:
-        """How many times as long the slowest hundredth took with jobs; of the pairs of turns the median."""
+        """Return how many times as long the slowest hundredth took with jobs: the median over the pairs of turns."""
         return median(one.p99_ms / before.p99_ms for before, one in zip(self.without, self.beside, strict=True))
 
     def flaws(self) -> list[str]:
-        """What speaks against it."""
+        """Return the failed bounds."""
         failed = Counter[str]()
         for step in (*self.without, *self.beside):
             failed.update(step.unexpected | ({"unanswered": step.unanswered} if step.unanswered else {}))
@@ -103,7 +104,7 @@ class Compared:
         ]
 
     def __str__(self) -> str:
-        """A line for each turn, and one for all."""
+        """Return a line for each turn, and one for all."""
         lines = [
             f"p99 {one.p99_ms:.1f} ms beside jobs, {before.p99_ms:.1f} ms without; p50 {one.p50_ms:.1f}, "
             f"{before.p50_ms:.1f} ms; the machine {one.machine_share:.0%}, {before.machine_share:.0%} busy"
@@ -115,7 +116,7 @@ class Compared:
 
 
 async def compare(folder: Path, company: Company, pace: Pace, commands: Commands) -> Compared:
-    """Measure by turns; every job is cancelled at the end."""
+    """Measure in turns. Every job is cancelled at the end."""
     upstream = Upstream()
     upstream.script, upstream.behaviour.latency_s = company.script, company.miss_s
     async with open_upstream(upstream) as egress:
@@ -137,7 +138,7 @@ async def compare(folder: Path, company: Company, pace: Pace, commands: Commands
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """No garbage is looked for in the block: a pause of the upstream, which is here, would look like the node's."""
+    """Disable garbage collection in the block: a pause of this process, the upstream, would look like the node's."""
     gc.disable()
     try:
         yield
@@ -149,7 +150,7 @@ async def _by_turns(
     client: httpx.AsyncClient, target: ServerTarget, company: Company, pace: Pace, keys: Sequence[str]
 ) -> Compared:
     tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=company.workers)
-    alone = await drive_open(MISS, target, tempo)  # what is loaded and kept at the first calls is nobody's
+    alone = await drive_open(MISS, target, tempo)  # objects loaded and kept at the first calls belong to neither
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
     jobs = await company.begin(client, keys)
     for turn in range(2 * pace.turns):
@@ -166,7 +167,7 @@ async def _by_turns(
 
 
 async def _change(client: httpx.AsyncClient, jobs: Mapping[str, str], status: str) -> None:
-    """Pause all jobs or let them go on; none may have ended."""
+    """Pause or resume all jobs. None of them may have ended."""
     for path, key in jobs.items():
         changed = await client.patch(path, headers={"x-api-key": key}, json={"status": status})
         assert changed.status_code == 200, changed.text

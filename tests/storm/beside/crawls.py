@@ -1,4 +1,4 @@
-"""Crawls that go on for as long as they are let: each of a site whose pages lead to ever more."""
+"""Crawls that run until stopped: each of a site whose pages always lead to more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from upstreams.workers.pool import PROCESSES_MAX
 LINE = "A line of a page that is read beside calls which have nothing to do with it. "
 DOMAIN = ".example.com"
 MISS_S = 0.02
-"""The time that the upstream takes for a miss: a quick platform's."""
+"""The time that the upstream takes for a miss: that of a quick platform."""
 
 
 def crawls(count: int, *, lines: int = 200) -> Company:
-    """So many crawls, of an account each; their pages have so many lines."""
+    """Return this many crawls, one per account; their pages have this many lines."""
     read = Counter[str]()
     text = f"<p>{LINE * 4}</p>" * lines
 

@@ -1,4 +1,4 @@
-"""Discover runs that go on for as long as they are let: their search has ever more pages of stories."""
+"""Discover runs that run until stopped: their search always has more pages of stories."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tests.storm.discover.run import RUNS
 HOST: Final = "hn.algolia.com"
 KEYWORDS: Final = [f"word{number}" for number in range(20)]
 EACH: Final = 12
-"""Runs of an account: all are under way, and of 100 as many steps at a time as a node makes at most."""
+"""Runs of an account: all are in progress, and of 100 as many steps at a time as a node allows."""
 PAGES: Final = 20
 """Pages of a leg."""
 PAGE_ROWS: Final = 50
 POOL: Final = 8_000
-"""Stories in all, of which every page of a keyword has some: fewer than a run may have, so none is full."""
+"""The number of stories, some of which are on every page: fewer than a run may have, so none is full."""
 TAKES_S: Final = 0.2
-"""The time of a search's page, as a quick platform takes it."""
+"""The time of a search's page: that of a quick platform."""
 
 
 def discover_runs(count: int) -> Company:
-    """So many runs over Hacker News, each of 20 keywords and 400 pages."""
+    """Return this many runs over Hacker News, each of 20 keywords and 400 pages."""
     read = Counter[str]()
     return Company(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
 
 
 def _page(read: Counter[str], asked: str) -> Told | None:
-    """A page of the search; all else is the sandbox's."""
+    """Return a page of the search; everything else comes from the sandbox."""
     place, _, query = asked.partition("?")
     if not place.startswith(f"{HOST}/") or "query" not in query:
         return None

@@ -1,4 +1,4 @@
-"""Misses with jobs beside them and without: of full size by `python -m tests.storm.beside`, which judges times."""
+"""Misses with and without jobs; at full size with `python -m tests.storm.beside`, which judges times."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tests.storm.beside.discovering import discover_runs
 
 
 @pytest.mark.parametrize("make", [crawls, discover_runs])
-async def test_misses_come_beside_jobs_that_are_paused_and_go_on_by_turns(
+async def test_misses_run_with_paused_and_running_jobs_in_turn(
     make: Callable[[int], Company], tmp_path: Path, commands: Commands
 ) -> None:
     with trio.fail_after(120):
@@ -32,13 +32,13 @@ def turn(p99_ms: float) -> Step:
     return Step(20, 20, 0, 0, 0, 0, 1, 1, p99_ms, p99_ms, p99_ms, 0, 20, 0, 1, {}, memory)
 
 
-def test_each_turn_is_held_against_the_one_before_it() -> None:
-    """A machine that becomes four times as slow on the way says nothing about the jobs."""
+def test_each_turn_is_compared_with_the_previous_one() -> None:
+    """A machine that becomes four times as slow meanwhile says nothing about the jobs."""
     compared = Compared([turn(10), turn(40), turn(10)], [turn(14), turn(56), turn(90)], pages=1)
     assert (compared.p99_times, compared.flaws()) == (1.4, [])
 
 
-def test_a_comparison_tells_all_that_speaks_against_it() -> None:
+def test_comparison_reports_every_problem() -> None:
     refused = replace(turn(16), unexpected={"503": 2}, unanswered=1)
     compared = Compared([turn(10)], [refused], alone_mb=100, highest_mb=200)
     assert compared.flaws() == [

@@ -1,1 +1,1 @@
-"""Queries over cohorts whose nodes are killed again and again: each row once, each page paid once, nothing told."""
+"""Queries over cohorts whose nodes are killed repeatedly: each row once, each page paid once, nothing revealed."""

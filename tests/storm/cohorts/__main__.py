@@ -9,13 +9,13 @@ from tests.storm.command import parser_of, run
 
 
 async def blow(folder: Path, chosen: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
-    """Blow it, and tell how it went."""
+    """Run the storm, and print the result."""
     with open_commands() as commands:
         return await storm(folder, Size(**chosen), commands, **urls)
 
 
 def main() -> None:
-    """Run it as the command line says."""
+    """Run it according to the command line."""
     parser = parser_of("tests.storm.cohorts", __doc__)
     parser.add_argument("--members", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=1)

@@ -1,7 +1,7 @@
-"""Looks for what a cohort hides in all that a node leaves behind, in whatever form it may stand there.
+"""Searches everything that a node leaves behind for data that a cohort hides, in any form.
 
-All that is hidden has a mark, and each form of a text holds the same form of its mark, wherever it begins: so who looks
-for the forms of the marks looks for every handle, external id, keyword and text.
+All hidden data contains a mark, and each form of a text contains the same form of its mark, at any offset. Searching
+for the forms of the marks therefore finds every handle, external id, keyword and text.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from scheduler.jobs.cohorts.sealing import SEALED_BYTES, CohortKey, open_key
 from scheduler.jobs.cohorts.spec import sealed_member_of
 
 MARKS: Final = ("hush-", "panel.test", "persön-", "whispér", "A name to hide")
-"""Parts of each handle, external id, text of a post, keyword and name."""
+"""Parts of each handle, external id, post text, keyword and name."""
 _SEALED: Final = re.compile(rb"(?=([A-Za-z0-9+/]{%d}[A-Za-z0-9+/=]))" % (SEALED_BYTES - 1))
-"""Whatever may be a sealed key."""
+"""Any text that may be a sealed key."""
 _SIX: Final = 6
-"""Bits of a character of base64."""
+"""Bits per character of base64."""
 
 
 def forms(text: str) -> set[bytes]:
-    """The bytes in which a text, or a longer one that holds it, may stand somewhere."""
+    """Return the bytes in which a text, alone or inside a longer one, may be stored."""
     plain = text.encode()
     escaped = json.dumps(text)[1:-1]
     percent = quote(text)
@@ -53,7 +53,7 @@ def forms(text: str) -> set[bytes]:
 
 
 def _in_base64(plain: bytes) -> Iterator[bytes]:
-    """The characters that are the same whatever stands before and behind, for each place in a group of three."""
+    """Return the characters that do not depend on the neighbouring bytes, for each offset in a group of three."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + plain)
         sure = coded[-(-8 * before // _SIX) : 8 * (before + len(plain)) // _SIX]
@@ -65,17 +65,17 @@ FORMS: Final = frozenset(form for mark in MARKS for form in forms(mark))
 
 
 def told(places: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """The places that hold something that is hidden, and in which form."""
+    """Return the places that contain hidden data, and in which form."""
     return [(name, form) for name, body in places.items() for form in sorted(FORMS) if form in body]
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All files below a folder: logs, notes, and of SQLite the store with its log of commits."""
+    """Return all files below a folder: logs, notes, and for SQLite the store with its commit log."""
     return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
 
 
 def backup(store_url: str, folder: Path) -> dict[str, bytes]:
-    """A backup, made as docs/operating.md has it made."""
+    """Create a backup according to docs/operating.md."""
     if store_url.startswith("postgresql"):
         programs = postgres_folder()
         assert programs is not None
@@ -88,7 +88,7 @@ def backup(store_url: str, folder: Path) -> dict[str, bytes]:
 
 
 def tables(store_url: str) -> dict[str, bytes]:
-    """All rows of all tables, also of what is packed."""
+    """Return all rows of all tables, including packed data."""
     is_server = store_url.startswith("postgresql")
     listed = "pg_tables WHERE schemaname = 'public'" if is_server else "sqlite_master WHERE type = 'table'"
     names = [name for (name,) in rows(store_url, f"SELECT {'tablename' if is_server else 'name'} FROM {listed}")]
@@ -97,7 +97,7 @@ def tables(store_url: str) -> dict[str, bytes]:
 
 
 def rows(store_url: str, query: str) -> list[tuple[Any, ...]]:
-    """The rows of a query, asked past the program."""
+    """Return the rows of a query, read directly from the database."""
     if store_url.startswith("postgresql"):
         with psycopg.connect(store_url) as connection:
             return connection.execute(query.encode()).fetchall()
@@ -110,7 +110,7 @@ def _file(store_url: str) -> Path:
 
 
 def plain(value: object) -> bytes:
-    """The bytes of a value, with what is packed in them."""
+    """Return the bytes of a value, with its packed data unpacked."""
     if not isinstance(value, bytes):
         return str(value).encode()
     try:
@@ -120,12 +120,12 @@ def plain(value: object) -> bytes:
 
 
 def members_of(store_url: str, cohort_id: str) -> list[tuple[bytes, bytes]]:
-    """The digest of each member's identity, and what is sealed of it."""
+    """Return the digest of each member's identity, and its sealed data."""
     return rows(store_url, f"SELECT identity, sealed FROM cohort_members WHERE cohort_id = '{cohort_id}'")
 
 
 def opened(places: Mapping[str, bytes], secret: str, cohort_id: str, members: Iterable[tuple[bytes, bytes]]) -> int:
-    """How many sealed members the node's secret opens, with any key of their cohort that these places hold."""
+    """Return how many sealed members the node's secret opens with a cohort key found in these places."""
     cipher = Cipher(derive_secrets(secret).sealing)
     keys = [key for body in places.values() for key in _keys_in(body, cipher, cohort_id)]
     return sum(any(_opens(key, cohort_id, *member) for key in keys) for member in members)

@@ -1,4 +1,4 @@
-"""Queries over a cohort on loopback, by nodes that are killed every so often, and the proof of what they kept."""
+"""Queries over a cohort on loopback, by nodes that are killed periodically, and the proof of their results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.storm.cohorts import hiding
 PATIENCE_S: Final = 600.0
 ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 PAGES: Final = 2
-"""Pages that are read of one member at most."""
+"""The maximum of pages read per member."""
 PAGE_ROWS: Final = 5
 CREDITS: Final = 1_000_000
 RESUMED_S: Final = 10.0
 PUBLIC: Final = ("metrics", "/v1/events?limit=500", "/v1/credits/transactions?limit=100")
-"""Answers of the admin address, and of the account, that name no member."""
+"""Answers of the admin address and of the account, which must not name members."""
 SOME: Final = 20
 
 
@@ -42,7 +42,7 @@ class Size:
     queries: int = 1
     kill_every_s: float = 5.0
     kills_max: int = 10_000
-    """After so many the nodes are left alone."""
+    """After this many kills, the nodes are left alone."""
     page_s: float = 0.02
     seed: int = 1
 
@@ -52,7 +52,7 @@ def handle_of(number: int) -> str:
 
 
 def make_panel(size: Size) -> Panel:
-    """Members by their number: every 17th is not there, every 19th fails, and each other has up to 12 posts."""
+    """Serve members by number: every 17th is missing, every 19th fails, and each other has up to 12 posts."""
     now = time.time()
     posts = {
         handle_of(number): [
@@ -68,17 +68,17 @@ def make_panel(size: Size) -> Panel:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is due of one member."""
+    """The expected results of one member."""
 
     status: str
     pages: int
     paid: int
-    """The pages that had posts."""
+    """Return the pages that had posts."""
     content_ids: tuple[str, ...]
 
 
 def due_of(panel: Panel, number: int) -> Due:
-    """Worked out apart from the node: what a query must tell of a member."""
+    """Compute, independently of the node, the results that a query must return for a member."""
     handle = handle_of(number)
     if handle not in panel.posts:
         return Due("not_found", 0, 0, ())
@@ -93,9 +93,9 @@ def due_of(panel: Panel, number: int) -> Due:
 
 
 async def storm(folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "") -> dict[str, Any]:
-    """Fill a cohort, query it, and kill a node every so often until all queries have ended; then look at everything.
+    """Fill a cohort, query it, and kill a node periodically until all queries have ended, then check everything.
 
-    With a `state_url` it is three nodes, any of which may be killed.
+    With a `state_url`, three nodes run, and any of them may be killed.
     """
     panel, upstream = make_panel(size), Upstream()
     upstream.script = panel
@@ -177,7 +177,7 @@ class _Storm:
         self.nodes[number] = process, line["url"], line["admin_url"]
 
     async def _kill_one(self, rng: Random) -> None:
-        """Kill a node, start it again, and wait for the next shard that is kept: that is how long all stood still."""
+        """Kill a node, restart it, and wait for the next stored shard. Return how long everything was stopped."""
         self._measure()
         done, number = await self._done(), rng.choice(sorted(self.nodes))
         self.fleet.kill(self.nodes.pop(number)[0])
@@ -188,7 +188,7 @@ class _Storm:
             if self.count > 1:
                 await self._until_more(done)
         if self.count == 1:
-            began = trio.current_time()  # nobody can go on before there is a node
+            began = trio.current_time()  # nothing can continue without a node
             await self._until_more(done)
         self.resumed_s = max(self.resumed_s, trio.current_time() - began)
 
@@ -197,7 +197,7 @@ class _Storm:
             await trio.sleep(0.02)
 
     def _measure(self) -> None:
-        """The most memory that a node has ever had."""
+        """Return the peak memory of any node."""
         for process, _, _ in self.nodes.values():
             text = Path(f"/proc/{process.pid}/status").read_text()
             peak = next(line for line in text.splitlines() if line.startswith("VmHWM"))
@@ -229,7 +229,7 @@ class _Storm:
         return str(query["query_id"])
 
     async def _is_over(self, *, within_s: float) -> bool:
-        """Whether all queries have ended by then."""
+        """Return whether all queries have ended by then."""
         end = trio.current_time() + within_s
         while True:
             if all([(await self._query(one))["finished_at"] for one in self.queries]):
@@ -245,7 +245,7 @@ class _Storm:
         return (await self._ask("GET", f"/v1/cohort-queries/{query}"))["data"]
 
     async def _check(self, query: str) -> None:
-        """Each member once and in order, each of its posts once, and each page with posts paid once."""
+        """Check each member once and in order, each of its posts once, and each page with posts paid once."""
         due = [due_of(self.panel, number) for number in range(self.size.members)]
         data, paid = await self._query(query), sum(one.paid for one in due)
         assert (data["status"], data["actual_credits"]) == ("succeeded", paid), data
@@ -276,14 +276,14 @@ class _Storm:
             cursor = f"&cursor={body['pagination']['next_cursor']}"
 
     async def _said(self, target: str) -> bytes:
-        """An answer that is for nobody who knows the cohort."""
+        """Return an answer that anyone without access to the cohort may see."""
         if target.startswith("/"):
             return (await self._request("GET", target)).content
         _, _, admin_url = next(iter(self.nodes.values()))
         return (await self.client.get(f"{admin_url}/{target}")).content
 
     async def _everywhere(self, store_url: str) -> dict[str, bytes]:
-        """All that is for somebody who does not know the cohort, or is left behind; but for the config."""
+        """Return everything visible without access to the cohort, or left behind, except the config."""
         answers = {target: await self._said(target) for target in PUBLIC}
         places = (
             hiding.files(self.place.folder) | hiding.tables(store_url) | hiding.backup(store_url, self.place.folder)
@@ -291,11 +291,11 @@ class _Storm:
         return {name: body for name, body in (answers | places).items() if name != "config.toml"}
 
     async def _destroy(self, cohort: str, store_url: str, places: Mapping[str, bytes]) -> int:
-        """Delete a cohort; then the node's secret opens none of its rows, which it did before."""
+        """Delete a cohort. Afterwards the node's secret opens none of its rows, which it did before."""
         members, secret = hiding.members_of(store_url, cohort), ENVIRON["SLUICE_SECRET"]
         assert hiding.opened(places, secret, cohort, members[:SOME]) == len(members[:SOME]), "the key is seen"
         assert (await self._request("DELETE", f"/v1/cohorts/{cohort}")).status_code == 204
-        (self.place.folder / "backup.db").unlink(missing_ok=True)  # a copy keeps its key, as docs/cohorts.md says
+        (self.place.folder / "backup.db").unlink(missing_ok=True)  # a copy keeps its key, see docs/cohorts.md
         with trio.fail_after(PATIENCE_S):
             while hiding.rows(store_url, "SELECT id FROM cohorts"):  # noqa: ASYNC110 - the nodes'
                 await trio.sleep(0.1)
@@ -310,7 +310,7 @@ class _Storm:
         return answer.json()
 
     async def _request(self, method: str, path: str, body: object = None) -> httpx.Response:
-        """An answer of any node that lives."""
+        """Return an answer of any live node."""
         content = None if body is None else orjson.dumps(body)
         with trio.fail_after(PATIENCE_S):
             while True:

@@ -1,4 +1,4 @@
-"""What is hidden would be found, in whatever form it stood somewhere."""
+"""Hidden data would be found in every form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN = (handle_of(4711), "persön-4711", "whispér 3 of acme", "A name to hide
 
 
 @pytest.mark.parametrize("text", HIDDEN)
-def test_a_text_is_found_in_each_form_wherever_it_begins(text: str) -> None:
+def test_text_is_found_in_each_form_at_any_offset(text: str) -> None:
     plain = text.encode()
     for before in range(6):
         body = b"x" * before + plain + b"behind"
@@ -35,6 +35,6 @@ def test_a_text_is_found_in_each_form_wherever_it_begins(text: str) -> None:
             assert hiding.told({"place": b"\0\1" + coded})
 
 
-def test_what_is_packed_in_a_table_is_looked_into() -> None:
+def test_packed_data_in_tables_is_searched() -> None:
     assert hiding.told({"table": hiding.plain(zlib.compress(b"by " + HIDDEN[0].encode()))})
     assert hiding.told({"table": zlib.compress(HIDDEN[0].encode())}) == []

@@ -1,4 +1,4 @@
-"""Crawls of a site on loopback, by a node that is killed every so often; and the proof of what they kept and cost."""
+"""Crawls of a site on loopback by a node that is killed periodically, and the proof of their results and costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.processes.place import Place
 HOST = "site.example.com"
 HOME = f"https://{HOST}/"
 WIDTH = 12
-"""Links of a page to pages below it."""
+"""Links from a page to pages below it."""
 PATIENCE_S = 600.0
 ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
 HTML = {"content-type": "text/html; charset=utf-8"}
@@ -34,14 +34,14 @@ class Size:
     crawls: int = 1
     kill_every_s: float = 5.0
     kills_max: int = 10_000
-    """After so many the node is left alone."""
+    """After this many kills, the node is left alone."""
     page_s: float = 0.02
     seed: int = 1
 
 
 @dataclass(slots=True)
 class Site:
-    """A site of so many pages: page n leads to pages `WIDTH * n + 1` and on. Counts who reads it at the same time."""
+    """A site of this many pages: page n links to pages `WIDTH * n + 1` and following. Counts concurrent readers."""
 
     pages: int
     page_s: float
@@ -50,7 +50,7 @@ class Site:
     most_at_once: int = 0
 
     def answer(self, asked: str) -> Told:
-        """The page at an address, or that there is none."""
+        """Return the page at an address, or a 404."""
         path = asked.removeprefix(f"{HOST}/").partition("?")[0]
         number = 0 if not path else int(path[1:]) if path[:1] == "p" and path[1:].isdigit() else -1
         if not 0 <= number < self.pages:
@@ -62,11 +62,11 @@ class Site:
         return Told(200, body.encode(), HTML, self.page_s)
 
     def below(self, number: int) -> range:
-        """The pages that a page leads to."""
+        """Return the pages that a page links to."""
         return range(WIDTH * number + 1, min(self.pages, WIDTH * number + WIDTH + 1))
 
     def in_order(self) -> list[tuple[int, str]]:
-        """The depth and the address of every page, breadth first: by their numbers."""
+        """Return the depth and the address of every page, breadth first by number."""
         depths = {0: 0}
         for number in range(self.pages):
             depths |= dict.fromkeys(self.below(number), depths[number] + 1)
@@ -74,7 +74,7 @@ class Site:
 
 
 class WatchedUpstream(Upstream):
-    """As `Upstream`, and counts the pages that are under way at the same time."""
+    """Like `Upstream`, and counts the pages in progress at the same time."""
 
     def __init__(self, site: Site) -> None:
         super().__init__()
@@ -93,18 +93,18 @@ class WatchedUpstream(Upstream):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The end of a storm."""
+    """The result of a storm."""
 
     kills: int
     pages_read: int
-    """Pages that the site was asked for; those that a kill cut short were asked for again."""
+    """Pages requested from the site, including repetitions after a kill."""
     most_at_once: int
     resumed_s: float
-    """The longest time from a node's start to the next page that it kept."""
+    """The longest time from a node's start to the next page that it stored."""
 
 
 async def storm(folder: Path, size: Size, commands: Commands) -> Report:
-    """Crawl, and kill the node every so often until all crawls have ended; then look at what they kept and cost."""
+    """Crawl, killing the node periodically until all crawls have ended, then check results and costs."""
     site = Site(size.pages, size.page_s)
     async with open_upstream(WatchedUpstream(site)) as address:
         place = Place(folder, commands, ENVIRON)
@@ -120,7 +120,7 @@ async def storm(folder: Path, size: Size, commands: Commands) -> Report:
 
 
 class _Look(NamedTuple):
-    """A look at all crawls."""
+    """Return the state of all crawls."""
 
     done: int
     is_over: bool
@@ -164,7 +164,7 @@ class _Storm:
         return job_id
 
     async def _ended(self, url: str, jobs: list[str], within_s: float) -> bool:
-        """Whether all crawls end within this time, which begins with the first page that this life keeps."""
+        """Return whether all crawls end within this time, which begins with the first page stored in this life."""
         done, began = (await self._look(url, jobs)).done, trio.current_time()
         while (look := await self._look(url, jobs)).done == done and not look.is_over:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.02)
@@ -176,12 +176,12 @@ class _Storm:
         return False
 
     async def _look(self, url: str, jobs: list[str]) -> _Look:
-        """The pages that are kept of all crawls, and whether they have ended."""
+        """Return the stored pages of all crawls, and whether they have ended."""
         found = [(await self._ask("GET", f"{url}/v1/web/jobs/{job}")).json()["data"] for job in jobs]
         return _Look(sum(one["progress"]["done"] for one in found), all(one["finished_at"] for one in found))
 
     async def _check(self, url: str, job: str) -> None:
-        """Each page once, in its order and at its depth, and each paid once."""
+        """Check that each page is stored once, in its order and at its depth, and paid once."""
         data = (await self._ask("GET", f"{url}/v1/web/jobs/{job}")).json()["data"]
         assert data["status"] == "completed", data
         credits_ = data["credits"]

@@ -1,1 +1,1 @@
-"""Discover runs whose nodes are killed again and again: each page is read on, each row kept once, each credit told."""
+"""Discover runs whose nodes are killed repeatedly: each page continued, each row stored once, each credit recorded."""

@@ -1,7 +1,7 @@
-"""A whole node for the storm of discover runs: it serves as `sluice serve` does, with as many searches as it is told.
+"""A whole node for the storm of discover runs: `sluice serve` with a given number of searches.
 
-`STORM_SEARCHES` in its environment says how many. They are those of real platforms, first each under its own name, then
-again under further ones; and they are read at any pace.
+`STORM_SEARCHES` in its environment gives their number. They belong to real platforms, first under their own names, then
+again under further ones, and may be called at any rate.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ LIKE: Final = {
     "discourse": "search",
     "podcasts": "search/episodes",
 }
-"""The platforms whose posts can be searched without a credential, and where."""
+"""The platforms whose posts can be searched without a credential, and their hosts."""
 
 
 class Search(NamedTuple):
-    """A search: the slug of its platform, and the platform that it is."""
+    """A search: the slug of its platform, and the platform itself."""
 
     slug: str
     like: str
 
     @property
     def endpoint(self) -> str:
-        """The id of its endpoint."""
+        """Return the id of its endpoint."""
         return f"{self.slug}/{LIKE[self.like]}"
 
 
 def searches(count: int) -> Iterator[Search]:
-    """So many of them."""
+    """Return this many of them."""
     slugs = list(LIKE)
     for number in range(count):
         again, place = divmod(number, len(slugs))
@@ -65,14 +65,14 @@ def _platform(search: Search) -> Platform:
 
 
 async def run(start: Start) -> None:
-    """Serve until the end, which is a kill."""
+    """Serve until killed."""
     async with open_served_node(start) as (_, line):
         print_line(line)
         await trio.sleep_forever()
 
 
 def main() -> None:
-    """Serve on the config that the last argument names."""
+    """Serve with the config in the last argument."""
     own = tuple(map(_platform, searches(int(os.environ["STORM_SEARCHES"]))))
     platforms = with_composites(own)
 

@@ -30,16 +30,16 @@ PATIENCE_S: Final = 900.0
 PAGES_MAX: Final = 20
 """Pages of a leg (decisions 19)."""
 PAGE_ROWS: Final = "&limit=50"
-"""The rows of a page that a run asks for."""
+"""The rows per page that a run requests."""
 FEWER: Final = {"mastodon": "&limit=40", "discourse": ""}
-"""The same where a search gives fewer, or as many as it likes."""
+"""The same for a search that returns fewer, or any number."""
 CREDITS: Final = 1_000_000
 PROGRAM: Final = "tests.storm.discover.node"
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a storm: runs of so many legs, each keyword on each search."""
+    """The size of a storm: runs of this many legs, each keyword on each search."""
 
     legs: int = 1_000
     runs: int = 1
@@ -51,25 +51,25 @@ class Size:
 
     @property
     def searches(self) -> int:
-        """How many searches that takes."""
+        """Return how many searches that needs."""
         return self.legs // self.keywords
 
     @property
     def words(self) -> list[str]:
-        """The keywords."""
+        """Return the keywords."""
         return [f"word{number}" for number in range(self.keywords)]
 
 
 @dataclass(slots=True)
 class Expected:
-    """What a run has to bring: asked for page by page at the searches' own endpoints, and put together here."""
+    """The expected results of a run, read page by page from the searches' own endpoints, and merged here."""
 
     pages: int = 0
     rows: dict[str, tuple[set[tuple[str, str, int]], list[Any]]] = field(default_factory=dict)
-    """Where each thing stands, by what it is known by: the endpoint, the keyword and the rank; and how it is told."""
+    """The places of each item by its identity: endpoint, keyword, rank and content."""
 
     def take(self, search: Search, keyword: str, items: Sequence[Any]) -> None:
-        """Take the list of a search."""
+        """Add the list of a search."""
         for rank, item in enumerate(items, 1):
             places, told = self.rows.setdefault(known_by(search.slug, item["post"]), (set(), []))
             if not any(place[:2] == (search.endpoint, keyword) for place in places):  # the best of several counts
@@ -78,7 +78,7 @@ class Expected:
 
 
 def known_by(slug: str, post: Any) -> str:
-    """What a post is known by: its address without what tells nothing of it, else its platform and id."""
+    """Return the identity of a post: its address without insignificant parts, else its platform and id."""
     if post["url"] is None:
         return f"{slug} {post['id']}"
     address = urlsplit(post["url"])
@@ -88,18 +88,18 @@ def known_by(slug: str, post: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The end of a storm."""
+    """The result of a storm."""
 
     kills: int
     pages_read: int
-    """Pages that were asked for; those that a kill cut short were asked for again."""
+    """Requested pages, including repetitions after a kill."""
     pages: int
     rows: int
     events: int
     resumed_s: float
-    """The longest time from a node's start to the next page that was kept."""
+    """The longest time from a node's start to the next stored page."""
     stood_s: float
-    """The longest time in which no page was kept, a kill in it or not."""
+    """The longest time without a stored page, with or without a kill."""
 
 
 async def storm(
@@ -140,7 +140,7 @@ class _Storm:
     environ: Mapping[str, str]
     key: str
     reader: str
-    """The key of another account, with which the searches' endpoints are asked."""
+    """Return the key of another account, used to call the searches' endpoints."""
     nodes: int
     kills: int = 0
     resumed_s: float = 0.0
@@ -173,7 +173,7 @@ class _Storm:
         self.living.append((node, (await node.listening())["url"]))
 
     async def _expect(self) -> Expected:
-        """Walk each search of a real platform for each keyword; those under further names answer as these do."""
+        """Walk each search of a real platform for each keyword; further names of it answer in the same way."""
         expected, lists = Expected(), dict[tuple[str, str], tuple[int, list[Any]]]()
         for search in searches(self.size.searches):
             for word in self.size.words:
@@ -185,7 +185,7 @@ class _Storm:
         return expected
 
     async def _walk(self, search: Search, word: str) -> tuple[int, list[Any]]:
-        """The pages and the items of a list."""
+        """Return the pages and the items of a list."""
         items, cursor = list[Any](), ""
         for page in range(1, PAGES_MAX + 1):
             target = f"/v1/{search.endpoint}?query={word}{FEWER.get(search.like, PAGE_ROWS)}{cursor}"
@@ -215,7 +215,7 @@ class _Storm:
         return run_id
 
     async def _ended(self, runs: list[str], within_s: float) -> bool:
-        """Whether all runs end within this time, which begins with the first page that is kept after a kill."""
+        """Return whether all runs end within this time, which begins with the first page stored after a kill."""
         spent, began = await self._spent(runs), trio.current_time()
         last, last_at, ends_at = spent, began, began + PATIENCE_S
         while trio.current_time() < ends_at:
@@ -237,7 +237,7 @@ class _Storm:
         return (await self._ask("GET", f"{RUNS}/{run_id}")).json()["data"]
 
     async def _check(self, run_id: str, expected: Expected) -> int:
-        """Each row once, with every place where it was found and all that is told of it; each page paid."""
+        """Check each row once, with every place and all its content, and each page paid."""
         run, pages = await self._run(run_id), expected.pages
         assert (run["status"], run["stopped_because"]) == ("completed", None), run
         legs = {"planned": self.size.legs, "done": self.size.legs}
@@ -258,7 +258,7 @@ class _Storm:
         return len(rows)
 
     async def _check_events(self, runs: list[str], expected: Expected) -> int:
-        """Each tenth of each run once, in order, then its end, once; all that was paid stands in the ledger."""
+        """Check each tenth of each run once, in order, then its end once, and every payment in the ledger."""
         answer = await self._ask("GET", "/v1/events?types=discover.*&limit=500")
         events = answer.json()["data"]["items"]
         assert len({one["id"] for one in events}) == len(events)
@@ -276,7 +276,7 @@ class _Storm:
         return len(events)
 
     async def _ask(self, method: str, target: str, *, key: str | None = None, **terms: Any) -> httpx.Response:
-        """Ask a living node."""
+        """Send a request to a live node."""
         _, url = self.living[0]
         async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as client:
             return await client.request(method, url + target, headers={"x-api-key": key or self.key}, **terms)

@@ -1,4 +1,4 @@
-"""The platforms that the storm's searches ask: the sandbox's stand-ins, whose lists are longer than a page."""
+"""The platforms of the storm's searches: the sandbox's stand-ins, whose lists have several pages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from upstreams.sandbox.site import SandboxReply, SandboxRoute, answer, by_host, 
 from upstreams.sandbox.stand_ins import written_routes
 
 ROWS: Final = 120
-"""Rows of each list that has pages."""
+"""Rows of each list with pages."""
 
 
 def _made(slug: str) -> Iterator[SandboxRoute]:
-    """The routes of a platform whose stand-in is made, if it is."""
+    """Return the routes of a platform with a stand-in, if it has one."""
     file = files("upstreams.sandbox").joinpath("made", f"{slug}.json")
     if file.is_file():
         made: Any = orjson.loads(file.read_bytes())
@@ -30,14 +30,14 @@ def _made(slug: str) -> Iterator[SandboxRoute]:
 
 
 class StandIns:
-    """Answers every call of a search; each takes so long."""
+    """Answers every call of a search after a delay."""
 
     def __init__(self, page_s: float) -> None:
         self._page_s = page_s
         self._routes = by_host((*written_routes(), *(route for slug in LIKE for route in _made(slug))))
 
     def answer(self, asked: str) -> Told:
-        """A page of a search."""
+        """Return a page of a search."""
         host, _, target = asked.partition("/")
         return self._told(answer(self._routes, request_of("GET", host, f"/{target}")))
 

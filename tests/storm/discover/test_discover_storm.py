@@ -1,4 +1,4 @@
-"""Discover runs whose nodes are killed again and again: small here, else `python -m tests.storm.discover`."""
+"""Discover runs whose nodes are killed repeatedly: small here, else `python -m tests.storm.discover`."""
 
 from pathlib import Path
 
@@ -17,14 +17,12 @@ def assert_it_blew(report: Report) -> None:
     assert report.pages_read >= report.pages > 2 * 64
 
 
-async def test_a_run_loses_no_row_and_pays_nothing_twice_however_often_its_node_is_killed(
-    tmp_path: Path, commands: Commands
-) -> None:
+async def test_run_loses_no_row_and_pays_nothing_twice_under_kills(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(300):
         assert_it_blew(await storm(tmp_path, SIZE, commands))
 
 
-async def test_a_run_goes_on_at_another_node_of_three(
+async def test_run_continues_on_another_of_three_nodes(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     with trio.fail_after(300):

@@ -1,1 +1,1 @@
-"""Many long pages of the web at once, and how long others wait meanwhile."""
+"""Many long web pages at once, and the waiting time of other requests."""

@@ -1,6 +1,6 @@
-"""`python -m tests.storm.reading`: 100 pages of 2 MB at once, and `/v1/status` beside them, which must not wait.
+"""`python -m tests.storm.reading`: 100 pages of 2 MB at once, and `/v1/status` meanwhile, which must not wait.
 
-Who is told to come back (503 with Retry-After) does so, until each page has come or the time is over.
+A refused client (503 with Retry-After) retries until each page has arrived or the time is over.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ KEYS: Final = 4
 
 @dataclass(slots=True)
 class Report:
-    """The answers by status, and the milliseconds that `/v1/status` took beside them.
+    """The answers by status, and the milliseconds that `/v1/status` took meanwhile.
 
-    `unsaid` counts those that were to come back and were not told when, or paid all the same.
+    `unsaid` counts refusals without a Retry-After, or with a charge.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -40,18 +40,18 @@ class Report:
 
     @property
     def worst_ms(self) -> float:
-        """The 99th percentile of the waits."""
+        """Return the 99th percentile of the waits."""
         return sorted(self.waited_ms)[int(len(self.waited_ms) * 0.99)]
 
 
 def page_of(size: int) -> bytes:
-    """A page of paragraphs with links, as long as that."""
+    """Return a page of this length with paragraphs and links."""
     line = b"<p>Some words of a page that has many of them, and a <a href='/x'>link</a> to another.</p>"
     return b"<html><body><main>" + line * (size // len(line)) + b"</main></body></html>"
 
 
 async def storm(folder: Path, pages: int, size: int) -> Report:
-    """Ask for all pages at once, and for the status again and again until they have come."""
+    """Request all pages at once, and the status repeatedly until they have arrived."""
     report, page = Report(), reply(page_of(size), "Content-Type: text/html")
 
     async def serve(peer: Peer) -> None:
@@ -94,7 +94,7 @@ async def storm(folder: Path, pages: int, size: int) -> Report:
 
 
 def main() -> int:
-    """Run it, and tell the verdict."""
+    """Run it, and print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.reading", description=__doc__)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=2_000_000, dest="size")

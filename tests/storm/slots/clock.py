@@ -1,4 +1,4 @@
-"""A clock that all nodes of a storm of slots share, and that runs as fast as whoever leads the storm wants it to."""
+"""A clock shared by all nodes of a storm of slots, whose speed the storm's driver controls."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ AHEAD: Final = struct.Struct("d")
 
 
 class SharedClock:
-    """The machine's clock and how far this one is ahead of it, which stands in a file that each process has mapped."""
+    """The machine's clock plus an offset, which is in a file mapped by each process."""
 
     def __init__(self, file: Path) -> None:
-        """A file that is not there is made, and tells the machine's time."""
+        """A missing file is created with the machine's time."""
         if not file.exists():
             file.write_bytes(AHEAD.pack(0.0))
         with file.open("r+b") as opened:
             self._memory = mmap.mmap(opened.fileno(), AHEAD.size)
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
         return time.time() + float(AHEAD.unpack_from(self._memory)[0])
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass at once; one process alone does so."""
+        """Advance the clock at once; only one process does so."""
         AHEAD.pack_into(self._memory, 0, AHEAD.unpack_from(self._memory)[0] + seconds)

@@ -1,4 +1,4 @@
-"""Whether slots, runs, money and events fit together: a pure function that gives sentences of what does not."""
+"""Checks that slots, runs, credits and events match: a pure function that yields a sentence per fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLED: Final = ("ok", "partial", "failed")
 
 
 class MonitorRow(NamedTuple):
-    """A monitor as the store has it."""
+    """A monitor as stored."""
 
     id: str
     account_id: str
@@ -25,7 +25,7 @@ class MonitorRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """A run as the store has it."""
+    """A run as stored."""
 
     id: str
     monitor_id: str
@@ -38,7 +38,7 @@ class RunRow(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event that tells how a run ended."""
+    """An event that reports the end of a run."""
 
     type: str
     subject_id: str
@@ -46,7 +46,7 @@ class Event(NamedTuple):
 
 
 class Money(NamedTuple):
-    """An account, and what it was given."""
+    """An account, and the credits that it was given."""
 
     account_id: str
     balance: int
@@ -56,7 +56,7 @@ class Money(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is in the store. `spent` is by request id: how often it was settled, and what it has cost in the end."""
+    """The contents of the store. `spent` holds by request id the number of settlements and the final cost."""
 
     monitors: Sequence[MonitorRow]
     runs: Sequence[RunRow]
@@ -68,7 +68,7 @@ class Found:
 def judge(
     found: Found, *, slots_of: Callable[[MonitorRow], Sequence[float]], calls: Mapping[str, int]
 ) -> Iterator[str]:
-    """What is wrong; `slots_of` tells what slots a monitor has had, `calls` how often each has asked its upstream."""
+    """Yield the faults. `slots_of` returns the slots of a monitor, `calls` the number of its upstream calls."""
     runs: dict[str, list[RunRow]] = defaultdict(list)
     for run in found.runs:
         runs[run.monitor_id].append(run)
@@ -105,7 +105,7 @@ def _totals(monitor: MonitorRow, runs: Sequence[RunRow]) -> Iterator[str]:
 
 
 def _calls(monitor: MonitorRow, runs: Sequence[RunRow], calls: int) -> Iterator[str]:
-    """One call a run, and at most one more for each attempt that was cut short."""
+    """Check one call per run, and at most one more for each interrupted attempt."""
     least = sum(run.status in CALLED and run.skip_reason != GIVEN_UP for run in runs)
     most = least + sum(max(run.attempt - 1, 0) for run in runs)
     if not least <= calls <= most:
@@ -113,7 +113,7 @@ def _calls(monitor: MonitorRow, runs: Sequence[RunRow], calls: int) -> Iterator[
 
 
 def _charges(found: Found) -> Iterator[str]:
-    """A run's attempts are charged under ids that begin with its own; one of them settles at most."""
+    """Check the charges of a run's attempts, whose ids begin with its own: at most one of them settles."""
     settled, cost = Counter[str](), Counter[str]()
     for request_id, (settlements, credits_spent) in found.spent.items():
         run_id = request_id.partition(".")[0]

@@ -1,4 +1,4 @@
-"""The nodes' processes: killed at any moment, in their start too, and started again."""
+"""The processes of the nodes: killed at any moment, including their start, and restarted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ START_S_MAX: Final = 0.6
 BOTH: Final = 0.15
 """How often two nodes die at once."""
 LAPSE: Final = 0.25
-"""How often the living lose their leases too, as if all of them had been paused for long."""
+"""How often live nodes lose their leases too, as if all had been paused for long."""
 
 
 @dataclass
 class Lives:
-    """Nodes by their place, each one process after another. `buried` hears who keeps its leases."""
+    """Nodes by their place, each one process after another. `buried` receives the nodes that keep their leases."""
 
     fleet: Fleet
     config: Path
@@ -40,7 +40,7 @@ class Lives:
         await self._start_each(list(range(self.count)), self._start)
 
     async def kill_some(self) -> None:
-        """Kill a node or two, and start them again, perhaps to die in the start once more."""
+        """Kill one or two nodes and restart them; they may be killed again while starting."""
         places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
         for place in places:
             self._kill(self._living.pop(place)[0])
@@ -49,7 +49,7 @@ class Lives:
         self.buried([] if is_lapse else [name for _process, name in self._living.values()])
 
     def kill_all(self) -> None:
-        """The end."""
+        """Kill all nodes."""
         while self._living:
             self.fleet.kill(self._living.popitem()[1][0])
 

@@ -1,4 +1,4 @@
-"""Who owns the monitors of a storm, and what they run: made before any node is there."""
+"""The owners and the recipes of a storm's monitors, created before any node starts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PERIOD_S: Final = 300.0
 RULES: Final = [{"metric": "author.followers", "op": "gt", "value": 0}]
 POOR_CREDITS, CREDITS = 50, 10_000_000
 MISSING_EACH, RULED_EACH, WALKING_EACH = 10, 5, 4
-"""Of so many monitors one asks for what is not there, one has a rule that fires, and one walks over two pages."""
+"""One in this many monitors requests a missing profile, one has a rule that fires, and one walks over two pages."""
 PAGE_ROWS: Final = 100
 WALKED: Final = Track(("items[].post.engagement.likes",), "post.id", 2 * PAGE_ROWS, is_named=True)
 
 
 async def make_monitors(url: str, clock: SharedClock, *, accounts: int, monitors: int) -> None:
-    """Accounts, the last of which is poor, and monitors that are due every five minutes."""
+    """Create accounts, the last one with few credits, and monitors that run every five minutes."""
     make_id = id_maker(clock.now, Random())
     async with open_store(url, MIGRATIONS) as kept:
         desk = Desk(kept, "maker")
@@ -42,13 +42,13 @@ async def make_monitors(url: str, clock: SharedClock, *, accounts: int, monitors
 
 
 def handle_of(monitor: MonitorRow) -> str:
-    """Which profile the monitor asks for, or which tag, and no other."""
+    """Return the monitor's own profile or tag."""
     (handle,) = orjson.loads(monitor.params).values()
     return str(handle)
 
 
 def is_missing(handle: str) -> bool:
-    """Whether there is nobody of this name."""
+    """Return whether this name does not exist."""
     return handle.startswith("missing")
 
 

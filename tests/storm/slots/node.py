@@ -1,6 +1,6 @@
-"""A whole node for the storm of slots: it serves as `sluice serve` does, but by the clock that all of them share.
+"""A whole node for the storm of slots: it serves like `sluice serve`, on a clock shared by all nodes.
 
-`STORM_CLOCK` in its environment names the clock's file. Its first line tells its name too, as runs have it.
+`STORM_CLOCK` in its environment is the clock's file. Its first line also contains its name, as used in runs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PACE: Final = MembershipPace(beat_s=0.5, dead_after_s=5.0)
 
 
 async def run(start: Start) -> None:
-    """Serve until the end, which is a kill."""
+    """Serve until killed."""
     async with open_served_node(start) as (node, line):
         print_line({**line, "node": node.stores.charges.node})
         await trio.sleep_forever()
 
 
 def main() -> None:
-    """Serve on the config that the last argument names."""
+    """Serve with the config in the last argument."""
 
     def read_config() -> Config:
         return load_config(sys.argv[-1], {}, known_platforms())

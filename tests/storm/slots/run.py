@@ -1,4 +1,4 @@
-"""The storm of slots: time that flies, nodes that are killed, an upstream that counts, and the judgement at the end."""
+"""The storm of slots: accelerated time, killed nodes, an upstream that counts, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS: Final[dict[str, Setting]] = {
 }
 ENVIRON: Final = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 UPSTREAM_S: Final = 0.1
-"""How long a call takes, so that a kill meets runs that are under way."""
+"""The duration of a call, so that a kill hits runs in progress."""
 TAGGED: Final = "/questions?"
 
 
@@ -48,26 +48,26 @@ def _page(first: int, *, has_more: bool) -> Told:
 
 
 PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
-"""Of every tag there are two."""
+"""Every tag has two pages."""
 LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
-"""Time stands still while so many slots that are due have not ended."""
+"""Time stops while this many reached slots have not ended."""
 UNDER_WAY_S: Final = 2.0
-"""How long a kill waits for runs that it can cut short."""
+"""How long a kill waits for runs that it can interrupt."""
 DOWNTIME: Final = 0.1
 DOWNTIME_S: Final = 700.0
-"""How often a kill is a longer downtime of all, as the clock sees it, so that slots are missed."""
+"""How often a kill is a longer downtime of all nodes on the clock, so that slots are missed."""
 SETTLED_S: Final = 60.0
 
 
 class Broken(AssertionError):
-    """What the judge has found."""
+    """The faults found by the judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How big a storm is: it goes on for so many slots, kills and runs taken over, or for so many seconds."""
+    """The size of a storm: it continues for this many slots, kills and runs taken over, or for this many seconds."""
 
     slots: int
     kills: int = 0
@@ -92,7 +92,7 @@ class Storm:
     """By the clock."""
 
     async def blow(self) -> float:
-        """All of it, until every run has ended and every node is gone; the seconds until no more slots came."""
+        """Run until every run has ended and every node is gone. Return the seconds until the last slot."""
         await self.lives.start_all()
         began = trio.current_time()
         async with trio.open_nursery() as killing:
@@ -107,7 +107,7 @@ class Storm:
         return came_s
 
     async def _pass_time(self) -> None:
-        """As fast as nodes keep up with it: step by step while there is something to run, else to the next slot."""
+        """Advance as fast as nodes keep up: step by step while runs are active, otherwise to the next slot."""
         behind = self.tables.behind(now := self.clock.now())
         if behind == 0:
             self.clock.advance(max(STEP_S, (self.tables.coming() or now) - now))
@@ -120,7 +120,7 @@ class Storm:
             await trio.sleep(self.size.kill_every_s * self.rng.uniform(0.5, 1.5))
             with trio.move_on_after(UNDER_WAY_S):
                 await self._until_runs_are_under_way()
-            with trio.CancelScope(shield=True):  # else somebody would be left half started
+            with trio.CancelScope(shield=True):  # otherwise a node would be left half started
                 await self.lives.kill_some()
             if self.rng.random() < DOWNTIME:
                 self.clock.advance(DOWNTIME_S)
@@ -130,12 +130,12 @@ class Storm:
             await trio.sleep(LOOK_S)
 
     async def _settle(self) -> None:
-        """Until whatever is due by now has ended; no slot comes any more."""
+        """Wait until all reached slots have ended, without further slots."""
         while self.tables.behind(self.clock.now()) or not self.tables.is_settled():  # noqa: ASYNC110 - not an event
             await trio.sleep(LOOK_S)
 
     def _is_enough(self, passed_s: float) -> bool:
-        """Time ends when all of a crowd may have started, and long before the next slot."""
+        """Return whether it is enough, only when a whole crowd may have started, long before the next slot."""
         if not SPREAD_MAX_S < self.clock.now() % PERIOD_S < PERIOD_S / 2:
             return False
         slots = (self.clock.now() - self.began_at) / PERIOD_S * self.size.monitors
@@ -148,9 +148,9 @@ class Storm:
 async def storm(
     folder: Path, size: Size, commands: Commands, *, store_url: str, state_url: str = "memory:"
 ) -> dict[str, Any]:
-    """A storm on an empty store, its files in `folder`: of three nodes if they share state, else of one.
+    """Run a storm on an empty store with files in `folder`: three nodes if they share state, otherwise one.
 
-    Gives its figures. Raises Broken.
+    Return its figures. Raises Broken.
     """
     clock, upstream = SharedClock(folder / "clock"), Upstream()
     upstream.script = _answer
@@ -161,7 +161,7 @@ async def storm(
     with open_fleet(commands) as fleet, open_tables(store_url) as tables:
 
         def let_leases_pass(keeping: Sequence[str]) -> None:
-            """A node that is alone has taken over its own in the start."""
+            """Expire leases, unless there is a single node, which takes over its own runs at its start."""
             if count > 1:
                 tables.let_leases_pass(keeping)
 
@@ -192,7 +192,7 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
 
 
 def _wanted(asked: str) -> str:
-    """What a request asks for: a profile, or the last page of a tag, which a run asks for once; else nothing."""
+    """Return what a request asks for: a profile, or the last page of a tag, which a run requests once; else nothing."""
     if TAGGED not in asked:
         return asked.rpartition("/")[2]
     query = parse_qs(asked.partition("?")[2])

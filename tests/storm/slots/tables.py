@@ -1,4 +1,4 @@
-"""The tables as the database has them, read past the program."""
+"""The tables in the database, read directly."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ class Tables:
     """A store's tables; each statement is a transaction of its own."""
 
     def __init__(self, connection: Any, mark: str) -> None:
-        """`mark` stands for a parameter."""
+        """`mark` is the placeholder of a parameter."""
         self._connection = connection
         self._mark = mark
 
     def behind(self, now: float) -> int:
-        """How many slots that are due have not ended yet."""
+        """Return how many reached slots have not ended yet."""
         return int(self._one(BEHIND, (now, now)))
 
     def coming(self) -> float | None:
-        """When the next slot comes, or the next run starts."""
+        """Return when the next slot comes, or the next run starts."""
         at: float | None = self._one(COMING)
         return at
 
     def running(self) -> int:
-        """How many runs are under way."""
+        """Return how many runs are in progress."""
         return int(self._one(RUNNING))
 
     def resumed(self) -> int:
-        """How many runs were cut short and taken up again."""
+        """Return how many runs were interrupted and taken up again."""
         return int(self._one(RESUMED))
 
     def is_settled(self) -> bool:
-        """Whether every run has ended and nothing is held."""
+        """Return whether every run has ended and no credits are held."""
         return int(self._one(OPEN)) == 0
 
     def let_leases_pass(self, keeping: Sequence[str]) -> None:
-        """As if a minute had gone: runs of all nodes but these can be had."""
+        """Expire the leases of runs of all other nodes, as if a minute had passed."""
         self._connection.execute(self._marked(LET_PASS), (list(keeping),))
 
     def found(self) -> Found:
-        """All that the judge looks at."""
+        """Return everything that the judge needs."""
         entries = read_entries(self._all)
         settled = Counter(entry.request_id for entry in entries if entry.kind == "settlement")
         given = Counter[str]()
@@ -94,7 +94,7 @@ class Tables:
 
 @contextmanager
 def open_tables(url: str) -> Iterator[Tables]:
-    """The store's tables."""
+    """Open the store's tables."""
     if url.startswith("sqlite:///"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
             yield Tables(connection, "?")

@@ -1,4 +1,4 @@
-"""The judge of a storm of slots finds what it is there to find."""
+"""The judge of a storm of slots finds the faults that it is made for."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def with_run(number: int, **changes: object) -> Found:
     return replace(SOUND, runs=runs)
 
 
-def test_a_sound_store_is_sound_whether_an_attempt_cut_short_had_called_or_not() -> None:
+def test_sound_store_passes_with_or_without_an_interrupted_call() -> None:
     assert verdicts(SOUND) == verdicts(SOUND, calls=3) == []
 
 
-def test_a_run_that_was_given_up_need_not_have_called() -> None:
+def test_abandoned_run_need_not_have_called() -> None:
     assert verdicts(with_run(2, skip_reason=GIVEN_UP), calls=2) == []
 
 
@@ -72,11 +72,11 @@ Spoil = Callable[[], Found]
         (lambda: replace(SOUND, money=[Money("acc_1", 95, 0, 100)]), "acc_1 has 95 of 100 credits, its runs used 4"),
     ],
 )
-def test_what_is_wrong_is_found(spoil: Spoil, verdict: str) -> None:
+def test_faults_are_found(spoil: Spoil, verdict: str) -> None:
     assert any(told.startswith(verdict) for told in verdicts(spoil()))
 
 
 @pytest.mark.parametrize("calls", [2, 5])
-def test_calls_that_no_attempt_made_or_that_were_not_made_are_found(calls: int) -> None:
+def test_missing_and_unexplained_calls_are_found(calls: int) -> None:
     found: Sequence[str] = verdicts(SOUND, calls=calls)
     assert found == [f"mon_1 has asked {calls} times, its runs tell of 3 to 4"]

@@ -21,21 +21,19 @@ SIZE = Size(SLOTS, KILLS, RESUMED, accounts=6, monitors=120, kill_every_s=1.0)
 
 
 def assert_it_blew(figures: dict[str, Any]) -> None:
-    """Whatever is to be proved has happened."""
+    """Return whether everything to be proved has happened."""
     assert figures["kills"] >= KILLS
     assert figures["slots"] >= SLOTS
     assert figures["resumed"] >= RESUMED
     assert figures["statuses"].keys() == {"ok", "failed", "skipped"}
 
 
-async def test_of_a_node_that_is_killed_again_and_again_every_slot_ends_once(
-    tmp_path: Path, commands: Commands
-) -> None:
+async def test_every_slot_ends_once_on_a_repeatedly_killed_node(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(PATIENCE_S):
         assert_it_blew(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
 
 
-async def test_of_three_nodes_any_of_which_may_be_killed_every_slot_ends_once(
+async def test_every_slot_ends_once_on_three_nodes_under_kills(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     with trio.fail_after(PATIENCE_S):

@@ -184,7 +184,7 @@ async def test_an_optional_call_to_a_source_that_is_held_or_open_is_missing(auto
     held = site_over(ScriptedExchange(OK), ScriptedExchange(said(status=429, retry_after="90")))
     call = Call("/x", source="second", optional=True)
     await held.call(call, LONG_S)
-    assert await held.call(call, LONG_S) == Missing("the upstream asked to wait 90 s", "second", 0.0)
+    assert await held.call(call, LONG_S) == Missing("the upstream requested a pause of 90 s", "second", 0.0)
     with pytest.raises(Throttled):
         await held.call(Call("/x", source="second"), LONG_S)
     held.sources["main"].breaker.isolate()

@@ -1,4 +1,4 @@
-"""An attack: what one lane repeats, in how many lanes, and what is prepared before."""
+"""An attack: the step that a lane repeats, the number of lanes, and the preparation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.hostile.neighbours.hostile import Hostile
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`lanes` calls are in flight at most; each lane repeats `step` with its number."""
+    """At most `lanes` calls are in flight; each lane repeats `step` with its number."""
 
     step: Callable[[Hostile, int], Awaitable[None]]
     lanes: int
     prepare: Callable[[Hostile], Awaitable[Any]] | None = None
-    """Runs before anything is measured; its result is the hostile account's `state`."""
+    """Runs before the measurement; its result is the hostile account's `state`."""

@@ -1,4 +1,4 @@
-"""Crawls whose planning is expensive: fifty wildcard patterns, and 2,000 long links a page (item 9)."""
+"""Crawls whose planning is expensive: fifty wildcard patterns, and 2,000 long links per page (item 9)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LANES = 8
 PAGES = 13
 PATTERNS = 50
 STARS = (90, 90, 90, 10, 4, 1)
-"""Wildcards of a pattern: where many are refused, the most that is accepted is tried too."""
+"""Wildcards of a pattern: if many are refused, the maximum accepted is tried too."""
 POLL_S = 1.0
 
 
 def patterns_of(stars: int) -> list[str]:
-    """Patterns that match no address, which a path of one letter shows only at its end."""
+    """Patterns that match no address, which a path of one letter reveals only at its end."""
     return [f"/{'*a' * stars}*z{at}" for at in range(PATTERNS)]
 
 

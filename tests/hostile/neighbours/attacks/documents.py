@@ -1,4 +1,4 @@
-"""Documents that take long to read: hostile pages and PDFs (item 5), and heavy but honest ones (items 6 and 7)."""
+"""Documents that take long to read: hostile pages and PDFs (item 5), and large honest ones (items 6 and 7)."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ async def mixed_same(hostile: Hostile, lane: int) -> None:
 
 
 async def leave_early(hostile: Hostile, _lane: int) -> None:
-    """Hang up while the node reads a long page."""
+    """Disconnect while the node reads a long page."""
     await hostile.call(scrape("heavy", f"h{next(hostile.numbers)}"), leaves_s=LEAVES_S)
 
 
 async def mislead(hostile: Hostile) -> None:
-    """Read short pages that cost much a byte, so that a long one is expected to take minutes."""
+    """Read short pages with a high cost per byte, so that a long one is expected to take minutes."""
     for _ in range(DENSE_FIRST):
         await hostile.read(scrape("dense", f"h{next(hostile.numbers)}"))
 
 
 async def one_expensive(hostile: Hostile, _lane: int) -> None:
-    """Read a long page, and then short ones again that cost much a byte."""
+    """Read a long page, and then again short ones with a high cost per byte."""
     await read(hostile, "huge", f"h{next(hostile.numbers)}")
     for _ in range(DENSE_BETWEEN):
         await read(hostile, "dense", f"h{next(hostile.numbers)}")
 
 
 def reading(page: str, lanes: int = LANES) -> Attack:
-    """Read this page at fresh addresses."""
+    """Read this page at new addresses."""
     step: Callable[[Hostile, int], Awaitable[None]] = partial(_one, page)
     return Attack(step, lanes)
 

@@ -15,7 +15,7 @@ PREPARED_S = 240.0
 
 
 async def store_results(page: str, pages: int, hostile: Hostile) -> str:
-    """Let a batch read large pages, which pack well; its id once it has ended."""
+    """Run a batch that reads large pages, which compress well. Return its id once it has ended."""
     urls = [f"https://stored.example.com/{page}/{at}" for at in range(pages)]
     job = await hostile.read("web/batch-scrape", "POST", {"urls": urls, "formats": ["markdown"]})
     with trio.fail_after(PREPARED_S):
@@ -26,7 +26,7 @@ async def store_results(page: str, pages: int, hostile: Hostile) -> str:
 
 
 async def store_rows(hostile: Hostile) -> str:
-    """Let a discover run find 200 rows of 120 KB, which pack well; its id once it has ended."""
+    """Run a discover run that finds 200 rows of 120 KB, which compress well. Return its id once it has ended."""
     body = {"keywords": ["words"], "platforms": ["hackernews"], "max_credits": 20, "max_rows": 200, "background": True}
     run = await hostile.read("prism/discover/runs", "POST", body)
     with trio.fail_after(PREPARED_S):

@@ -1,4 +1,4 @@
-"""Pages that hold the browser: slow but honest (item 6), endless, and with a script that takes memory (item 8)."""
+"""Pages that block the browser: slow but honest (item 6), endless, and with a memory-hungry script (item 8)."""
 
 from __future__ import annotations
 

@@ -12,16 +12,16 @@ from tests.hostile.neighbours.neighbour import scrape
 
 LANES = 5
 LENGTHS = (20, 20, 20, 12, 6, 4)
-"""Combinators of a selector: where twenty are refused, the most that is accepted is tried too."""
+"""Combinators of a selector: if twenty are refused, the maximum accepted is tried too."""
 
 
 def siblings_of(length: int) -> str:
-    """Sibling combinators: each paragraph is compared with all that follow it."""
+    """Sibling combinators: each paragraph is compared with all later ones."""
     return "~".join(["p"] * (length + 1))
 
 
 def last_of_type(length: int) -> str:
-    """A chain of positions counted from the end, each of which looks at all siblings."""
+    """A chain of positions counted from the end, each of which examines all siblings."""
     return "p" + "".join(f":nth-last-of-type({at + 2}n+1)" for at in range(length))
 
 
