@@ -189,7 +189,7 @@ async def test_a_read_that_is_cancelled_anywhere_leaves_nothing_running(autojump
 @pytest.mark.parametrize(
     "trouble",
     [
-        UnexpectedBody("an object was due, list came"),
+        UnexpectedBody("expected an object, got list"),
         AttributeError("'list' object has no attribute 'get'"),
         IndexError("list index out of range"),
         KeyError("id"),
@@ -204,7 +204,7 @@ async def test_a_body_that_a_reader_stumbles_over_is_the_upstreams_failure(
         yield Call("/1")
         raise trouble
 
-    with pytest.raises(UpstreamFailed, match="odd: the body has another shape than documented") as failed:
+    with pytest.raises(UpstreamFailed, match="odd: the body does not have the documented structure") as failed:
         await fetch(planned(read, ScriptedExchange(OK)), LONG_S)
     assert failed.value.__cause__ is trouble
     assert not failed.value.passing

@@ -72,7 +72,7 @@ async def test_a_part_of_another_platform_has_its_sources_credentials_and_spelli
         (Part("user", {"handle": "ada"}, platform="other"), (), "status 503"),
         (Part("user", {"handle": "ada"}, platform="nowhere"), (), "not served by this node"),
         (Part("user", {"handle": "ada"}, platform="other"), ("token",), "is not configured"),
-        (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must be such as ada"),
+        (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must have the form of ada"),
     ],
 )
 async def test_a_part_that_cannot_come_is_missing_or_fails_the_whole(

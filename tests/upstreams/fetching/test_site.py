@@ -351,8 +351,8 @@ async def test_a_sign_in_that_is_cancelled_anywhere_lets_the_next_one_in(autojum
     ("login", "problem"),
     [
         (said(status=401), "status 401"),
-        (said([]), "another shape than documented"),
-        (said({"tokens": []}), "another shape than documented"),
+        (said([]), "does not have the documented structure"),
+        (said({"tokens": []}), "does not have the documented structure"),
         (said(b"<p>busy"), "JSON was due"),
         (FAILING, "status 503"),
     ],

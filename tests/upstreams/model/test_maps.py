@@ -160,7 +160,7 @@ def test_a_page_without_its_list_is_refused_as_unreadable(sent: Any) -> None:
 def test_a_page_of_too_many_rows_is_refused_however_it_was_read() -> None:
     raw = orjson.dumps({"items": [{}] * (fields.ROWS_MAX + 1)})
     for body in (ROWS.decode(raw), orjson.loads(raw)):
-        with pytest.raises(UnexpectedBody, match="a list of at most 1000 was due, 1001 came"):
+        with pytest.raises(UnexpectedBody, match="expected a list of at most 1000 entries, got 1001"):
             ROWS.records(body)
 
 
