@@ -138,12 +138,12 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | 
         except StopIteration as done:
             return done.value
         except _UNREADABLE as exc:
-            raise UpstreamFailed("the platform", f"another shape than documented: {exc!r}") from exc
+            raise UpstreamFailed("the platform", f"the body does not have the documented structure: {exc!r}") from exc
 
 
 def _served(slug: str) -> Platform:
     if slug not in platform_slugs():
-        raise PartUnavailable(slug, "the platform is not served by this node")
+        raise PartUnavailable(slug, "this node does not serve the platform")
     return load_platform(slug)
 
 
@@ -170,7 +170,7 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
         if (target.netloc or base.netloc) != base.netloc:
             raise UpstreamFailed(base.netloc, f"redirects to another host, {target.netloc}")
         path = target.path
-    raise UpstreamFailed(base.netloc, "redirects in a circle")
+    raise UpstreamFailed(base.netloc, "too many redirects")
 
 
 def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
@@ -182,7 +182,7 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))
     if isinstance(got.body, str) and call.accepts == "json":
-        raise UpstreamFailed(got.source, "JSON was due, text came", passing=True)
+        raise UpstreamFailed(got.source, "expected JSON, got text", passing=True)
     return got
 
 

@@ -133,7 +133,7 @@ async def test_what_a_server_without_version_four_lacks_is_not_found(autojump_cl
 async def test_a_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda _call: NO_PATH)
     for calls in (2, 0):
-        with pytest.raises(InvalidArgument, match=f"must be a Lemmy server, which {HOST} is not") as refusal:
+        with pytest.raises(InvalidArgument, match=f"must be a Lemmy server; {HOST} is not") as refusal:
             await hosted.get("profile", handle="ada", instance=HOST)
         assert refusal.value.param == "instance"
         assert len(hosted.asked()) == calls

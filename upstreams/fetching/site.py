@@ -84,7 +84,7 @@ class Site:
         """
         there = self.others.get(part.platform) if part.platform else self
         if there is None:
-            raise PartUnavailable(part.platform, "the platform is not served by this node")
+            raise PartUnavailable(part.platform, "this node does not serve the platform")
         endpoint = next(one for one in there.platform.endpoints if one.resource == part.resource)
         if not there.offers(endpoint):
             raise PartUnavailable(there.platform.slug, "a credential that it needs is not configured")

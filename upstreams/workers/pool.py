@@ -118,7 +118,7 @@ class ProcessPool:
             task.remember()
         if used_s >= CHARGED_CPU_S:
             raise PageTooCostly("The time of the request was over before the page was read.")
-        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
+        raise UpstreamFailed(source, "no time left to parse the answer", passing=True)
 
     def close(self) -> None:
         """End every process that has nothing to do."""

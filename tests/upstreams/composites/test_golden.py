@@ -133,7 +133,7 @@ def test_a_card_has_an_entry_for_each_platform_and_sums_what_is_told() -> None:
 
 
 def test_a_platform_that_is_not_here_is_told_and_costs_nothing() -> None:
-    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "the platform is not served by this node"))
+    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "this node does not serve the platform"))
     here = single(author(id="1", username="ada", followers=10))
     values = {"handle": "ada", "platforms": "github,tiktok,instagram,twitter,threads"}
     result = play("prism/creator-card", values, lambda part: here if part.platform == "github" else unavailable)

@@ -73,7 +73,7 @@ def test_a_number_that_is_none_is_read_beside_the_others() -> None:
     ],
 )
 def test_what_is_no_json_or_too_much_of_it_is_a_failure_that_may_pass(raw: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="main: JSON was due, application/json came") as failed:
+    with pytest.raises(UpstreamFailed, match="main: expected JSON, got application/json") as failed:
         body_of(raw)
     assert failed.value.passing
 
@@ -97,7 +97,7 @@ def test_a_text_is_read_as_its_mark_says(raw: bytes) -> None:
     [(b"<html>Sorry</html>", "text/html; charset=utf-8"), (b'{"name":"README.md","conte', "application/json")],
 )
 def test_what_is_no_text_is_not_taken_for_one(raw: bytes, kind: str) -> None:
-    with pytest.raises(UpstreamFailed, match="JSON was due") as failed:
+    with pytest.raises(UpstreamFailed, match="expected JSON") as failed:
         body_of(raw, "json or text", kind)
     assert failed.value.passing
 

@@ -158,7 +158,7 @@ async def test_a_host_without_the_software_is_told_so_and_remembered_for_a_while
     answer: Said, autojump_clock: MockClock
 ) -> None:
     scene = Scene(answer)
-    with pytest.raises(InvalidArgument, match=r"must be a Mastodon server, which blog.example.com is not"):
+    with pytest.raises(InvalidArgument, match=r"must be a Mastodon server; blog.example.com is not"):
         await scene.get("blog.example.com")
     with pytest.raises(InvalidArgument):
         scene.begin("blog.example.com")

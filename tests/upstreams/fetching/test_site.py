@@ -353,7 +353,7 @@ async def test_a_sign_in_that_is_cancelled_anywhere_lets_the_next_one_in(autojum
         (said(status=401), "status 401"),
         (said([]), "does not have the documented structure"),
         (said({"tokens": []}), "does not have the documented structure"),
-        (said(b"<p>busy"), "JSON was due"),
+        (said(b"<p>busy"), "expected JSON"),
         (FAILING, "status 503"),
     ],
 )

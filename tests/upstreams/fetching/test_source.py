@@ -83,7 +83,7 @@ async def test_a_small_body_is_a_body(autojump_clock: MockClock, body: bytes) ->
 async def test_html_where_json_was_due_is_a_failure_that_may_pass(autojump_clock: MockClock) -> None:
     page = said(b"<html>we are busy</html>", content_type="text/html; charset=utf-8")
     assert (await source_over(ScriptedExchange(page, OK)).ask(asking(), LONG_S)).body == {"ok": True}
-    with pytest.raises(UpstreamFailed, match="main: JSON was due, text/html came") as failed:
+    with pytest.raises(UpstreamFailed, match="main: expected JSON, got text/html") as failed:
         await source_over(ScriptedExchange(page)).ask(asking(), LONG_S)
     assert failed.value.passing
 
