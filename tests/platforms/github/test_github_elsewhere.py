@@ -69,8 +69,8 @@ def test_the_readme_that_github_itself_shows_comes_first() -> None:
     [
         (files(), "no readme has one of the usual names"),
         (files(README_md=told("busy", 503), README_rst=told("A project\n")), "status 503"),
-        (files(README_md=told("packages/main/README.md")), "another shape"),
-        (files(README_md=told({"a": 1})), "another shape"),
+        (files(README_md=told("packages/main/README.md")), "documented structure"),
+        (files(README_md=told({"a": 1})), "documented structure"),
         (always("slow down", 429), "throttled"),
     ],
     ids=["none", "perhaps another", "a link", "a document", "throttled"],

@@ -137,7 +137,7 @@ def test_of_a_feed_that_cannot_be_had_the_directory_tells_the_episodes(feed: Any
 
 def test_a_feed_that_is_too_large_is_no_missing_one() -> None:
     for resource in ("show", "episodes"):
-        with pytest.raises(UpstreamFailed, match="too large: a feed of at most 10000 items"):
+        with pytest.raises(UpstreamFailed, match="too large: expected a feed of at most 10000 items"):
             drive(PLATFORM, resource, {"url": URL}, always(LARGE))
     answers = {"itunes.apple.com": {"results": [SHOW_BY_HAND]}, "feeds.npr.org": LARGE}
     assert places_of("show", answers, id="4711")[1].record["description"] is None

@@ -117,7 +117,7 @@ def test_a_row_inside_of_a_row_is_a_part_of_that_one() -> None:
 
 
 def test_markup_beyond_any_text_is_refused() -> None:
-    with pytest.raises(UnexpectedBody, match="characters was due"):
+    with pytest.raises(UnexpectedBody, match="expected markup of at most"):
         CHANNEL.read(b"<div class=m><p class=t>" + b"x" * (HTML_MAX + 1), "")
 
 

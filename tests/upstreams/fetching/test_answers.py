@@ -156,7 +156,7 @@ PAGE = b"<!DOCTYPE html><html><body><h1>Sorry</h1>"
     ],
 )
 def test_a_body_that_is_not_of_its_form_is_a_failure(form: str, raw: bytes, kind: str) -> None:
-    with pytest.raises(UpstreamFailed, match="another shape") as caught:
+    with pytest.raises(UpstreamFailed, match="documented structure") as caught:
         body_of(raw, FORMS[form], kind)
     assert len(str(caught.value)) < 200
 

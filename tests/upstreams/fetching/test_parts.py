@@ -70,7 +70,7 @@ async def test_a_part_of_another_platform_has_its_sources_credentials_and_spelli
     ("part", "needs", "problem"),
     [
         (Part("user", {"handle": "ada"}, platform="other"), (), "status 503"),
-        (Part("user", {"handle": "ada"}, platform="nowhere"), (), "not served by this node"),
+        (Part("user", {"handle": "ada"}, platform="nowhere"), (), "does not serve the platform"),
         (Part("user", {"handle": "ada"}, platform="other"), ("token",), "is not configured"),
         (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must have the form of ada"),
     ],
@@ -106,7 +106,7 @@ async def test_a_value_all_of_whose_platforms_cannot_be_called_here_is_refused_b
     }
     args = Args({"among": slugs})
     if refused:
-        with pytest.raises(InvalidArgument, match="not served by this node") as refusal:
+        with pytest.raises(InvalidArgument, match="does not serve the platform") as refusal:
             plan(own, own.platform.endpoints[0], args)
         assert (refusal.value.param, refusal.value.reason) == ("among", "capability_missing")
         return

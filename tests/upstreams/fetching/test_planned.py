@@ -80,4 +80,4 @@ async def test_a_walk_ends_behind_its_page_while_all_is_stopping(autojump_clock:
     fetched = await planned.run(9, LONG_S, go_on=go_on, stopping=lambda: len(shelf.asked) == 2)
     assert len(page_of(fetched).records) == 2 * PER_PAGE
     assert (len(told), fetched.whole, fetched.pages_used) == (2, False, 2)
-    assert "it was ended early" in fetched.shortfall
+    assert "the walk was stopped early" in fetched.shortfall

@@ -68,7 +68,7 @@ async def test_a_walk_with_fewer_pages_than_usual_says_so_and_is_not_whole(autoj
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
-    shortfall = "2 of 8 items were collected: there were credits for 2 pages"
+    shortfall = "2 of 8 items were collected: there were only credits for 2 pages"
     assert (places(fetched), cursor_of(fetched), fetched.whole) == ([0, 1], {"p": 2}, False)
     assert (fetched.shortfall, fetched.failure) == (shortfall, None)
 
@@ -94,7 +94,7 @@ async def test_a_walk_that_is_told_to_end_stops_behind_that_page(autojump_clock:
     fetched = await walked(site_over(shelf), 16, go_on=twice)
     assert told == [Walked(1, 4, 16), Walked(2, 8, 16)]
     assert (len(places(fetched)), cursor_of(fetched), fetched.pages_used) == (8, {"p": 2}, 2)
-    assert fetched.shortfall == "8 of 16 items were collected: it was ended early"
+    assert fetched.shortfall == "8 of 16 items were collected: the walk was stopped early"
     assert not fetched.whole
     rest = await walked(site_over(shelf), 16, cursor_of(fetched))
     assert places(rest) == list(range(8, 16))

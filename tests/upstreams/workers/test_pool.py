@@ -108,7 +108,7 @@ async def test_a_refusal_comes_as_it_was_raised_and_a_slip_as_a_failure() -> Non
         assert (str(absent.value), absent.value.reason) == ("Nothing is there.", "empty")
         with pytest.raises(UpstreamFailed, match="it is odd"):
             await run(workers, "refuse", "odd")
-        with pytest.raises(UpstreamFailed, match="another shape"):
+        with pytest.raises(UpstreamFailed, match="documented structure"):
             await run(workers, "refuse", "slip")
         assert workers.started_total == 1
 
