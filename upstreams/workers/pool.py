@@ -154,8 +154,8 @@ class ProcessPool:
         """Return an idle process, or a new one if there is capacity.
 
         Starting a process takes ten times as long as parsing a short page. Therefore an account does not take the
-        process of another account until all have started. An account that killed processes starts as many itself, so
-        that it does not take those of others.
+        process of another account until all have started. An account that killed processes starts as many itself,
+        instead of taking the processes of others.
         """
         ended = self._ended_by.pop(account_id, 0)
         if ended > 1:

@@ -34,7 +34,7 @@ def site(platform: Platform, exchange: ScriptedExchange) -> Site:
     return Site(platform, sources, credentials={}, user_agent="sluice/1")
 
 
-async def test_each_source_is_told_at_the_instant_of_its_answer(autojump_clock: MockClock) -> None:
+async def test_source_event_is_sent_at_the_instant_of_its_answer(autojump_clock: MockClock) -> None:
     """Goal: within 50 ms; it is within none. Method: two answer after 0.2 and 0.7 s, the third never does."""
     heard: list[tuple[str, float]] = []
 

@@ -38,7 +38,7 @@ async def half_open() -> tuple[Source, ScriptedExchange]:
     return source, exchange
 
 
-async def test_a_thousand_waiters_send_one_probe_and_all_pass_after_its_success(autojump_clock: MockClock) -> None:
+async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> None:
     source, exchange = await half_open()
     exchange.say(Slow(1.0, OK))
     ended = await ask_all(source)
@@ -49,7 +49,7 @@ async def test_a_thousand_waiters_send_one_probe_and_all_pass_after_its_success(
     assert len(exchange.calls) == 1 + WAITERS
 
 
-async def test_a_thousand_waiters_on_a_source_that_stays_away_are_one_call_each_term(autojump_clock: MockClock) -> None:
+async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: MockClock) -> None:
     """Each comes back when it was told to: so it never waits in vain for longer than the source is really away."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
@@ -61,7 +61,7 @@ async def test_a_thousand_waiters_on_a_source_that_stays_away_are_one_call_each_
         await trio.sleep(term_s)
 
 
-async def test_a_probe_that_is_cancelled_leaves_the_next_of_a_thousand_waiters_to_probe(
+async def test_cancelled_probe_passes_to_the_next_waiter(
     autojump_clock: MockClock,
 ) -> None:
     source, exchange = await half_open()

@@ -98,7 +98,7 @@ class Scene:
         plan(self.site, self.endpoint, Args({"instance": host}))
 
 
-async def test_a_call_goes_to_the_host_that_is_named_at_the_address_that_was_checked() -> None:
+async def test_call_goes_to_the_checked_address_of_the_named_host() -> None:
     scene = Scene()
     await scene.get("other.example.com")
     await scene.get()
@@ -115,7 +115,7 @@ HOSTS = sorted({
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_host_that_is_not_plainly_public_is_refused_before_anything_is_charged(host: str) -> None:
+def test_non_public_host_is_refused_before_charging(host: str) -> None:
     scene = Scene()
     with pytest.raises(InvalidArgument) as caught:
         scene.begin(host)
@@ -125,12 +125,12 @@ def test_a_host_that_is_not_plainly_public_is_refused_before_anything_is_charged
 
 
 @pytest.mark.parametrize("host", ["a.social/x", "a.social?x", "u@a.social", "a.social:22", "a.social:0", ""])
-def test_a_host_is_no_more_than_a_host(host: str) -> None:
+def test_host_with_path_is_refused(host: str) -> None:
     with pytest.raises(InvalidArgument):
         Scene(endpoint=replace(_read(Call("/x", host=host or " ")))).begin(host)
 
 
-async def test_a_name_that_leads_inside_is_refused_in_words_of_its_parameter() -> None:
+async def test_private_name_is_refused_with_its_parameter() -> None:
     scene = Scene(resolve=Resolver([PUBLIC, "10.0.0.1"]))
     with pytest.raises(InvalidArgument, match="instance: must name a public host") as caught:
         await scene.get("sly.example.com")
@@ -138,7 +138,7 @@ async def test_a_name_that_leads_inside_is_refused_in_words_of_its_parameter() -
     assert scene.exchange.calls == []
 
 
-async def test_a_name_that_nobody_has_is_a_bad_value_and_silent_name_servers_are_a_failure() -> None:
+async def test_unknown_name_is_invalid_and_silent_name_servers_fail() -> None:
     errors = [socket.EAI_NONAME, socket.EAI_AGAIN]
 
     async def unknown(_host: str, _port: int) -> Sequence[str]:
@@ -146,7 +146,7 @@ async def test_a_name_that_nobody_has_is_a_bad_value_and_silent_name_servers_are
         raise socket.gaierror(errors[0], "no")
 
     scene = Scene(resolve=unknown)
-    with pytest.raises(InvalidArgument, match="has not"):
+    with pytest.raises(InvalidArgument, match="example.com does not"):
         await scene.get("typo.example.com")
     errors.pop(0)
     with pytest.raises(UpstreamFailed):
@@ -154,7 +154,7 @@ async def test_a_name_that_nobody_has_is_a_bad_value_and_silent_name_servers_are
 
 
 @pytest.mark.parametrize("answer", [PAGE, NO_PAGE, said(b"", 404), said(b"hello", content_type="text/plain")])
-async def test_a_host_without_the_software_is_told_so_and_remembered_for_a_while(
+async def test_host_without_the_software_is_refused_and_remembered(
     answer: Said, autojump_clock: MockClock
 ) -> None:
     scene = Scene(answer)
@@ -174,7 +174,7 @@ async def test_a_host_without_the_software_is_told_so_and_remembered_for_a_while
     [(said({"error": "Record not found"}, 404), NotFound), (said(b"<p>busy", 503), UpstreamFailed),
      (said(b"<p>denied", 403), UpstreamFailed), (httpx.ConnectError("refused"), UpstreamFailed)],
 )  # fmt: skip
-async def test_other_refusals_say_nothing_of_the_software(answer: Said, error: type[Exception]) -> None:
+async def test_other_refusals_do_not_mark_other_software(answer: Said, error: type[Exception]) -> None:
     scene = Scene(answer)
     with pytest.raises(error) as caught:
         await scene.get("busy.example.com")
@@ -182,7 +182,7 @@ async def test_other_refusals_say_nothing_of_the_software(answer: Said, error: t
     scene.begin("busy.example.com")
 
 
-async def test_a_host_that_has_proven_itself_is_not_doubted_for_one_page() -> None:
+async def test_proven_host_is_not_marked_by_one_page() -> None:
     for answer, error in ((PAGE, UpstreamFailed), (NO_PAGE, NotFound)):
         scene = Scene(OK, answer)
         await scene.get("good.example.com")
@@ -190,7 +190,7 @@ async def test_a_host_that_has_proven_itself_is_not_doubted_for_one_page() -> No
             await scene.get("good.example.com")
 
 
-async def test_the_default_host_is_not_doubted_whatever_it_answers() -> None:
+async def test_default_host_is_never_marked() -> None:
     for answer, error in ((PAGE, UpstreamFailed), (NO_PAGE, NotFound)):
         scene = Scene(answer, OK)
         with pytest.raises(error):
@@ -198,14 +198,14 @@ async def test_the_default_host_is_not_doubted_whatever_it_answers() -> None:
         await scene.get()
 
 
-def test_a_host_that_an_address_names_is_refused_by_the_name_of_the_address() -> None:
+def test_host_in_a_url_is_refused_under_the_url_parameter() -> None:
     scene = Scene(endpoint=_read(Call("/x", host="printer.local")))
     with pytest.raises(InvalidArgument) as caught:
         plan(scene.site, scene.endpoint, Args({"instance": "first.social", "url": "printer.local/7"}))
     assert caught.value.param == "url"
 
 
-async def test_a_host_that_an_answer_names_and_that_is_not_public_is_no_callers_fault() -> None:
+async def test_non_public_host_in_an_answer_is_an_upstream_failure() -> None:
     """An optional call there fails as any other."""
     for call, refused in (
         (Call("/b", host="printer.local"), True),
@@ -228,14 +228,14 @@ async def test_a_host_that_an_answer_names_and_that_is_not_public_is_no_callers_
 
 
 @pytest.mark.parametrize("accepts", [FEED, TEXT])
-async def test_where_no_json_is_due_a_page_says_nothing_of_the_software(accepts: Accepts) -> None:
+async def test_html_form_does_not_mark_other_software(accepts: Accepts) -> None:
     scene = Scene(NO_PAGE, endpoint=_read(Call("/feed", accepts=accepts)))
     with pytest.raises(NotFound):
         await scene.get("feeds.example.com")
     scene.begin("feeds.example.com")
 
 
-async def test_each_host_has_a_circuit_of_its_own() -> None:
+async def test_each_host_has_its_own_circuit() -> None:
     scene = Scene(FAILING)
     for _ in range(2):
         with pytest.raises(UpstreamFailed):
@@ -250,7 +250,7 @@ async def test_each_host_has_a_circuit_of_its_own() -> None:
     }  # fmt: skip
 
 
-async def test_the_circuit_of_the_default_host_is_the_platforms() -> None:
+async def test_platform_circuit_is_the_default_hosts() -> None:
     scene = Scene(FAILING)
     for _ in range(2):
         with pytest.raises(UpstreamFailed):
@@ -264,7 +264,7 @@ async def test_the_circuit_of_the_default_host_is_the_platforms() -> None:
             await scene.get(host)
 
 
-async def test_the_table_of_hosts_is_bounded_and_its_counts_never_fall() -> None:
+async def test_host_table_is_bounded_and_counters_never_fall() -> None:
     scene = Scene(hosts_max=3)
     for number in range(7):
         await scene.get(f"h{number}.example.com")
@@ -274,7 +274,7 @@ async def test_the_table_of_hosts_is_bounded_and_its_counts_never_fall() -> None
     assert "first.social" in scene.named.sources()
 
 
-async def test_rules_that_change_count_for_hosts_that_are_named_later() -> None:
+async def test_changed_rules_apply_to_later_hosts() -> None:
     scene = Scene(FAILING)
     scene.named.change(Rules(retries=1))
     scene.named.breaker.change(BreakerRules(failures=3))
@@ -294,7 +294,7 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("name", LEAKS)
-async def test_no_credential_leaves_for_a_host_that_a_caller_named(name: str) -> None:
+async def test_credentials_are_never_sent_to_caller_named_hosts(name: str) -> None:
     for endpoint in (_read(LEAKS[name]), _by_two(LEAKS[name])):
         scene = Scene(endpoint=endpoint)
         with pytest.raises(UpstreamFailed, match="credentials are never sent"):
@@ -304,14 +304,14 @@ async def test_no_credential_leaves_for_a_host_that_a_caller_named(name: str) ->
     assert await scene.get("sly.example.com")
 
 
-async def test_the_platforms_own_source_still_gets_its_key() -> None:
+async def test_platform_source_still_receives_its_key() -> None:
     scene = Scene(endpoint=_read(Call("/x", source="own")))
     await scene.get("other.example.com")
     assert ("x-key", SECRET) in scene.exchange.calls[0].headers
     assert scene.exchange.calls[0].origin.host == "api.test"
 
 
-async def test_a_read_may_name_a_host_itself() -> None:
+async def test_read_may_name_a_host() -> None:
     scene = Scene(endpoint=_read(Call("/x", host="feeds.example.com")))
     await scene.get()
     assert scene.exchange.calls[0].origin.host == "feeds.example.com"
@@ -332,7 +332,7 @@ REDIRECTS = [
 
 
 @pytest.mark.parametrize(("location", "error"), REDIRECTS)
-async def test_a_redirect_is_followed_through_the_guard(location: str, error: type[Exception] | None) -> None:
+async def test_redirect_is_followed_through_the_guard(location: str, error: type[Exception] | None) -> None:
     scene = Scene(said(b"", 301, location=location), OK)
     if error is None:
         await scene.get("other.example.com")
@@ -343,7 +343,7 @@ async def test_a_redirect_is_followed_through_the_guard(location: str, error: ty
         assert len(scene.exchange.calls) == 1
 
 
-async def test_an_optional_call_to_a_host_that_cannot_be_called_is_missing() -> None:
+async def test_optional_call_to_a_refused_host_is_missing() -> None:
     """Also where that is remembered; a host that is not public is refused before."""
     scene = Scene(NO_PAGE, endpoint=_read(Call("/x", optional=True)))
     for _ in range(2):
@@ -354,7 +354,7 @@ async def test_an_optional_call_to_a_host_that_cannot_be_called_is_missing() -> 
         scene.begin("localhost")
 
 
-async def test_a_missing_of_a_host_says_that_it_runs_other_software() -> None:
+async def test_missing_reports_other_software() -> None:
     failures: list[object] = []
 
     def steps(_args: Args) -> Steps:
@@ -368,7 +368,7 @@ async def test_a_missing_of_a_host_says_that_it_runs_other_software() -> None:
     assert [(type(one), getattr(one, "param", None)) for one in failures] == [(OtherSoftware, "instance")] * 2
 
 
-async def test_a_post_that_only_reads_is_tried_again() -> None:
+async def test_read_only_post_is_retried() -> None:
     for only_reads, calls in ((True, 2), (False, 1)):
         scene = Scene(FAILING, OK, endpoint=_read(Call("/x", method="POST", json={}, only_reads=only_reads)),
                       retries=2)  # fmt: skip
@@ -380,14 +380,14 @@ async def test_a_post_that_only_reads_is_tried_again() -> None:
         assert len(scene.exchange.calls) == calls
 
 
-async def test_a_host_has_one_spelling() -> None:
+async def test_host_spelling_is_normalized() -> None:
     scene = Scene()
     for host in ("Other.Example.COM", "other.example.com:443", "bücher.example.com", "xn--bcher-kva.example.com"):
         await scene.get(host)
     assert set(scene.named.sources()) == {"other.example.com", "xn--bcher-kva.example.com"}
 
 
-async def test_a_choice_among_the_platforms_own_hosts_is_a_part_of_their_name() -> None:
+async def test_own_host_of_the_platform_is_never_marked() -> None:
     """Goal: an odd answer of one does not make it a host of other software."""
     exchange = ScriptedExchange(NO_PAGE, OK)
 
