@@ -26,7 +26,7 @@ def misspelled(text: str, rng: Random) -> str:
     return "".join(letters)
 
 
-def test_suggestion_is_that_of_a_comparison_with_every_name() -> None:
+def test_suggestion_equals_full_comparison() -> None:
     rng, names = Random(34), KnownNames(PATHS)
     texts = [misspelled(rng.choice(PATHS), rng) for _ in range(400)]
     expected = [next(iter(get_close_matches(text, PATHS, n=1, cutoff=0.6)), None) for text in texts]
@@ -37,7 +37,7 @@ def test_suggestion_is_that_of_a_comparison_with_every_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "/", "zzzzzzzzzzzzzzzzzzzz", "\ud83d\ude00" * 50, "qx" * 5_000])
-def test_text_that_resembles_no_name_has_no_suggestion(text: str) -> None:
+def test_dissimilar_text_has_no_suggestion(text: str) -> None:
     assert KnownNames(PATHS).nearest(text) is None
     assert KnownNames(()).nearest(text) is None
 

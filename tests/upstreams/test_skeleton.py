@@ -42,7 +42,7 @@ def written(checkout: Path) -> tuple[Platform, ModuleType, ModuleType]:
     return import_module(f"upstreams.platforms.{SLUG}").PLATFORM, cases, traps
 
 
-def test_every_endpoint_of_a_skeleton_has_a_case_and_each_passes(checkout: Path) -> None:
+def test_skeleton_endpoints_have_passing_cases(checkout: Path) -> None:
     platform, cases, traps = written(checkout)
     assert (platform.slug, platform.title) == (SLUG, "A New Forum")
     assert {case.resource for case in cases.CASES} == {endpoint.resource for endpoint in platform.endpoints}
@@ -52,7 +52,7 @@ def test_every_endpoint_of_a_skeleton_has_a_case_and_each_passes(checkout: Path)
 
 
 @pytest.mark.parametrize("slug", ["case_files", "zines"])
-def test_a_skeleton_is_written_as_the_rest_is(slug: str, checkout: Path) -> None:
+def test_skeleton_follows_the_code_style(slug: str, checkout: Path) -> None:
     for path in write_skeleton(slug, checkout):
         here = str(path.relative_to(checkout))
         for command in (["check", "--ignore", "I001"], ["format", "--check"]):  # imports are sorted by what is there
@@ -62,13 +62,13 @@ def test_a_skeleton_is_written_as_the_rest_is(slug: str, checkout: Path) -> None
 
 
 @pytest.mark.parametrize("slug", ["", "Forum", "9gag", "a-b", "a/b", "..", "class", "x" * 41, "forum\n"])
-def test_what_can_be_no_slug_is_refused(slug: str, checkout: Path) -> None:
+def test_invalid_slug_is_refused(slug: str, checkout: Path) -> None:
     with pytest.raises(SkeletonRefused, match="is not a valid slug"):
         write_skeleton(slug, checkout)
     assert list((checkout / "upstreams" / "platforms").iterdir()) == []
 
 
-def test_a_platform_that_is_there_is_left_as_it_is(checkout: Path) -> None:
+def test_existing_platform_is_not_overwritten(checkout: Path) -> None:
     write_skeleton(SLUG, checkout)
     with pytest.raises(SkeletonRefused, match="already"):
         write_skeleton(SLUG, checkout)
