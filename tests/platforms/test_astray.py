@@ -280,7 +280,7 @@ def check(place: Place, put: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_value_is_refused_by_its_name_or_stays_in_its_place(place: Place) -> None:
+def test_value_is_refused_or_stays_in_its_place(place: Place) -> None:
     @FEW
     @given(HOSTILE)
     @example("..")
@@ -299,7 +299,7 @@ def test_a_value_is_refused_by_its_name_or_stays_in_its_place(place: Place) -> N
     hold()
 
 
-def test_every_platform_and_every_kind_of_place_is_there() -> None:
+def test_every_platform_and_kind_of_place_is_covered() -> None:
     assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
     assert sum(plain_of(place) is not None for place in PLACES) >= 100

@@ -76,7 +76,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_request_that_is_refused_for_itself_keeps_no_other_from_its_host(
+async def test_refused_request_does_not_close_its_host(
     case: Case, autojump_clock: MockClock
 ) -> None:
     def script(call: HttpCall) -> Said:

@@ -55,7 +55,7 @@ async def page_of(hosted: Hosted, resource: str, **more: Any) -> Page:
 
 
 @pytest.mark.parametrize("resource", ["posts", "post/comments"])
-async def test_a_full_list_of_a_newer_server_goes_on_in_version_four(autojump_clock: MockClock, resource: str) -> None:
+async def test_full_list_of_a_newer_server_continues_in_version_4(autojump_clock: MockClock, resource: str) -> None:
     hosted = Hosted(PLATFORM, newer)
     page = await page_of(hosted, resource)
     assert [one["id"] for one in page.records] == ["501", "502"]
@@ -66,7 +66,7 @@ async def test_a_full_list_of_a_newer_server_goes_on_in_version_four(autojump_cl
 
 
 @pytest.mark.parametrize("resource", ["posts", "post/comments"])
-async def test_an_older_server_is_asked_for_version_four_once_in_ten_minutes(
+async def test_older_server_is_tried_for_version_4_every_ten_minutes(
     autojump_clock: MockClock, resource: str
 ) -> None:
     hosted = Hosted(PLATFORM, older)
@@ -80,7 +80,7 @@ async def test_an_older_server_is_asked_for_version_four_once_in_ten_minutes(
     assert len(hosted.asked()) == 1
 
 
-async def test_a_list_that_is_not_full_is_no_reason_to_ask_version_four(autojump_clock: MockClock) -> None:
+async def test_short_list_does_not_try_version_4(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda _call: said({"posts": [{"post": {"id": 1}}]}))
     await page_of(hosted, "posts")
     assert len(hosted.asked()) == 1
@@ -89,7 +89,7 @@ async def test_a_list_that_is_not_full_is_no_reason_to_ask_version_four(autojump
 @pytest.mark.parametrize(
     "answer", [said({"rows": []}), said({"items": 7}), said(b"<p>busy", 503), said({"error": "too_many_requests"}, 429)]
 )
-async def test_a_page_that_version_four_does_not_tell_is_the_one_of_version_three(
+async def test_page_missing_in_version_4_comes_from_version_3(
     autojump_clock: MockClock, answer: Said
 ) -> None:
     """Such a list of a newer server ends where its first page would come again."""
@@ -101,7 +101,7 @@ async def test_a_page_that_version_four_does_not_tell_is_the_one_of_version_thre
     assert (again.records, again.next) == ([], None)
 
 
-async def test_an_account_of_a_newer_server_that_nobody_named_before_is_read(autojump_clock: MockClock) -> None:
+async def test_new_account_on_a_newer_server_is_read(autojump_clock: MockClock) -> None:
     """Goal: a path that version 3 lacks there says nothing of the server."""
     hosted = Hosted(PLATFORM, newer)
     for versions in (["v3", "v4"], ["v4"]):
@@ -111,7 +111,7 @@ async def test_an_account_of_a_newer_server_that_nobody_named_before_is_read(aut
     assert [one["id"] for one in (await page_of(hosted, "posts")).records] == ["501", "502"]
 
 
-async def test_that_a_server_lacks_version_four_does_not_keep_anybody_from_version_three(
+async def test_server_without_version_4_still_serves_version_3(
     autojump_clock: MockClock,
 ) -> None:
     hosted = Hosted(PLATFORM, older)
@@ -119,7 +119,7 @@ async def test_that_a_server_lacks_version_four_does_not_keep_anybody_from_versi
     assert isinstance(await hosted.get("profile", handle="ada", instance=HOST), Single)
 
 
-async def test_what_a_server_without_version_four_lacks_is_not_found(autojump_clock: MockClock) -> None:
+async def test_item_missing_in_version_3_is_not_found(autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Said:
         return said({"error": "not_found"}, 404) if "/v3/post?" in call.target else older(call)
 
@@ -130,7 +130,7 @@ async def test_what_a_server_without_version_four_lacks_is_not_found(autojump_cl
         assert len(hosted.asked()) == calls
 
 
-async def test_a_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
+async def test_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda _call: NO_PATH)
     for calls in (2, 0):
         with pytest.raises(InvalidArgument, match=f"must be a Lemmy server; {HOST} is not") as refusal:
@@ -141,7 +141,7 @@ async def test_a_host_with_neither_version_is_refused_and_remembered(autojump_cl
         await hosted.get("profile", handle="ada", instance="printer.local")
 
 
-async def test_a_failure_of_version_four_reaches_the_caller_where_version_three_is_gone(
+async def test_version_4_failure_is_reported_without_version_3(
     autojump_clock: MockClock,
 ) -> None:
     hosted = Hosted(PLATFORM, lambda call: said(status=429) if "/v4/" in call.target else NO_PATH)

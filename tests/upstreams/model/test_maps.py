@@ -164,7 +164,7 @@ def test_page_with_too_many_rows_is_refused() -> None:
             ROWS.records(body)
 
 
-def test_a_map_of_an_unknown_field_or_without_a_needed_one_is_refused_where_it_is_declared() -> None:
+def test_map_with_wrong_fields_is_refused_at_declaration() -> None:
     with pytest.raises(TypeError, match="nickname"):
         record_map(author, id=read.ident("id"), nickname=read.text("nick"))
     with pytest.raises(TypeError, match="author"):

@@ -148,7 +148,7 @@ def test_rehearsal_is_deterministic(platform: Platform, endpoint: Endpoint) -> N
 
 
 @every_endpoint
-def test_an_example_sends_one_of_each_group_what_is_required_and_the_defaults(
+def test_example_sends_required_values_and_defaults(
     platform: Platform, endpoint: Endpoint
 ) -> None:
     values = example_values(endpoint)
