@@ -242,7 +242,7 @@ def test_number_that_is_not_a_story_is_not_found(resource: str, kind: str) -> No
 
 @pytest.mark.parametrize("resource", ["story", "story/comments"])
 @pytest.mark.parametrize("story_id", ["x", "-1", "8863/../1", "\u0661"])
-def test_what_is_no_number_is_refused_before_any_call(resource: str, story_id: str) -> None:
+def test_non_number_is_refused_before_any_call(resource: str, story_id: str) -> None:
     with pytest.raises(InvalidArgument):
         drive(PLATFORM, resource, {"id": story_id}, always({}))
 

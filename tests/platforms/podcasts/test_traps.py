@@ -135,7 +135,7 @@ def test_unreadable_feed_has_episodes_from_the_directory(feed: Any) -> None:
         places_of("episodes", {**answers, "itunes.apple.com": {"results": [SHOW_BY_HAND]}}, id="4711")
 
 
-def test_a_feed_that_is_too_large_is_no_missing_one() -> None:
+def test_oversized_feed_is_not_reported_as_missing() -> None:
     for resource in ("show", "episodes"):
         with pytest.raises(UpstreamFailed, match="too large: expected a feed of at most 10000 items"):
             drive(PLATFORM, resource, {"url": URL}, always(LARGE))

@@ -129,7 +129,7 @@ def sent(call: Call) -> set[str]:
 
 @pytest.mark.parametrize("number", ["x", "1;2", "-1", "7/answers", "\u0661"])
 @pytest.mark.parametrize("resource", ["question", "question/answers", "question/comments", "profile", "profile/posts"])
-def test_what_is_no_number_is_refused_before_any_call(resource: str, number: str) -> None:
+def test_non_number_is_refused_before_any_call(resource: str, number: str) -> None:
     (name,) = ALL[resource]
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, resource, {name: number}, always({}))

@@ -46,7 +46,7 @@ def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
 
 
 @pytest.mark.critical
-def test_a_file_of_many_wildcards_is_looked_at_by_a_worker() -> None:
+def test_file_with_many_wildcards_is_checked_by_a_worker() -> None:
     """Goal: such a look, which takes up to 80 ms, holds up no other request. Its verdicts are those of any other."""
     short = (
         "User-agent: sluice/1.0\nDisallow: /*private\nAllow: /*private/open$\nCrawl-delay: 2\n"
@@ -66,7 +66,7 @@ def test_a_file_of_many_wildcards_is_looked_at_by_a_worker() -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize("name", FILES)
-def test_rules_take_no_more_memory_than_is_counted(name: str) -> None:
+def test_counted_memory_covers_the_rules(name: str) -> None:
     look(_read_robots(b"User-agent: *\nDisallow: /a\n", "text/plain"), "https://a.example/b")
     raw = f"User-agent: *\n{FILES[name]}".encode()
     gc.collect()
@@ -82,7 +82,7 @@ def test_rules_take_no_more_memory_than_is_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("file", [ALLOWS_ALL, RobotsFile(None, 1_000_000)])
-def test_remembered_files_are_bounded_and_the_newest_stay(file: RobotsFile) -> None:
+def test_cached_files_are_bounded_and_the_newest_stay(file: RobotsFile) -> None:
     memory = RobotsMemory()
     for number in range(60_000):
         memory._remember(f"https://{number}.example", file, 1.0)

@@ -54,7 +54,7 @@ async def open_browser(nursery: trio.Nursery, texts: list[Any], taken: trio.Even
     return port
 
 
-async def test_a_long_message_is_written_in_pieces_between_which_others_have_their_turn() -> None:
+async def test_long_message_is_sent_in_pieces_between_other_tasks() -> None:
     """Goal: no step of the loop grows with a message. Method: count the pieces, and the turns of another task."""
     texts: list[Any] = []
     turns, taken = 0, trio.Event()
