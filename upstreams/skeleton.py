@@ -137,11 +137,11 @@ from .cases import CASES
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_what_the_tables_say(case: Case) -> None:
+def test_answer_matches_its_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
-def test_a_suspended_account_is_gone() -> None:
+def test_suspended_account_is_gone() -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "profile", {"handle": "ada"}, always({"error": "suspended"}, 410))
     assert refusal.value.reason == "account_gone"

@@ -1,8 +1,8 @@
-"""No value of a caller's leads an adapter to another host or path: every parameter of every endpoint, and cursors.
+"""No caller's value leads an adapter to another host or path: every parameter of every endpoint, and cursors.
 
-A plain word stands in a parameter's place first: where it turns up in what is sent is where the value belongs. Then
-hostile values do: each is refused for free, by the parameter's name, or stands in exactly these places and changes
-nothing else. What is sent is judged by its bytes.
+A plain word is sent first in place of a parameter; its positions in the upstream request are where the value belongs.
+Then hostile values are sent. Each must be refused for free, with the name of the parameter, or must appear at exactly
+these positions and change nothing else. Requests are judged by their bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A credential of the operator's leaves for its own platform's fixed hosts alone, wherever calls and redirects lead."""
+"""An operator's credential is sent only to the fixed hosts of its own platform, whatever calls and redirects do."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, 
 
 
 async def test_sent_credential_is_detected(autojump_clock: Any) -> None:
-    """Goal: the test above can fail. Method: GitHub's token goes to GitHub."""
+    """Goal: the test above can fail. Method: GitHub's token is sent to GitHub."""
     platform = next(one for one in PLATFORMS if one.slug == "github")
     async with open_recorded(platform) as (site, recorder):
         await run(site, platform.endpoints[0], example_values(platform.endpoints[0]))

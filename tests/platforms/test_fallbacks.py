@@ -1,4 +1,4 @@
-"""Every platform's fallbacks over its stand-in: they tell what the endpoint's own source tells, field by field."""
+"""Every platform's fallbacks over its stand-in: they return the same as the endpoint's own source, field by field."""
 
 from __future__ import annotations
 
@@ -90,10 +90,8 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @every_twin
-def test_fallback_returns_the_same_as_the_own_source(
-    platform: Platform, endpoint: Endpoint, rung_index: int
-) -> None:
-    """Method: the records of both, field by field; where they may differ one of them must be null."""
+def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+    """Method: compare the records of both, field by field; where they may differ, one value must be null."""
     name = f"{platform.slug}/{endpoint.resource}"
     untold = UNTOLD.get(name, set())
     for values in asked_for(platform, endpoint):
@@ -110,7 +108,7 @@ def test_fallback_returns_the_same_as_the_own_source(
 
 
 def test_fields_listed_as_missing_are_missing() -> None:
-    """The table above names nothing that is told after all."""
+    """Check that the fields named in the table above are really missing."""
     for platform, endpoint, rung_index in TWINS:
         name = f"{platform.slug}/{endpoint.resource}"
         differing: set[str] = set()

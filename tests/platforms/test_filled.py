@@ -1,5 +1,7 @@
-"""The fields that endpoints fill, over the stand-ins with every member there: those said to be never filled are not,
-and the others are. And what an upstream sends as null is null, never a zero.
+"""The fields that endpoints fill, over stand-ins with every member present.
+
+Fields declared as never filled stay empty, and all others are filled. Null from an upstream stays null, and never
+becomes zero.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ def whole_sandbox() -> Upstream:
 
 @every_endpoint
 def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform, one: Endpoint) -> None:
-    """Goal: Monitors, guides and schemas tell the truth. Method: the stand-in with every member there."""
+    """Goal: Monitors, guides and schemas are correct. Method: the stand-in with every member present."""
     size = {"limit": 45} if any(param.name == "limit" for param in one.params) else {}
     subjects = ({}, *SUBJECTS.get(f"{platform.slug}/{one.resource}", ()))
     records = [record for more in subjects for record in records_of(platform, one, whole_sandbox(), **size, **more)]

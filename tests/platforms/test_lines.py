@@ -1,4 +1,4 @@
-"""The count of lines an endpoint reads every platform's files."""
+"""The count of lines per endpoint reads the files of every platform."""
 
 from __future__ import annotations
 

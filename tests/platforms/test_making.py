@@ -1,4 +1,4 @@
-"""The tool that makes stand-ins: it keeps what is read, says nothing that was recorded, and leaves what was mended."""
+"""The generator of stand-ins: it keeps what is read, contains nothing recorded, and preserves manual edits."""
 
 from __future__ import annotations
 

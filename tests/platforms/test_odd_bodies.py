@@ -1,7 +1,7 @@
-"""The gateway says what it promises to any answer of a platform: read, not found or failed, and never a lie.
+"""The gateway keeps its promises for any answer of a platform: read, not found or failed, and never wrong data.
 
-The stand-in's answer to each endpoint's example is changed at random and asked for through a whole node, which all
-tests share. The rows of a list stand for themselves: one that cannot be read takes no other with it.
+The stand-in's answer to each endpoint's example is changed at random and requested through a whole node, which all
+tests share. The rows of a list are independent: an unreadable row does not affect others.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def cut_up(text: str, wanted: list[Change]) -> str:
 
 
 def test_rows_are_found_in_lists_of_every_platform(bench: OddBench) -> None:
-    """Goal: the second look is not passed over in silence."""
+    """Goal: the second check is not silently skipped."""
     for platform in PLATFORMS:
         lists = [one for one in bench.questions(platform) if one.endpoint.archetype.many and len(one.odd_ones) == 1]
         bodies = [(one, one.told[one.odd_ones[0]]) for one in lists]

@@ -63,7 +63,7 @@ PLATFORMS = tuple(with_cases())
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform, tmp_path: Path) -> None:
-    """Method: a node answers case after case; one that was asked to hold back is replaced by a fresh one."""
+    """Method: one node answers case after case; a node that was asked to pause is replaced by a fresh one."""
     recordings_dir()
     waiting = list(cases_of(platform))[::-1]
     while waiting:

@@ -1,6 +1,6 @@
-"""The made stand-ins: what endpoints read of them is what the tables of their cases say, field by field.
+"""The generated stand-ins: endpoints read from them what the tables of their cases say, field by field.
 
-It needs no recordings. Beside them it also holds that no recorded value is left in a template.
+These tests need no recordings. They also check that no recorded value is left in a template.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_endpoints_read_from_stand_ins_what_the_tables_say(platform: Platform) -
 
 @named(ENDPOINTS)
 def test_call_is_answered_by_its_own_platforms_stand_in(platform: Platform, one: Endpoint) -> None:
-    """Goal: platforms that take any host do not answer for each other. Method: the same without the others."""
+    """Goal: platforms that accept any host do not answer for each other. Method: the same without the others."""
     alone = sandbox_of(by_host(routes_of(platform.slug, template(platform))))
     values = example_values(one)
     assert drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS) == drive(
@@ -101,7 +101,7 @@ def test_list_is_paged_to_its_end_without_duplicates(platform: Platform, one: En
 
 @named(ENDPOINTS)
 def test_stand_in_fails_like_its_platform(platform: Platform, one: Endpoint) -> None:
-    """Goal: the words by which failures are tried by hand work for every endpoint whose request names something."""
+    """Goal: trigger words for failures work for every endpoint whose request names a subject."""
     for word, (number, refusal) in FAILING.items():
         failed = [wanted for wanted in subjects(one, word, number) if outcome(platform, one, wanted, refusal)]
         assert failed or not names(one), word
@@ -163,7 +163,7 @@ def test_template_contains_no_recorded_value(platform: Platform) -> None:
 
 @every_made
 def test_template_is_up_to_date_with_the_cases(platform: Platform) -> None:
-    """Goal: members that readers touch since then are in it. Method: the tool runs again and changes nothing."""
+    """Goal: members that readers have started to use are included. Method: running the tool again changes nothing."""
     recordings_dir()
     before = template(platform)
     exchanges = [exchange for case in cases_of(platform) for exchange in play(platform, case)]

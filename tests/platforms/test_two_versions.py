@@ -1,4 +1,4 @@
-"""Lemmy's two versions at hosts that callers name: which one is asked, and what is remembered of a server."""
+"""Lemmy's two versions at hosts that callers name: which version is called, and what is remembered about a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.platforms.lemmy import PLATFORM
 from upstreams.transport.http import HttpCall
 
 NO_PATH = said(b"", 404)
-"""The answer of either version's server to a path that it does not know."""
+"""The answer of a server of either version to an unknown path."""
 HOST = "lemmy.example.org"
 PERSON = {"person_view": {"person": {"id": 1, "name": "ada"}}}
 
@@ -37,7 +37,7 @@ def older(call: HttpCall) -> Said:
 
 
 def newer(call: HttpCall) -> Said:
-    """A server of 1.0: what it has of version 3 begins each list anew, whatever page is asked for."""
+    """A server of 1.0: its version 3 starts each list again, whatever page is requested."""
     path = urlsplit(call.target).path
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
     if rows is not None:
@@ -66,9 +66,7 @@ async def test_full_list_of_a_newer_server_continues_in_version_4(autojump_clock
 
 
 @pytest.mark.parametrize("resource", ["posts", "post/comments"])
-async def test_older_server_is_tried_for_version_4_every_ten_minutes(
-    autojump_clock: MockClock, resource: str
-) -> None:
+async def test_older_server_is_tried_for_version_4_every_ten_minutes(autojump_clock: MockClock, resource: str) -> None:
     hosted = Hosted(PLATFORM, older)
     for calls in (2, 1):
         page = await page_of(hosted, resource)
@@ -89,10 +87,8 @@ async def test_short_list_does_not_try_version_4(autojump_clock: MockClock) -> N
 @pytest.mark.parametrize(
     "answer", [said({"rows": []}), said({"items": 7}), said(b"<p>busy", 503), said({"error": "too_many_requests"}, 429)]
 )
-async def test_page_missing_in_version_4_comes_from_version_3(
-    autojump_clock: MockClock, answer: Said
-) -> None:
-    """Such a list of a newer server ends where its first page would come again."""
+async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: MockClock, answer: Said) -> None:
+    """Such a list of a newer server ends where its first page would be repeated."""
     hosted = Hosted(PLATFORM, lambda call: answer if "/v4/" in call.target else newer(call))
     page = await page_of(hosted, "post/comments")
     assert [one["id"] for one in page.records] == ["1", "2"]
@@ -102,7 +98,7 @@ async def test_page_missing_in_version_4_comes_from_version_3(
 
 
 async def test_new_account_on_a_newer_server_is_read(autojump_clock: MockClock) -> None:
-    """Goal: a path that version 3 lacks there says nothing of the server."""
+    """Goal: a path that is missing in version 3 says nothing about the server."""
     hosted = Hosted(PLATFORM, newer)
     for versions in (["v3", "v4"], ["v4"]):
         result = await hosted.get("profile", handle="ada", instance=HOST)
@@ -119,7 +115,7 @@ async def test_server_without_version_4_still_serves_version_3(
     assert isinstance(await hosted.get("profile", handle="ada", instance=HOST), Single)
 
 
-async def test_item_missing_in_version_3_is_not_found(autojump_clock: MockClock) -> None:
+async def test_item_missing_on_an_older_server_is_not_found(autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Said:
         return said({"error": "not_found"}, 404) if "/v3/post?" in call.target else older(call)
 

@@ -48,7 +48,7 @@ def test_skeleton_endpoints_have_passing_cases(checkout: Path) -> None:
     assert {case.resource for case in cases.CASES} == {endpoint.resource for endpoint in platform.endpoints}
     for case in cases.CASES:
         check(platform, case)
-    traps.test_a_suspended_account_is_gone()
+    traps.test_suspended_account_is_gone()
 
 
 @pytest.mark.parametrize("slug", ["case_files", "zines"])

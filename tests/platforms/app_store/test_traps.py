@@ -1,4 +1,5 @@
-"""The App Store's traps: feeds without lists, empty pages, depths, lookups whose first row is the developer."""
+"""Peculiarities of the App Store: feeds without lists, empty pages, depth limits, lookups that start with the
+developer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bluesky: what its answers become, what its refusals mean, and how its lists end."""
+"""Bluesky: the records from its answers, the meaning of its refusals, and the ends of its lists."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_recorded_quote_with_images_has_the_images() -> None:
 
 
 def test_recorded_link_card_has_link_and_image() -> None:
-    """The recording is a supplier's wrapper around a thread's node: what is inside is Bluesky's."""
+    """The recording wraps a thread node in a supplier's format; the content is Bluesky's."""
     node = recorded("bluesky", "public_post_thread__2025.json").body
     found = _post(node["post"])
     assert found == cases.post(node["post"])
@@ -104,7 +104,7 @@ def test_recorded_link_card_has_link_and_image() -> None:
 
 
 def test_recorded_quotes_are_read_like_search_results() -> None:
-    """Searching needs an account, so none of it is recorded; its rows are those of getQuotes."""
+    """Search needs an account, so it is not recorded; its rows are the same as in getQuotes."""
     body = recorded("bluesky", "getQuotes.json").body
 
     def answer(host_and_path: str, _call: Call) -> Answer:
@@ -233,7 +233,7 @@ def test_deleted_or_blocked_replies_are_tombstones() -> None:
 
 
 def test_unnamed_reply_is_not_a_tombstone() -> None:
-    """A post that is not even named cannot be said to be deleted."""
+    """A post that is not even named cannot be reported as deleted."""
     kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
     replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
@@ -267,7 +267,7 @@ def test_media_next_to_any_quoted_post_are_kept(record_view: Any) -> None:
 
 @given(st.integers(1, 30), st.integers(1, 12))
 def test_reply_tree_is_limited_to_the_requested_depth(levels: int, depth: int) -> None:
-    """Goal: the answer stays within what JSON can nest. Method: threads that go on below the depth."""
+    """Goal: the answer stays within the nesting limit of JSON. Method: threads that continue below the depth."""
     node: Json = {"post": {"uri": "at://x/y/leaf"}}
     for level in range(levels):
         node = {"post": {"uri": f"at://x/y/{level}"}, "replies": [node]}
@@ -385,7 +385,7 @@ def test_page_without_a_cursor_is_the_last(resource: str) -> None:
 
 
 def test_repeated_cursor_ends_the_list() -> None:
-    """Bluesky gives the last cursor again where a page holds none that may be shown."""
+    """Bluesky repeats the last cursor if a page has no visible items."""
     upstream = always({"followers": [{"did": "did:plc:ada"}], "cursor": "3l"})
     page = drive(PLATFORM, "followers", {"handle": "ada.test"}, upstream, cursor={"c": "3l"})
     assert isinstance(page, Page)

@@ -1,4 +1,4 @@
-"""Discourse: what is odd about it."""
+"""Peculiarities of Discourse."""
 
 from __future__ import annotations
 

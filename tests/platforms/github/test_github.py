@@ -1,4 +1,4 @@
-"""GitHub: recorded exchanges field by field, and hand-made bodies at the edges."""
+"""GitHub: recorded exchanges field by field, and handmade bodies for edge cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upstreams.platforms.github import PLATFORM
 
 NEXT = '<https://api.github.com/x?q=a,b&per_page=20&page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last"'
 RESET = {"x_ratelimit_reset": "1735691400", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}
-"""A quota that comes back half an hour after the answer."""
+"""A quota that resets half an hour after the answer."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -199,7 +199,7 @@ def test_label_can_be_a_plain_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["User", "Organization", "Bot", "Mannequin", "SomethingNew"])
-def test_author_is_read_from_user_or_author(kind: str) -> None:
+def test_author_may_be_any_kind_of_account(kind: str) -> None:
     user = {"id": 41898282, "login": "github-actions[bot]", "type": kind, "html_url": "https://github.com/apps/x"}
     post = single("issue", {"url": ISSUE}, always({"number": 7, "user": user}))
     assert (post["author"]["id"], post["author"]["username"]) == ("41898282", "github-actions[bot]")
@@ -256,9 +256,7 @@ def test_oversized_readme_has_no_text() -> None:
         ("profile", {"handle": "octocat"}, "<html>Sorry</html>"),
     ],
 )
-def test_unexpected_body_is_an_upstream_failure(
-    resource: str, params: Mapping[str, str | int], body: Any
-) -> None:
+def test_unexpected_body_is_an_upstream_failure(resource: str, params: Mapping[str, str | int], body: Any) -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, resource, params, always(body))
 

@@ -38,7 +38,7 @@ def page(upstream: Upstream, **more: Any) -> Page:
 
 
 def files(**contents: Answer) -> Upstream:
-    """A repository with these files, by path; a `_` in a name stands for a dot."""
+    """A repository with these files, by path; a `_` in a name means a dot."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         return contents.get(host_and_path.removeprefix(_RAW).replace(".", "_"), told("404: Not Found", 404))

@@ -1,4 +1,4 @@
-"""GitHub's GraphQL for many accounts or issues at once, which batches use where the operator has a token."""
+"""GitHub's GraphQL for many accounts or issues at once, which batches use if the operator has a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_FOUND = {"type": "NOT_FOUND", "message": "Could not resolve."}
 
 
 def node_of(number: int) -> dict[str, Any]:
-    """An issue as GraphQL tells it."""
+    """An issue as GraphQL returns it."""
     counted = {"totalCount": number}
     return {"issue": {"type": "Issue", "number": number, "title": "One", "comments": counted, "reactions": counted}}
 
@@ -48,7 +48,7 @@ async def test_many_accounts_use_one_query_and_missing_ones_are_not_found(tmp_pa
 
 
 async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
-    """Goal: GraphQL says of a moved issue that it is not there; only REST leads to its new place."""
+    """Goal: GraphQL reports a moved issue as missing; only REST leads to its new place."""
 
     def script(asked: str) -> Told | None:
         if asked.endswith("/graphql"):
@@ -79,7 +79,7 @@ async def test_exhausted_quota_fails_its_rows_for_free(tmp_path: Path) -> None:
 
 
 def test_caller_values_are_sent_as_variables() -> None:
-    """Goal: nothing that a caller names stands in a query."""
+    """Goal: values from a caller are never inserted into a query."""
 
     call = next(graphql.issues(["ada/tools/5", "bob/x/6"], Args({})))
     assert call.json["variables"] == {

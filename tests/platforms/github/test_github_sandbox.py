@@ -1,4 +1,4 @@
-"""GitHub's stand-in: composites with and without their legs, walks to the last page, failures by name."""
+"""GitHub's stand-in: composites with and without their legs, walks to the last page, failures by trigger word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.platforms.github import PLATFORM
 
 
 def partly(*working: str) -> Upstream:
-    """The stand-in, of which only the calls whose path ends like one of `working` succeed."""
+    """The stand-in, in which only calls whose path ends like one of `working` succeed."""
     sandbox = from_sandbox()
 
     def upstream(host_and_path: str, call: Call) -> Answer:

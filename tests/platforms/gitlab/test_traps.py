@@ -1,4 +1,4 @@
-"""GitLab's traps: addresses that say the host, two ways of paging, notes of the system, accounts kept private."""
+"""Peculiarities of GitLab: URLs that name the host, two ways of paging, system notes, restricted accounts."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_relative_image_url_uses_the_requested_host() -> None:
 
 @pytest.mark.parametrize(("header", "following"), [("2", {"p": 2}), ("", None)])
 def test_next_page_header_is_empty_on_the_last_page(header: str, following: Any) -> None:
-    """A page without the system's notes may be short, and the list goes on all the same."""
+    """A page without system notes may be short although the list continues."""
     notes = told([SAID, {**SAID, "id": 91, "system": True}], x_next_page=header)
     found = page(*ISSUE, by_path([], notes=notes))
     assert ([one["id"] for one in found.records], found.next) == (["90"], following)
@@ -106,7 +106,7 @@ def test_next_page_header_is_empty_on_the_last_page(header: str, following: Any)
     [(499, 100, {"p": 500}), (500, 100, None), (1665, 30, {"p": 1666}), (1666, 30, None)],
 )
 def test_list_ends_at_the_maximum_offset(number: int, limit: int, following: Any) -> None:
-    """It names a next page all the same, and refuses that one with a 405."""
+    """GitLab still names a next page, and refuses it with a 405."""
     projects = told([TOOLS], x_next_page=str(number + 1))
     found = page("search", {"query": "x", "limit": limit}, by_path([], projects=projects), cursor={"p": number})
     assert found.next == following
@@ -119,9 +119,7 @@ def test_list_ends_at_the_maximum_offset(number: int, limit: int, following: Any
         ("page=2&per_page=20", {"p": 2}, "page=2"),
     ],
 )
-def test_account_projects_use_keyset_or_page_paging(
-    link: str, following: Any, asks: str
-) -> None:
+def test_account_projects_use_keyset_or_page_paging(link: str, following: Any, asks: str) -> None:
     asked: list[str] = []
     projects = told([TOOLS], link=f'<https://gitlab.com/api/v4/users/22/projects?{link}>; rel="next"')
     upstream = by_path(asked, users=told([ADA]), projects=projects)

@@ -1,4 +1,4 @@
-"""Hacker News: what its answers become, what its refusals mean, and how its lists end."""
+"""Hacker News: the records from its answers, the meaning of its refusals, and the ends of its lists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page
 
 
 def by_path(bodies: Mapping[str, Any]) -> Upstream:
-    """An upstream that answers a call by how its path ends; what is not told is a server's error."""
+    """An upstream that answers a call by the end of its path; other paths are a server error."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         found = next((end for end in bodies if host_and_path.endswith(end)), None)

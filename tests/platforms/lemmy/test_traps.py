@@ -1,4 +1,4 @@
-"""Lemmy: what is odd about it."""
+"""Peculiarities of Lemmy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_recorded_community_matches_the_table() -> None:
 
 
 def calls_of(resource: str, *answers: Answer, cursor: Any = None, **params: Any) -> tuple[list[str], Any]:
-    """The places and queries of a read's calls, answered in turn, and its result."""
+    """Return the places and queries of a read's calls, answered in turn, and its result."""
     calls: list[str] = []
     waiting = iter(answers)
 
@@ -56,7 +56,7 @@ def test_version_4_list_continues_in_version_4() -> None:
 
 
 def test_definite_not_found_is_not_retried_in_version_4() -> None:
-    """A 400 says so in 0.19; only a 404 may mean that the path is unknown."""
+    """Version 0.19 reports a missing item with a 400; only a 404 may mean that the path is unknown."""
     with pytest.raises(NotFound):
         calls_of("profile", told({"error": "couldnt_find_person"}, 400), handle="nobody")
 

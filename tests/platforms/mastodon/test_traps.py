@@ -1,4 +1,4 @@
-"""Mastodon: what is odd about it."""
+"""Peculiarities of Mastodon."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_account_lists_are_requested_by_number() -> None:
 
 
 def test_replies_to_a_post_url_come_from_its_own_host() -> None:
-    """Numbers of posts are each host's own: on another one the same number is another post."""
+    """Post numbers belong to each host: on another host, the same number is another post."""
 
     def upstream(place: str, _call: Call) -> Answer:
         assert place == "fosstodon.org/api/v1/statuses/9/context"

@@ -1,4 +1,4 @@
-"""PeerTube: what is odd about it."""
+"""Peculiarities of PeerTube."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_image_paths_are_resolved_against_the_instance() -> None:
 
 
 def test_account_image_on_another_instance_is_resolved() -> None:
-    """Goal: rows of a search over many hosts; an older server tells one picture, and of it the path alone."""
+    """Goal: rows of a search over many hosts. An older server sends one image, and only its path."""
     told_of = {"path": "/a/1.png", "url": "https://tube.example.org/a/1.png"}
     body = {"total": 1, "data": [{"uuid": "u", "account": {"name": "ada", "avatars": [told_of]}}]}
     page = drive(PLATFORM, "search", {"query": "x"}, always(body))

@@ -1,4 +1,4 @@
-"""Podcasts' traps: addresses count as they are written, answers lead to further hosts, and Apple alone is slow."""
+"""Peculiarities of podcasts: URLs count as written, answers lead to further hosts, and only Apple is slow."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_show_without_a_readable_feed_is_returned() -> None:
 
 @pytest.mark.parametrize("feed", [404, 500, 429, "<html>Sorry</html>", LARGE])
 def test_unreadable_feed_has_episodes_from_the_directory(feed: Any) -> None:
-    """A later page is of the list that the first was of, whatever becomes of the feed."""
+    """A later page belongs to the same list as the first, whatever happens to the feed."""
     body = {"results": [SHOW_BY_HAND, EPISODE_BY_HAND]}
     answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
     places, page = places_of("episodes", answers, id="4711")
@@ -144,7 +144,7 @@ def test_oversized_feed_is_not_reported_as_missing() -> None:
 
 
 async def test_oversized_feed_does_not_count_against_its_host(tmp_path: Path) -> None:
-    """Goal: no circuit opens. Method: a whole node, as often as any host may fail."""
+    """Goal: no circuit opens. Method: a whole node, with as many failures as a host may have."""
 
     def script(asked: str) -> Told:
         body = LARGE if "large" in asked else fed("<guid>1</guid>")
@@ -182,9 +182,7 @@ def test_feed_continues_at_its_next_document(params: dict[str, str]) -> None:
         ((), OLDER, ""),
     ],
 )
-def test_next_document_without_progress_ends_the_list(
-    items: tuple[str, ...], next_url: str, self_url: str
-) -> None:
+def test_next_document_without_progress_ends_the_list(items: tuple[str, ...], next_url: str, self_url: str) -> None:
     body = fed(*items, head=link("next", next_url) + (link("self", self_url) if self_url else ""))
     page = drive(PLATFORM, "episodes", {"url": URL}, always(body))
     assert isinstance(page, Page)
@@ -198,7 +196,7 @@ def test_episode_without_an_id_is_identified_by_its_audio() -> None:
 
 
 async def test_cursor_from_a_feed_cannot_reach_private_hosts(tmp_path: Path) -> None:
-    """Goal: the address in a cursor goes through the guard, and nobody else writes it. Method: a whole node."""
+    """Goal: the URL in a cursor passes the guard, and cannot be forged. Method: a whole node."""
 
     def script(_asked: str) -> Told:
         body = fed("<guid>1</guid>", head=link("next", "https://printer.local/feed"))
@@ -258,7 +256,7 @@ def test_apple_403_is_throttling_but_not_for_feed_hosts(status: int) -> None:
 
 
 async def test_feed_host_always_passes_the_guard(tmp_path: Path) -> None:
-    """Goal: neither a caller nor an answer nor a redirect leads inside. Method: a whole node, refunded each time."""
+    """Goal: no caller, answer or redirect leads to private space. Method: a whole node, with a refund each time."""
     inside = "https://printer.local/latest"
 
     def script(asked: str) -> Told | None:

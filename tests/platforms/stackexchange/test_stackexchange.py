@@ -1,4 +1,4 @@
-"""Stack Exchange: what its answers become, what its errors mean, how its lists end, and when it wants rest."""
+"""Stack Exchange: its records, the meaning of its errors, the ends of its lists, and its requests to pause."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_recorded_answer_matches_its_table(case: Case) -> None:
 
 
 def test_recorded_question_comments_are_read_like_answer_comments() -> None:
-    """Goal: the rows of question/comments, of which no call is recorded. Method: those inside a recorded question."""
+    """Goal: the rows of question/comments, which has no recorded call. Method: the comments in a recorded question."""
     items = recorded("stackexchange", "questions__page1.json").body["items"]
     for kind, resource in (("comments", "question/comments"), ("answers", "question/answers")):
         rows = [row for item in items for row in item[kind]]

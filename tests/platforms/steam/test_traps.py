@@ -1,4 +1,4 @@
-"""Steam's traps: empty answers that mean haste, cursors that end nothing, prices in hundredths, days in words."""
+"""Peculiarities of Steam: empty answers under throttling, cursors that never end, prices in cents, dates in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telegram's traps: everything comes with status 200, pages begin with the oldest, counts are written in three ways."""
+"""Peculiarities of Telegram: status 200 for everything, pages that start with the oldest post, three formats of counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wikipedia's traps: errors with a good status, pages that are missing, titles' spellings, days, and the contact."""
+"""Peculiarities of Wikipedia: errors with status 200, missing pages, spellings of titles, days, and the contact."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_missing_page_is_listed_among_the_found() -> None:
 
 
 @pytest.mark.parametrize("resource", ["page/links", "page/languages"])
-def test_title_in_another_language_is_refused(resource: str) -> None:
+def test_title_in_another_language_is_not_found(resource: str) -> None:
     body = {"batchcomplete": "", "query": {"interwiki": [{"title": "de:Berlin", "iw": "de"}]}}
     with pytest.raises(NotFound, match="lang"):
         drive(PLATFORM, resource, {"title": "de:Berlin"}, always(body))
@@ -90,7 +90,7 @@ def test_day_without_data_is_omitted_and_zero_is_kept() -> None:
     ],
 )
 def test_views_cover_the_last_30_days_or_the_requested_ones(params: Any, days: str) -> None:
-    """The tests' clock stands at the first instant of 2025."""
+    """The test clock is at the start of 2025."""
     assert asked(VIEWS[0], {**VIEWS[1], **params}, DAYS).endswith(f"/en.wikipedia/all-access/user/Ada/{days}")
 
 

@@ -1,4 +1,4 @@
-"""YouTube: what is odd about it."""
+"""Peculiarities of YouTube."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_channel_is_looked_up_by_its_kind_of_url(address: str, name: str, value:
 
 
 @pytest.mark.parametrize("body", [{"pageInfo": {"totalResults": 0}}, {"pageInfo": {"totalResults": 0}, "items": []}])
-def test_missing_channel_has_no_list_in_its_answer(body: Any) -> None:
+def test_missing_channel_without_any_list_is_not_found(body: Any) -> None:
     with pytest.raises(NotFound):
         calls_of("channel", body, handle="nobody")
 
@@ -159,9 +159,7 @@ def test_channel_without_such_videos_has_an_empty_page(
         ((failing(500, "backendError"),), UpstreamFailed),
     ],
 )
-def test_missing_or_hidden_channel_has_no_page(
-    answers: tuple[Answer, ...], refusal: type[UpstreamError]
-) -> None:
+def test_missing_or_hidden_channel_has_no_page(answers: tuple[Answer, ...], refusal: type[UpstreamError]) -> None:
     waiting = iter(answers)
     with pytest.raises(refusal):
         drive(PLATFORM, "channel/videos", {"channelId": CHANNEL_ID}, lambda *_: next(waiting), credentials=KEY)
@@ -255,10 +253,8 @@ def test_refusal_is_classified_by_its_reason() -> None:
         ("video/comment/replies", {"continuationToken": "Ugabcdef"}, "youtube.comment"),
     ],
 )
-def test_hidden_comments_are_private(
-    resource: str, params: dict[str, str], domain: str
-) -> None:
-    """A key that is not let in has the same reason, of another domain."""
+def test_hidden_comments_are_private(resource: str, params: dict[str, str], domain: str) -> None:
+    """A rejected key has the same reason in another domain."""
     private = refused(403, "forbidden", resource, domain=domain, **params)
     assert isinstance(private, NotFound)
     assert private.reason == "account_private"
@@ -317,7 +313,7 @@ def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
 def test_keyless_sources_return_the_same_as_the_api(
     resource: str, params: dict[str, str], bodies: tuple[Any, ...], untold: set[str]
 ) -> None:
-    """Method: the same facts in both forms, field by field; the description is no part of oEmbed's text."""
+    """Method: the same facts in both forms, field by field; oEmbed has no description."""
     waiting = iter(bodies)
     own, other = (
         drive(PLATFORM, resource, params, lambda _place, _call: told(next(waiting)), credentials=KEY, rung_index=rung)
@@ -330,7 +326,7 @@ def test_keyless_sources_return_the_same_as_the_api(
 
 
 async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> None:
-    """Goal: an empty quota is no failure where a feed has the answer. Method: a whole node with a key."""
+    """Goal: an exhausted quota is not a failure if a feed has the answer. Method: a whole node with a key."""
     spent = {"error": {"code": 403, "message": "No.", "errors": [{"reason": "quotaExceeded"}]}}
 
     def script(asked: str) -> Told | None:
@@ -352,6 +348,6 @@ async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("spelling", [CHANNEL_ID, f"@{CHANNEL_ID}"])
 def test_channel_id_is_not_a_handle(spelling: str) -> None:
-    """Goal: whoever tries one parameter after the other, as cohorts do, comes to the one for ids."""
+    """Goal: code that tries one parameter after the other, such as cohorts, reaches the one for ids."""
     with pytest.raises(InvalidArgument, match="channelId"):
         calls_of("channel/videos", handle=spelling)

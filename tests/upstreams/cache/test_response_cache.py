@@ -1,4 +1,4 @@
-"""The response cache against a plain model of it, and rule by rule."""
+"""The response cache compared with a simple model, and rule by rule."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
-        """A new bound counts from the next answer on."""
+        """A new limit applies from the next stored answer on."""
         self.cache.resize(bytes_max)
 
     @invariant()

@@ -1,4 +1,4 @@
-"""The cache of many nodes against a real Redis: one call for all, whatever becomes of who makes it."""
+"""The cache of many nodes against a real Redis: one call for all nodes, whatever happens to the leader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def nodes(empty_redis: RedisServer) -> AsyncIterator[list[SharedCache]]:
 
 
 class Upstream:
-    """Counts its calls; each takes a moment."""
+    """Counts its calls; each takes a short time."""
 
     def __init__(self, *, takes_s: float = 0.05, fails: int = 0) -> None:
         self.calls = 0
@@ -157,9 +157,7 @@ async def test_leader_loses_its_lock_at_its_deadline(nodes: list[SharedCache]):
     assert await get(nodes[1], late) == b"answer 1"
 
 
-async def test_lock_ttl_is_bounded_by_the_deadline(
-    nodes: list[SharedCache], empty_redis: RedisServer
-):
+async def test_lock_ttl_is_bounded_by_the_deadline(nodes: list[SharedCache], empty_redis: RedisServer):
     for left_s, lock_s in ((7, 2.0), (1, 1.0)):
         async with nodes[0].turn(KEY, trio.current_time() + left_s):
             [lock] = empty_redis.ask("KEYS", "*:lock")  # type: ignore[misc]
@@ -167,9 +165,7 @@ async def test_lock_ttl_is_bounded_by_the_deadline(
         await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
 
 
-async def test_lock_is_renewed_during_long_calls_only(
-    nodes: list[SharedCache], empty_redis: RedisServer
-):
+async def test_lock_is_renewed_during_long_calls_only(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream, answers = Upstream(takes_s=LOCK_S + 1), []
 
     async def caller(node: SharedCache) -> None:
@@ -185,7 +181,7 @@ async def test_lock_is_renewed_during_long_calls_only(
 async def test_leader_without_renewal_is_succeeded_and_stores_nothing(
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
-    """Goal: a dead node holds nobody up for long. Method: nothing of the leader's reaches Redis any more."""
+    """Goal: a dead node does not delay others for long. Method: the leader's commands no longer reach Redis."""
     with open_cutter(empty_redis.port) as cutter:
         async with (
             open_state(f"redis://127.0.0.1:{cutter.port}", round_trip_s=5) as state,
@@ -231,9 +227,7 @@ async def test_turn_reports_the_time_waited(nodes: list[SharedCache], empty_redi
         assert (found.found, found.waited_s) == (b"answer 1", 0.0)
 
 
-async def test_disabled_cache_finds_and_shares_nothing(
-    nodes: list[SharedCache], empty_redis: RedisServer
-):
+async def test_disabled_cache_finds_and_shares_nothing(nodes: list[SharedCache], empty_redis: RedisServer):
     await get(nodes[0], Upstream())
     nodes[1].local.resize(0)
     assert not await nodes[1].holds(KEY)

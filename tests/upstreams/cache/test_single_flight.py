@@ -1,4 +1,4 @@
-"""Single flight on virtual time: one call at a time for a key, and one promotion at a time after a failure."""
+"""Single flight on virtual time: one call at a time per key, and one promotion after each failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Calls:
 
 
 async def join(flights: Flights[str], key: str, deadline_at: float, lead: Calls) -> tuple[str, bool]:
-    """As a billed call joins: its result, and whether it was somebody else's."""
+    """Like a billed call: return its result, and whether another caller made the call."""
     if key in flights and (followed := await flights.follow(key, deadline_at)) is not None:
         return followed, True
     result = None
@@ -73,9 +73,7 @@ async def test_other_keys_and_later_calls_run_separately(autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("failures", [1, 3, 20])
-async def test_failure_reaches_its_leader_and_promotes_one_follower(
-    autojump_clock: MockClock, failures: int
-) -> None:
+async def test_failure_reaches_its_leader_and_promotes_one_follower(autojump_clock: MockClock, failures: int) -> None:
     flights, calls = Flights[str](), Calls(failures)
     told: list[str] = []
 
@@ -132,7 +130,7 @@ async def test_follower_waits_until_its_own_deadline(autojump_clock: MockClock) 
 def test_calls_of_a_key_never_overlap_and_all_callers_get_results(
     arrivals: list[float], failures: int, hang_ups: list[float]
 ) -> None:
-    """Method: clients arrive, hang up and calls fail at drawn moments; nobody may hang or be left behind."""
+    """Method: clients arrive, disconnect and fail at random moments; none may hang or be left without a result."""
     flights, calls = Flights[str](), Calls(failures)
     ended = 0
 

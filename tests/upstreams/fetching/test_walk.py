@@ -43,7 +43,7 @@ async def test_surplus_of_the_last_page_starts_the_next_walk(autojump_clock: Moc
     assert (places(second), cursor_of(second), second.pages_used) == ([6, 7, 8, 9, 10, 11], None, 2)
 
 
-async def test_used_up_page_tail_does_not_continue_the_list(autojump_clock: MockClock) -> None:
+async def test_duplicate_page_tail_does_not_continue_the_list(autojump_clock: MockClock) -> None:
     shelf = Shelf([["a", "b", "a", "b"]])
     fetched = await walked(site_over(shelf), 2)
     assert (places(fetched), cursor_of(fetched)) == ([0, 1], None)
