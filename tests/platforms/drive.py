@@ -102,7 +102,7 @@ def endpoint(platform: Platform, resource: str) -> Endpoint:
 
 
 def _values(found: Endpoint, params: Mapping[str, str | int]) -> dict[str, Value]:
-    """Return the parameters as the gateway passes them to a read: only declared ones, with defaults, integers as int."""
+    """Return the parameters as the gateway passes them to a read: declared ones, with defaults, integers as int."""
     declared = {param.name: param for param in found.params}
     assert params.keys() <= declared.keys(), f"{found.resource} does not declare {params.keys() - declared.keys()}"
     for group in found.one_of:

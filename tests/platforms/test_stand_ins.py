@@ -81,7 +81,7 @@ def test_endpoints_read_from_stand_ins_what_the_tables_say(platform: Platform) -
 
 
 @named(ENDPOINTS)
-def test_call_is_answered_by_its_own_platforms_stand_in(platform: Platform, one: Endpoint) -> None:
+def test_call_is_answered_by_its_own_platform(platform: Platform, one: Endpoint) -> None:
     """Goal: platforms that accept any host do not answer for each other. Method: the same without the others."""
     alone = sandbox_of(by_host(routes_of(platform.slug, template(platform))))
     values = example_values(one)
@@ -100,7 +100,7 @@ def test_list_is_paged_to_its_end_without_duplicates(platform: Platform, one: En
 
 
 @named(ENDPOINTS)
-def test_stand_in_fails_like_its_platform(platform: Platform, one: Endpoint) -> None:
+def test_sandbox_fails_like_its_platform(platform: Platform, one: Endpoint) -> None:
     """Goal: trigger words for failures work for every endpoint whose request names a subject."""
     for word, (number, refusal) in FAILING.items():
         failed = [wanted for wanted in subjects(one, word, number) if outcome(platform, one, wanted, refusal)]

@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names: the same as a comparison with every name gives, at a small part of its cost."""
+"""Suggestions for misspelled names: the same as from a comparison with every name, at a fraction of its cost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_cutoff_decides_how_similar_a_name_must_be() -> None:
 
 
 def test_cost_is_a_small_part_of_comparing_every_name() -> None:
-    """Method: CPU time beside that of the whole comparison, in the same process; 800 names and the worst of texts."""
+    """Method: CPU time compared with the full comparison in the same process; 800 names and the worst texts."""
     many = [*PATHS, *(path.replace("/v1/", f"/v1/{number}") for number in range(4) for path in PATHS)]
     names = KnownNames(many)
     names.nearest("the first one reads the names")

@@ -504,12 +504,12 @@ def test_unreadable_answer_is_an_upstream_failure(body: Any, status: int) -> Non
 
 
 @pytest.mark.parametrize("resource", _LISTS)
-def test_stand_in_list_has_several_pages_and_an_end(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, _LISTS[resource], credentials=_SIGNED_IN)
     assert [len(page.records) for page in pages] == [20, 20, 5]
 
 
-def test_stand_in_thread_is_nested_and_has_a_tombstone() -> None:
+def test_sandbox_thread_is_nested_and_has_a_tombstone() -> None:
     page = _page("post/comments", from_sandbox(), url="https://bsky.app/profile/ada.bsky.social/post/3lada")
     assert page.next is None
     assert any(record["flags"]["deleted"] for record in page.records)
@@ -523,7 +523,7 @@ def test_stand_in_thread_is_nested_and_has_a_tombstone() -> None:
 @pytest.mark.parametrize(
     "resource", ["profile", "user/posts", "followers", "following", "post", "post/comments", "post/likes"]
 )
-def test_stand_in_refuses_like_bluesky(resource: str, subject: str, refusal: type[Exception]) -> None:
+def test_sandbox_refuses_like_bluesky(resource: str, subject: str, refusal: type[Exception]) -> None:
     handle = f"{subject}.bsky.social"
     url = f"https://bsky.app/profile/{handle}/post/3lada"
     params = {"url": url} if resource.startswith("post") else {"handle": handle}
@@ -532,7 +532,7 @@ def test_stand_in_refuses_like_bluesky(resource: str, subject: str, refusal: typ
 
 
 @pytest.mark.parametrize("resource", ["search", "search/users"])
-def test_stand_in_search_without_results_is_empty(resource: str) -> None:
+def test_sandbox_search_without_results_is_empty(resource: str) -> None:
     page = _page(resource, from_sandbox(), query="missing")
     assert (page.records, page.next) == ([], None)
     with pytest.raises(UpstreamThrottled):

@@ -188,7 +188,7 @@ def test_releases_continue_at_the_graphql_cursor() -> None:
     ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
 )
 @pytest.mark.parametrize(("resource", "params", "root"), ASKED)
-def test_graphql_stand_in_fails_by_trigger_words(
+def test_graphql_sandbox_fails_by_trigger_words(
     resource: str, params: Mapping[str, str | int], root: str, word: str, refusal: type[Exception]
 ) -> None:
     named = {name: str(value).replace("octocat", word).replace("example", word) for name, value in params.items()}
@@ -197,7 +197,7 @@ def test_graphql_stand_in_fails_by_trigger_words(
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"' + b"x" * 70_000 + b'"'])
-async def test_graphql_stand_in_refuses_non_queries(body: bytes) -> None:
+async def test_graphql_sandbox_refuses_non_queries(body: bytes) -> None:
     sent: list[Any] = []
 
     async def receive() -> Any:

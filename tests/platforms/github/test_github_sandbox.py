@@ -124,24 +124,24 @@ SINGLES: Mapping[str, Mapping[str, str | int]] = {
 }
 
 
-def test_every_endpoint_runs_against_the_stand_in() -> None:
+def test_every_endpoint_runs_against_the_sandbox() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_stand_in_list_has_several_pages_and_an_end(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, LISTS[resource])
     assert len(pages) > 1
     assert all(page.records for page in pages)
 
 
 @pytest.mark.parametrize("resource", SINGLES)
-def test_stand_in_record_is_deterministic(resource: str) -> None:
+def test_sandbox_record_is_deterministic(resource: str) -> None:
     first, second = (single(resource, SINGLES[resource], from_sandbox()) for _ in range(2))
     assert first == second
 
 
-def test_stand_in_issue_is_the_same_in_every_call() -> None:
+def test_sandbox_issue_is_the_same_in_every_call() -> None:
     for post in page("repo/issues", {"url": REPO, "state": "closed"}, from_sandbox()).records:
         assert post == single("issue", {"url": post["url"]}, from_sandbox())
         assert post["ext"]["state"] == "closed"
@@ -151,7 +151,7 @@ def test_stand_in_issue_is_the_same_in_every_call() -> None:
     ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
 )
 @pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
-def test_stand_in_fails_by_trigger_words(resource: str, word: str, refusal: type[UpstreamError]) -> None:
+def test_sandbox_fails_by_trigger_words(resource: str, word: str, refusal: type[UpstreamError]) -> None:
     params = {
         name: str(value).replace("octocat", word).replace("example", word).replace("trio", word)
         for name, value in {**LISTS, **SINGLES}[resource].items()

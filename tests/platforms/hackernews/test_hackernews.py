@@ -476,13 +476,13 @@ def test_any_body_is_read_or_refused(body: Any, resource: str) -> None:
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_stand_in_list_has_several_pages_and_an_end(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, LISTS[resource])
     assert len(pages) > 1
     assert all(found.records for found in pages)
 
 
-def test_stand_in_story_is_the_same_in_every_call() -> None:
+def test_sandbox_story_is_the_same_in_every_call() -> None:
     for found in [*page("search", {"query": "x"}, from_sandbox()).records, *page("top", {}, from_sandbox()).records]:
         story = record("story", {"id": found["id"]}, from_sandbox())
         text = found["content"]["text"].replace("x: ", "", 1)  # what a search finds has the words of the query
@@ -493,7 +493,7 @@ def test_stand_in_story_is_the_same_in_every_call() -> None:
         )
 
 
-def test_stand_in_finds_stories_in_the_requested_days() -> None:
+def test_sandbox_finds_stories_in_the_requested_days() -> None:
     asked = {"query": "trio", "since": "2026-01-30", "until": "2026-02-02", "sort": "recent"}
     found = page("search", asked, from_sandbox()).records
     assert found
@@ -502,7 +502,7 @@ def test_stand_in_finds_stories_in_the_requested_days() -> None:
     assert [one["published_at"] for one in found] == sorted((one["published_at"] for one in found), reverse=True)
 
 
-def test_stand_in_comments_are_not_stories() -> None:
+def test_sandbox_comments_are_not_stories() -> None:
     found = page("search", {"query": "x", "tags": "comment"}, from_sandbox()).records[0]
     assert found["ext"]["type"] == "comment"
     thread = page("story/comments", {"id": found["ext"]["story_id"]}, from_sandbox()).records
@@ -511,17 +511,17 @@ def test_stand_in_comments_are_not_stories() -> None:
         record("story", {"id": found["id"]}, from_sandbox())
 
 
-def test_stand_in_thread_is_nested_and_has_a_tombstone() -> None:
+def test_sandbox_thread_is_nested_and_has_a_tombstone() -> None:
     threads = page("story/comments", LISTS["story/comments"], from_sandbox()).records
     assert any(found["flags"]["deleted"] for found in threads)
     assert any(found["replies"] for found in threads)
 
 
-def test_stand_in_accounts_have_a_date() -> None:
+def test_sandbox_accounts_have_a_date() -> None:
     assert record("profile", {"handle": "ada"}, from_sandbox())["joined_at"]
 
 
-def test_stand_in_list_has_a_deleted_item() -> None:
+def test_sandbox_list_has_a_deleted_item() -> None:
     assert any(found.warnings for found in walk(PLATFORM, "top", {}))
 
 
@@ -541,12 +541,12 @@ def test_stand_in_list_has_a_deleted_item() -> None:
         ("search", {"query": "broken"}, UpstreamFailed),
     ],
 )
-def test_stand_in_fails_by_trigger_words(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
+def test_sandbox_fails_by_trigger_words(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
     with pytest.raises(refusal):
         drive(PLATFORM, resource, params, from_sandbox())
 
 
-def test_stand_in_search_without_results_is_empty() -> None:
+def test_sandbox_search_without_results_is_empty() -> None:
     assert page("search", {"query": "missing"}, from_sandbox()) == Page([], total=0)
 
 

@@ -407,14 +407,14 @@ def test_any_error_is_read_as_a_refusal(body: Any, status: int) -> None:
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_stand_in_list_has_several_pages_and_an_end(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, LISTS[resource])
     assert [len(found.records) for found in pages] == [20, 20, 5]
 
 
 @pytest.mark.parametrize("number", ["429", "500"])
 @pytest.mark.parametrize("resource", ["question", "question/comments", "profile"])
-def test_stand_in_fails_by_trigger_numbers(resource: str, number: str) -> None:
+def test_sandbox_fails_by_trigger_numbers(resource: str, number: str) -> None:
     (name,) = ALL[resource]
     with pytest.raises(UpstreamThrottled if number == "429" else UpstreamFailed):
         drive(PLATFORM, resource, {name: number}, from_sandbox())

@@ -1,4 +1,4 @@
-"""Peculiarities of Telegram: status 200 for everything, pages that start with the oldest post, three formats of counts."""
+"""Peculiarities of Telegram: status 200 for everything, pages with the oldest post first, three formats of counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses lead where the table beside this file says, or are refused with the words that it has (decisions 14)."""
+"""URLs lead where the table next to this file says, or are refused with its message (decisions 14)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_TABLE = (
     *("app_store", "bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"),
     *("podcasts", "stackexchange", "steam", "telegram", "wikipedia", "youtube"),
 )
-"""The platforms that the table is about; one that comes later may read addresses at any host too."""
+"""The platforms that the table covers; a later platform may read URLs at any host too."""
 ADDRESSES = Addresses(one for one in PLATFORMS if one.slug in OF_TABLE)
 
 
@@ -76,7 +76,7 @@ KINDS: Mapping[str, tuple[str, int]] = {
     ),
     "ports and user names": (r":\d+/|@[\w.]+/", 8),
 }
-"""Patterns of addresses, and how many of the table have to be of each kind; short links are told by their refusal."""
+"""Patterns of URLs, and how many of each kind the table must have; short links are identified by their refusal."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,7 @@ def test_table_refuses_short_links_by_name() -> None:
 
 @pytest.mark.parametrize("address", [address for address, expected in TABLE if not expected.startswith("! ")])
 def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
-    """Goal: `resolved.params` can be sent as they are. Method: read them as a request's, and the one spelling again."""
+    """Goal: `resolved.params` can be sent back. Method: read them as values of a request, and as canonical ones."""
     found = ADDRESSES.find(address)
     for target in found.destinations:
         assert {
@@ -102,7 +102,7 @@ def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
 
 
 def test_every_own_record_can_be_looked_up() -> None:
-    """Goal: a platform with an archetype of a new kind is told to give it a place here."""
+    """Goal: a platform with an archetype of a new kind must be added here."""
     keys = {
         one.archetype.key
         for platform in PLATFORMS
@@ -122,7 +122,7 @@ def test_declared_url_forms_match_endpoints_and_parameters(platform: Platform) -
 
 
 def test_lookup_costs_its_target_price() -> None:
-    """Goal: lookup is at its target's price (decisions 14); a target of another tier needs more than one price."""
+    """Goal: lookup has its target's price (decisions 14); a target in another tier would need more than one price."""
     tiers = {
         one.tier
         for platform in PLATFORMS

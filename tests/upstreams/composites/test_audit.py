@@ -1,4 +1,4 @@
-"""The audit's arithmetic against a table that was made by hand, and the same table in docs/composites.md."""
+"""The audit's arithmetic, compared with a handmade table, and with the same table in docs/composites.md."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def signals(row: dict[str, Any]) -> Record:
 
 
 @pytest.mark.parametrize(("row", "components", "score"), TABLE)
-def test_scores_match_the_table(
-    row: dict[str, Any], components: dict[str, float | None], score: int | None
-) -> None:
+def test_scores_match_the_table(row: dict[str, Any], components: dict[str, float | None], score: int | None) -> None:
     filled = dict.fromkeys(FIELDS[: row["filled"]], "x")
     scored = scoring.score_of(author(id="1", **filled), signals(row), frozenset())
     assert {name: value if value is None else round(value, 1) for name, value in scored.components.items()} == {

@@ -1,4 +1,4 @@
-"""The record of any address over HTTP (decisions 14): at its target's price, cached, and refused for free."""
+"""The record of any URL over HTTP (decisions 14): at its target's price, cached, and refused for free."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> Non
 
 
 async def test_unknown_host_is_read_by_the_software_it_runs(tmp_path: Path) -> None:
-    """Goal: of the software that reads such addresses, the one that is there gives the record. Method: a Lemmy."""
+    """Goal: the software that runs at the host returns the record. Method: a Lemmy server."""
 
     def script(asked: str) -> Told | None:
         return None if "/api/v3/community" in asked else Told(404, b"<html>", HTML)

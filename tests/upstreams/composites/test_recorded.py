@@ -1,4 +1,4 @@
-"""Answers of composites over recorded legs; what is expected is worked out from the recordings' own JSON."""
+"""Answers of composites over recorded legs; the expected values are calculated from the recordings' own JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def body(file: str) -> Any:
 
 
 def call(path: str, values: Json, answers: Mapping[str, Any], now_at: float = NOON_2026_AT) -> Page | Single:
-    """The result of any platform's composite; `answers`: `host/path` -> a recording; other places are not there."""
+    """Return the result of any platform's composite. `answers` maps `host/path` to a recording; other paths are not
+    found."""
     slug, _, resource = path.partition("/")
     platform = ALL[slug]
     endpoint = next(one for one in platform.endpoints if one.resource == resource)
@@ -179,7 +180,7 @@ def test_recorded_card_sums_accounts() -> None:
 
 
 def test_audit_of_a_recorded_account() -> None:
-    """By hand: nobody follows; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
+    """By hand: no followers; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
     answers = {
         f"{MASTODON}/accounts/lookup": ACCOUNT,
         f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,

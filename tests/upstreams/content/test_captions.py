@@ -1,4 +1,4 @@
-"""Captions: their cues as people see them, whatever the file has beside them."""
+"""Captions: their cues as viewers see them, whatever else the file contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charset of a body: by its mark, its own bytes, the header, the document, and at last by a guess."""
+"""The charset of a body: from its byte order mark, its bytes, the header, the document, and finally a guess."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def test_header_takes_precedence_over_the_document() -> None:
         ("hz", "hz-gb-2312", "这是一个中文网页。"),
     ],
 )
-def test_escaped_charset_is_decoded_if_declared(
-    codec: str, label: str, words: str
-) -> None:
+def test_escaped_charset_is_decoded_if_declared(codec: str, label: str, words: str) -> None:
     html = f"<meta charset={label}><p>{words}"
     assert text_of(html.encode(codec)) == html
     assert text_of(html.encode(codec), f"text/html; charset={label}") == html

@@ -1,4 +1,4 @@
-"""Feeds of every kind come out with the same members; whatever is no feed is refused in words."""
+"""Feeds of every kind give the same members; other bodies are refused with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that are not quite what they should be: what is plain is read, and nothing else is taken for it."""
+"""Bodies with small defects: clear values are read, and nothing else is mistaken for them."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_html_is_accepted_as_text_or_html() -> None:
     assert body_of(b"<a><b>1</b></a>", XML, "text/xml").findtext("b") == "1"
 
 
-def test_empty_feed_is_no_data_and_page_error_is_judged_by_status() -> None:
+def test_empty_feed_means_no_data_and_page_error_is_judged_by_status() -> None:
     with pytest.raises(NotFound):
         body_of(b"", FEED, "text/xml")
     for status in (404, 410):

@@ -1,4 +1,4 @@
-"""Running a read: one call after the other or many side by side, and what becomes of a reader's own troubles."""
+"""Running a read: consecutive or concurrent calls, and errors of the reader itself."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def numbered(exchange_delay_s: float = 0.0) -> ScriptedExchange:
 
 
 def many(count: int, *, optional: bool = False) -> Read:
-    """A read of `count` calls side by side."""
+    """Return a read of `count` concurrent calls."""
 
     def read(_args: Args) -> Steps:
         answers = yield tuple(Call(f"/{number}", optional=optional) for number in range(count))
@@ -106,9 +106,7 @@ def test_arguments_are_refused_before_any_call() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100])
-async def test_concurrent_calls_are_bounded_and_answered_in_order(
-    autojump_clock: MockClock, count: int
-) -> None:
+async def test_concurrent_calls_are_bounded_and_answered_in_order(autojump_clock: MockClock, count: int) -> None:
     exchange = numbered(1.0)
     fetched = await fetch(planned(many(count), exchange), LONG_S)
     assert fetched.result == Single({"bodies": list(range(count))})
@@ -197,9 +195,7 @@ async def test_cancelled_read_leaves_nothing_running(autojump_clock: MockClock) 
         ValueError("Invalid isoformat string"),
     ],
 )
-async def test_reader_error_is_an_upstream_failure(
-    autojump_clock: MockClock, trouble: Exception
-) -> None:
+async def test_reader_error_is_an_upstream_failure(autojump_clock: MockClock, trouble: Exception) -> None:
     def read(_args: Args) -> Steps:
         yield Call("/1")
         raise trouble
@@ -211,9 +207,7 @@ async def test_reader_error_is_an_upstream_failure(
 
 
 @pytest.mark.parametrize("own", [NotFound(reason="account_gone"), InvalidArgument("q", "is none"), ZeroDivisionError()])
-async def test_own_errors_of_a_reader_pass_through(
-    autojump_clock: MockClock, own: Exception
-) -> None:
+async def test_own_errors_of_a_reader_pass_through(autojump_clock: MockClock, own: Exception) -> None:
     def read(_args: Args) -> Steps:
         yield Call("/1")
         raise own
@@ -233,9 +227,7 @@ ANSWERS: st.SearchStrategy[Said] = st.builds(
 
 @given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
-def test_read_ends_by_its_deadline(
-    script: list[Said], widths: list[int], within_s: float
-) -> None:
+def test_read_ends_by_its_deadline(script: list[Said], widths: list[int], within_s: float) -> None:
     """Method: reads of several rounds, some of many optional calls, over slow and failing answers, on virtual time."""
 
     def read(_args: Args) -> Steps:

@@ -1,4 +1,4 @@
-"""Hosts that callers name: guarded, each with a circuit of its own in a bounded table, and told no secret."""
+"""Hosts that callers name: guarded, each with its own circuit in a bounded table, and without secrets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _by_two(second: Call) -> Endpoint:
 
 
 class Scene:
-    """A platform at hosts that callers name, beside a source of its own with a key."""
+    """A platform at hosts that callers name, with another source that has a key."""
 
     def __init__(
         self,
@@ -154,9 +154,7 @@ async def test_unknown_name_is_invalid_and_silent_name_servers_fail() -> None:
 
 
 @pytest.mark.parametrize("answer", [PAGE, NO_PAGE, said(b"", 404), said(b"hello", content_type="text/plain")])
-async def test_host_without_the_software_is_refused_and_remembered(
-    answer: Said, autojump_clock: MockClock
-) -> None:
+async def test_host_without_the_software_is_refused_and_remembered(answer: Said, autojump_clock: MockClock) -> None:
     scene = Scene(answer)
     with pytest.raises(InvalidArgument, match=r"must be a Mastodon server; blog.example.com is not"):
         await scene.get("blog.example.com")
@@ -206,7 +204,7 @@ def test_host_in_a_url_is_refused_under_the_url_parameter() -> None:
 
 
 async def test_non_public_host_in_an_answer_is_an_upstream_failure() -> None:
-    """An optional call there fails as any other."""
+    """An optional call to it fails like any other."""
     for call, refused in (
         (Call("/b", host="printer.local"), True),
         (Call("/b", host="10.0.0.1", optional=True), False),
@@ -344,7 +342,7 @@ async def test_redirect_is_followed_through_the_guard(location: str, error: type
 
 
 async def test_optional_call_to_a_refused_host_is_missing() -> None:
-    """Also where that is remembered; a host that is not public is refused before."""
+    """This also applies if the result is remembered; a non-public host is refused before."""
     scene = Scene(NO_PAGE, endpoint=_read(Call("/x", optional=True)))
     for _ in range(2):
         assert (await scene.get("blog.example.com")).record["id"] == "False"
@@ -388,7 +386,7 @@ async def test_host_spelling_is_normalized() -> None:
 
 
 async def test_own_host_of_the_platform_is_never_marked() -> None:
-    """Goal: an odd answer of one does not make it a host of other software."""
+    """Goal: an odd answer of one host does not mark it as other software."""
     exchange = ScriptedExchange(NO_PAGE, OK)
 
     def make(base_url: str) -> Source:

@@ -1,6 +1,6 @@
-"""Ladders of sources: when an endpoint falls to its next source, when it does not, and what a caller is told.
+"""Ladders of sources: when an endpoint falls back to its next source, when it does not, and what the caller receives.
 
-All of it runs on virtual time over scripted exchanges, one a source.
+All tests run on virtual time over scripted exchanges, one per source.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def paged(source: str = "") -> Read:
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """A body that names an error says it for certain."""
+    """A body that names an error definitely."""
     if isinstance(answer.body, dict) and "gone" in answer.body:
         return NotFound(reason="account_gone")
     if isinstance(answer.body, dict) and "wrong" in answer.body:
@@ -95,7 +95,7 @@ def judge(answer: Answer) -> UpstreamError | None:
 
 @dataclass(slots=True)
 class Ladder:
-    """A platform of three sources and one endpoint, and what its sources say."""
+    """A platform of three sources and one endpoint, with the answers of its sources."""
 
     main: ScriptedExchange
     second: ScriptedExchange
@@ -104,16 +104,16 @@ class Ladder:
     endpoint: Endpoint
 
     def planned(self, cursor: State | None = None) -> Plan:
-        """The endpoint's read up to its first call."""
+        """Return the endpoint's read up to its first call."""
         return plan(self.site, self.endpoint, Args({}, cursor, self.site.credentials))
 
     async def fetch(self, *, cursor: State | None = None, within_s: float = LONG_S) -> Fetched:
-        """The answer of the endpoint."""
+        """Return the answer of the endpoint."""
         return await fetch(self.planned(cursor), trio.current_time() + within_s)
 
     @property
     def asked(self) -> tuple[int, int, int]:
-        """How many calls each source got."""
+        """Return the number of calls that each source received."""
         return len(self.main.calls), len(self.second.calls), len(self.third.calls)
 
 
@@ -126,7 +126,7 @@ def ladder(
     rules: Rules = Rules(retries=0),  # noqa: B008 - it is frozen
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
 ) -> Ladder:
-    """A ladder whose sources, in their order, say these; the ones beyond say that all is well."""
+    """Return a ladder whose sources give these answers, in order; further sources succeed."""
     exchanges = [what if isinstance(what, ScriptedExchange) else ScriptedExchange(what) for what in says]
     exchanges += [ScriptedExchange(OK) for _ in range(3 - len(says))]
     named = dict(zip((MAIN, SECOND, THIRD), exchanges, strict=True))
@@ -171,9 +171,7 @@ FALLS: list[Said] = [
 
 
 @pytest.mark.parametrize("answer", FALLS, ids=repr)
-async def test_failed_or_throttled_source_falls_back(
-    autojump_clock: MockClock, answer: Said
-) -> None:
+async def test_failed_or_throttled_source_falls_back(autojump_clock: MockClock, answer: Said) -> None:
     rungs = ladder(answer, ELSEWHERE)
     fetched = await rungs.fetch()
     assert fetched.result == Single({"body": {"from": "elsewhere"}})
@@ -287,7 +285,7 @@ async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) ->
 async def test_fallback_status_alone_is_not_a_definite_not_found(
     autojump_clock: MockClock, answer: Said, is_believed: bool
 ) -> None:
-    """A server that does not know the path says 404 as well; the endpoint's own source is believed."""
+    """A server that does not know the path also answers 404; only the endpoint's own source is believed."""
     rungs = ladder(FAILING, answer)
     if is_believed:
         with pytest.raises(NotFound):
@@ -304,7 +302,7 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(
 
 
 async def test_sources_share_the_remaining_time_equally(autojump_clock: MockClock) -> None:
-    """Goal: a source that hangs leaves time to the others. Method: 60 s, three sources, two of them silent."""
+    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources, two of them silent."""
     rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
     fetched = await rungs.fetch(within_s=60.0)
     assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]
@@ -333,7 +331,7 @@ async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> 
 
 
 async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
-    """Method: the main source hangs for 10 s a call until its circuit opens; then the fallback answers at once."""
+    """Method: the main source hangs for 10 s per call until its circuit opens; then the fallback answers at once."""
     rungs = ladder(
         SILENCE,
         fallbacks=(Fallback(SECOND),),
@@ -531,7 +529,7 @@ def part(resource: str, source: str, *fallbacks: Fallback) -> Endpoint:
 
 
 def composed(args: Args) -> Steps:
-    """Two parts, the second optional, as legs."""
+    """Two parts as legs, the second one optional."""
     first, second = yield (Part("first", {"name": "a"}), Part("second", {"name": "b"}, optional=True))
     return Single({"second": bool(second)}, legs=(Leg("odd/first", first), Leg("odd/second", second)))
 
@@ -589,7 +587,7 @@ async def test_composite_with_silent_parts_ends_by_its_deadline(autojump_clock: 
 async def test_cancelled_ladder_leaks_no_tasks_or_permits(
     autojump_clock: MockClock,
 ) -> None:
-    """Method: cancel at every wait; afterwards each circuit still lets calls through, so that no permit was lost."""
+    """Method: cancel at every checkpoint; afterwards each circuit still lets calls through, so no permit was lost."""
     rungs = ladder(Slow(1.0, FAILING), Slow(1.0, throttling(1)), Slow(1.0, OK), breaker=BreakerRules(1, 60.0, 0.5))
 
     async def run() -> None:

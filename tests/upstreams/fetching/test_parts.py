@@ -1,4 +1,4 @@
-"""Parts of a composite: endpoints of the same platform or of any other of the node."""
+"""Parts of a composite: endpoints of the same platform or of another platform on the node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def site(slug: str, endpoint: Endpoint, exchange: ScriptedExchange, **credential
 
 
 def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] = (), **credentials: str) -> Plan:
-    """The plan of a composite with one part, beside the platform `other`."""
+    """Return the plan of a composite with one part; the platform `other` is also served."""
 
     def read(_args: Args) -> Steps:
         (answer,) = yield (part,)
@@ -93,7 +93,7 @@ async def test_failed_part_is_missing_or_fails_the_composite(
 async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     slugs: str, refused: bool, autojump_clock: MockClock
 ) -> None:
-    """Goal: a bad request where nothing that it asks for can come; where some can, the others are legs without one."""
+    """Goal: a 400 if none of the selected platforms is available; if some are, the others are empty legs."""
 
     def read(args: Args) -> Steps:
         answers = yield tuple(Part("user", {"handle": "ada"}, True, one) for one in args.text("among").split(","))
@@ -160,7 +160,7 @@ async def test_tenth_of_the_time_is_reserved_for_the_composite(autojump_clock: M
 
 
 async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) -> None:
-    """Goal: nobody waits for the slow one to hear of the quick one."""
+    """Goal: a fast part is reported without waiting for the slow one."""
     heard: list[tuple[float, bool]] = []
 
     async def on_leg(leg: Leg, part: Part) -> None:

@@ -1,4 +1,4 @@
-"""A plain read and a walk by the interface that they share."""
+"""The common interface of a plain read and a walk."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ async def test_dismissed_plan_makes_no_call(walks: bool, autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("walks", [False, True])
-async def test_known_refusal_is_raised_on_run(
-    walks: bool, autojump_clock: MockClock
-) -> None:
+async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockClock) -> None:
     def forbidden(_args: Args) -> Steps:
         raise NotFound("It is forbidden.")
         yield Call("/never")
@@ -69,7 +67,7 @@ async def test_known_refusal_is_raised_on_run(
 
 
 async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
-    """It is asked of each page whether more are wanted first: who follows the pages is told of the last one too."""
+    """Each page first asks whether more are wanted, so that a progress callback also receives the last page."""
     shelf, told = distinct(4, 4, 4), list[Walked]()
 
     async def go_on(walked: Walked) -> bool:

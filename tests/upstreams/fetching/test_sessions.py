@@ -1,4 +1,4 @@
-"""One session for all nodes: the first signs in, the others wait for it, and a refused one is opened anew by one."""
+"""One session for all nodes: the first node signs in, the others wait, and one node renews a refused session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SESSION = Session((("authorization", TOKEN),), 100.0)
 
 
 class FewCommands:
-    """A state that knows the commands which sessions need."""
+    """A state that supports the commands of sessions."""
 
     def __init__(self) -> None:
         self.away = False

@@ -1,4 +1,4 @@
-"""A platform as a node runs it: headers, sources, optional calls and the session that all calls share."""
+"""A platform on a node: headers, sources, optional calls and the session that all calls share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ASK = Call("/x", needs_session=True)
 
 
 def sign_in(credentials: Credentials) -> SessionSteps:
-    """Two steps: a greeting, then the login itself, which a careless read would make in a session of its own."""
+    """Two steps: a greeting, then the login itself, which a careless read would make inside a session."""
     greeting = yield Call("/hello")
     login = {"user": credentials["user"], "nonce": obj(greeting.body)["nonce"]}
     answer = yield Call("/login", method="POST", json=login, needs_session=True)
@@ -56,7 +56,7 @@ def site_over(
     headers: tuple[tuple[str, str], ...] = (),
     opening: Callable[[Credentials], SessionSteps] | None = None,
 ) -> Site:
-    """A site with one source an exchange: `main`, then `second`, without retries."""
+    """Return a site with one source per exchange: `main`, then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
     sources = {
         name: source_over(exchange, name=name, rules=Rules(retries=0))
@@ -75,9 +75,10 @@ def site_over(
 
 
 class Members(ScriptedExchange):
-    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and gives the next token; only `valid` ones are let in.
+    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and returns the next token; only `valid` tokens are
+    accepted.
 
-    `answers` decides what somebody signed in is told, `login` what a sign-in is.
+    `answers` defines the answers to signed-in calls, and `login` recognizes a sign-in.
     """
 
     def __init__(self) -> None:
@@ -142,7 +143,7 @@ async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
 
 
 async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
-    """Method: the token in a header of Basic authentication, and in the form; a token that is none."""
+    """Method: the token in a Basic authentication header, and in the form; an invalid token."""
     for in_form in (False, True):
         exchange = ScriptedExchange(said({"access_token": "t", "expires_in": 90}), OK)
         known = {"identifier": "id", "password": "p:w"}
@@ -308,7 +309,7 @@ async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: 
 
 
 async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClock) -> None:
-    """Method: the call that signs in has much time, the one behind it little."""
+    """Method: the call that signs in has much time, the one that waits for it little."""
     members = Members()
     members.login = Slow(15.0, said({"token": "t1"}))
     site = site_over(members)
@@ -357,9 +358,7 @@ async def test_cancelled_sign_in_lets_the_next_call_try(autojump_clock: MockCloc
         (FAILING, "status 503"),
     ],
 )
-async def test_sign_in_without_a_session_fails_each_call(
-    autojump_clock: MockClock, login: Said, problem: str
-) -> None:
+async def test_sign_in_without_a_session_fails_each_call(autojump_clock: MockClock, login: Said, problem: str) -> None:
     members = Members()
     members.login = login
     site = site_over(members)

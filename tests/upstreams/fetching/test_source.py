@@ -1,4 +1,4 @@
-"""One source of a platform, over a scripted exchange: what its answers become, and when it is asked again.
+"""One source of a platform, over a scripted exchange: the results of its answers, and its retries.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """
@@ -48,7 +48,7 @@ ROUNDING_S = 1e-9
 """The virtual clock adds up its jumps."""
 
 LOOSE = BreakerRules(failures=1000)
-"""A breaker that is not the point of a test."""
+"""A breaker that does not matter for the test."""
 
 
 # Answers
@@ -106,7 +106,7 @@ async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock
     ],
 )
 async def test_unreadable_answer_counts_as_a_failure(autojump_clock: MockClock, problem: Exception) -> None:
-    """A malformed response is not worth another try: it would be the same."""
+    """A malformed response is not retried, because the next one would be the same."""
     source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
     with pytest.raises(UpstreamFailed) as failed:
         await source.ask(asking(), LONG_S)
@@ -158,9 +158,7 @@ HEADERS = st.dictionaries(
 
 @given(st.sampled_from(load_platforms()), st.sampled_from((400, 401, 403, 404, 422, 429, 500, 503)), HEADERS, JSON)
 @settings(max_examples=150, deadline=None)
-def test_judges_tolerate_any_error_body(
-    platform: Platform, status: int, headers: dict[str, str], body: object
-) -> None:
+def test_judges_tolerate_any_error_body(platform: Platform, status: int, headers: dict[str, str], body: object) -> None:
     """Goal: an error answer is a refusal, never a bug. Method: odd JSON in the fields that judges read."""
     answer = Answer(status, headers, body, "main")
     assert isinstance(platform.judge(answer), UpstreamError | None)
@@ -182,9 +180,7 @@ async def test_transient_failure_is_retried_with_jitter(autojump_clock: MockCloc
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
-async def test_retries_are_limited_and_the_last_failure_is_raised(
-    autojump_clock: MockClock, retries: int
-) -> None:
+async def test_retries_are_limited_and_the_last_failure_is_raised(autojump_clock: MockClock, retries: int) -> None:
     exchange = ScriptedExchange(*[said(status=500)] * retries, said(status=502))
     with pytest.raises(UpstreamFailed, match="status 502"):
         await source_over(exchange, rules=Rules(retries=retries)).ask(asking(), LONG_S)

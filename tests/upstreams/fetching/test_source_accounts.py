@@ -1,4 +1,4 @@
-"""What one account's calls of a source can do to the calls of other accounts: circuits and holds.
+"""How one account's calls of a source affect the calls of other accounts: circuits and holds.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """

@@ -1,4 +1,4 @@
-"""The guards of one source of a platform: its breaker, the holds that its upstream asks for, where redirects may lead.
+"""The guards of one source of a platform: its breaker, the holds that its upstream requests, and its redirects.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """
@@ -46,7 +46,7 @@ IMPATIENT = Rules(timeout_s=0.25)
 
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:
-    """Let the source fail until its circuit is open; the calls made for it are forgotten."""
+    """Let the source fail until its circuit is open, and forget these calls."""
     exchange.say(said(status=501))
     for _ in range(5):
         with pytest.raises(UpstreamFailed):
@@ -270,7 +270,7 @@ async def test_source_pause_holds_every_method(autojump_clock: MockClock) -> Non
 
 
 def _rest(answer: Answer) -> Backoff | None:
-    """The wish of an answer of these tests: `rests` for its method, `spent` for the source."""
+    """Return the pause that an answer in these tests requests: `rests` for its method, `spent` for the source."""
     if rests := answer.body.get("rests"):
         return Backoff(rests, "method")
     return Backoff(spent, "source") if (spent := answer.body.get("spent")) else None
@@ -328,9 +328,7 @@ async def test_redirect_on_the_same_host_is_followed(
         "/" + "a" * 70_000,
     ],
 )
-async def test_redirect_to_another_host_fails_without_a_call(
-    autojump_clock: MockClock, location: str
-) -> None:
+async def test_redirect_to_another_host_fails_without_a_call(autojump_clock: MockClock, location: str) -> None:
     exchange = ScriptedExchange(said(status=302, location=location))
     with pytest.raises(UpstreamFailed, match="redirects"):
         await source_over(exchange).ask(asking(), LONG_S)

@@ -1,4 +1,4 @@
-"""Calls of one source that meet a hold: who waits, who tries first, and who is refused, on virtual time."""
+"""Calls of one source during a hold: which call waits, which one tries first, and which is refused, on virtual time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def throttled(for_s: int) -> HttpAnswer:
 
 
 async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETRIES) -> Source:
-    """A source that has just been throttled; the call made for it is forgotten."""
+    """A source that has just been throttled; the call that caused it is forgotten."""
     source = source_over(exchange, rules=rules, rng=LongestPauses())
     exchange.say(throttled(for_s))
     with pytest.raises(UpstreamThrottled):
@@ -52,7 +52,7 @@ async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETR
 
 
 async def many(source: Source, count: int) -> list[object]:
-    """The results of as many calls, side by side."""
+    """Return the results of this number of concurrent calls."""
     return await outcomes(*[partial(source.ask, asking(f"/v1/x?n={place}"), LONG_S) for place in range(count)])
 
 
@@ -206,7 +206,7 @@ async def test_cancelled_waiter_leaves_the_others_served(
 
 
 class Others:
-    """Calls beside the one that a test cancels."""
+    """Calls made alongside the one that a test cancels."""
 
     def __init__(self) -> None:
         self.has_ended = trio.Event()
@@ -298,7 +298,7 @@ async def test_standing_reports_hold_quota_and_pace(
 
 
 class Watched:
-    """An exchange that says what a script says, and sees to it that the source obeys what was said."""
+    """A scripted exchange that checks that the source obeys its answers."""
 
     def __init__(self, script: list[Slow]) -> None:
         self._exchange = ScriptedExchange(script=self._next)

@@ -1,4 +1,4 @@
-"""Failures to connect, over real sockets: they close a host that callers name, whichever account called."""
+"""Failures to connect, over real sockets: they close a caller-named host, whichever account made the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 async def states(address: str, target: str = "/") -> tuple[list[str], str]:
-    """The blames of five failing calls of one account, and the circuit as another one finds it."""
+    """Return the blames of five failing calls of one account, and the circuit as another account sees it."""
     async with open_transport(max_connections=5) as transport:
         source = Source(
             "page", address, exchange=transport.exchange, breaker=Breaker(BreakerRules(), trio.current_time,
@@ -44,7 +44,7 @@ async def states(address: str, target: str = "/") -> tuple[list[str], str]:
 
 
 async def closed_port() -> int:
-    """A port of this machine at which nobody listens."""
+    """A port of this machine without a listener."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port: int = listener.socket.getsockname()[1]
     await listener.aclose()

@@ -1,4 +1,4 @@
-"""Collect-until-N: how a walk of pages begins and ends, what a failing page does to it, and other sources."""
+"""Collect-until-N: start and end of a walk, failing pages, and fallbacks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_shrunk_page_is_skipped(autojump_clock: MockClock) -> None:
 
 
 async def test_walk_out_of_pages_has_no_warning(autojump_clock: MockClock) -> None:
-    """All that may be reserved was: pages came short, as they may, and `has_more` says the rest."""
+    """All reserved pages were read: pages may be short, and `has_more` says the rest."""
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_max, LONG_S, on)
@@ -245,10 +245,8 @@ async def test_failed_fallback_page_is_retried_at_that_fallback(autojump_clock: 
 
 
 @pytest.mark.parametrize("source", ["main", "other"])
-async def test_unfinished_first_page_continues_at_its_source(
-    source: str, autojump_clock: MockClock
-) -> None:
-    """It came longer than it was asked for; another source's first page could be another one."""
+async def test_unfinished_first_page_continues_at_its_source(source: str, autojump_clock: MockClock) -> None:
+    """The page was longer than requested; another source's first page could differ."""
     shelf, other_one = distinct(7, 4), distinct(7, 4)
     shelf.only = source
     other_one.only = "other" if source == "main" else "main"

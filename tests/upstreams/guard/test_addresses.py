@@ -1,4 +1,4 @@
-"""The target guard: what leads, or may lead, anywhere but to a plainly public host is refused in any writing."""
+"""The target guard: targets that may lead to a host that is not clearly public are refused in any spelling."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -313,7 +313,7 @@ def test_ipv4_tunnels_are_refused(inner: IPv4Address, rest: int) -> None:
 
 @pytest.mark.parametrize("network", IANA_V4.split() + IANA_V6.split())
 def test_special_purpose_registries_are_refused_completely(network: str) -> None:
-    """Method: the registries' networks, typed again here; their first, middle and last address."""
+    """Method: the networks of the registries, typed again here; their first, middle and last address."""
     block = IPv4Network(network) if "." in network else IPv6Network(network)
     for at in (0, block.num_addresses // 2, block.num_addresses - 1):
         assert why_not_public(str(block[at])) is not None

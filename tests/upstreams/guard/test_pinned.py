@@ -1,4 +1,4 @@
-"""The way to a host that somebody named: every address checked, the connection to one of these, each time anew."""
+"""The transport to a caller-named host: every address is checked, and the connection goes to one of these."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_evasion_table_is_not_empty() -> None:
 
 
 async def test_only_tried_addresses_are_cached() -> None:
-    """Goal: name servers that a caller runs cannot fill the memory. Each address is still checked."""
+    """Goal: name servers of a caller cannot fill the memory. Each address is still checked."""
     many = [f"93.184.{number // 256}.{number % 256}" for number in range(4_000)]
     pinned = PinnedExchange(ScriptedExchange(OK), Resolver(many))
     await pinned(CALL, trio.current_time() + LONG_S)

@@ -1,4 +1,4 @@
-"""The named shapes: every record holds all its fields, and a row of a list is a wrapper around one."""
+"""The named shapes: every record has all its fields, and a row of a list is a wrapper around one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS: dict[Constructor, str] = {
     release: "id url tag name text prerelease author published_at ext",
     article: "id url title text description image_url language updated_at ext",
 }
-"""The fields that decisions 3 gives each record."""
+"""The fields of each record according to decisions 3."""
 INNER = {
     (post, "content"): "text media_urls thumbnail_url duration_seconds",
     (post, "engagement"): "views likes comments shares saves",
@@ -48,7 +48,7 @@ COMPUTED = {"engagement_rate", "language", "content_category", "estimated_reach"
 
 
 def emptiest(constructor: Constructor) -> dict[str, Any]:
-    """The record of which the upstream sent nothing."""
+    """Return the record for an upstream that sent nothing."""
     required = [p.name for p in inspect.signature(constructor).parameters.values() if p.default is p.empty]
     return constructor(**dict.fromkeys(required))
 

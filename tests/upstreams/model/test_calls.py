@@ -1,4 +1,4 @@
-"""Calls as values: where each member goes, and the endpoints that are one call."""
+"""Calls as values: the position of each member, and endpoints with one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computed fields: from the upstream's own numbers and words, and never from less."""
+"""Computed fields: only from the upstream's own numbers and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursor tokens: what was sealed is opened again, for the same request and unchanged only."""
+"""Cursor tokens: a sealed state is opened again only for the same request and unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: whatever it is, a getter gives a plain value or None."""
+"""Getters for JSON from upstreams: for any input, a getter returns a plain value or None."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_text_inside_markup_is_kept_except_line_whitespace(said: str) -> None:
     ["<", "<a ", "<a b='", '<a b="', "<a b=", "<!--", "<!", "<script>", "<script ", "</", "&", "&#", "="],
 )
 def test_megabyte_of_unclosed_markup_takes_linear_time(piece: str) -> None:
-    """Goal: no quadratic scan; with one, this test does not end. Method: openings that nothing closes."""
+    """Goal: no quadratic scan, with which this test would not end. Method: tags that are never closed."""
     plain("<a " + piece * (1_000_000 // len(piece)))
 
 

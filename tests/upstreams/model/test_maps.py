@@ -1,4 +1,4 @@
-"""A field map reads the same from a body that its decoder made as from the whole JSON, whatever was sent."""
+"""A field map reads the same values from a decoded body as from its full JSON, whatever was sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every paging object leads through a list to its end, and knows where a list of finite depth ends."""
+"""Every paging object reaches the end of a list, and respects the depth limit of a list."""
 
 from __future__ import annotations
 

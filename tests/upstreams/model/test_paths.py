@@ -1,4 +1,4 @@
-"""Paths lead where an endpoint means them to, whatever adapter writes them: refused by name, for free."""
+"""Paths lead where an endpoint intends, whatever the adapter; others are refused with the parameter, for free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manners of an upstream: refusals, quotas and pace, and how long its headers say to wait."""
+"""The behaviour of an upstream: refusals, quotas, pace, and the waits in its headers."""
 
 from __future__ import annotations
 
@@ -172,9 +172,7 @@ def test_unknown_error_is_left_to_the_fetch(answer: Answer) -> None:
         ({}, None),
     ],
 )
-def test_exhausted_quota_pauses_until_its_reset(
-    headers: dict[str, str], pause_s: float | None
-) -> None:
+def test_exhausted_quota_pauses_until_its_reset(headers: dict[str, str], pause_s: float | None) -> None:
     found = Remaining("left", "reset", window_s=300.0)(Answer(200, headers, {}))
     assert found == (None if pause_s is None else Backoff(pause_s, "source"))
 

@@ -1,4 +1,4 @@
-"""The sandbox: what it answers over ASGI, how it fails when told to, and rehearsals of every endpoint against it."""
+"""The sandbox: its answers over ASGI, its simulated failures, and rehearsals of every endpoint."""
 
 from __future__ import annotations
 
@@ -148,9 +148,7 @@ def test_rehearsal_is_deterministic(platform: Platform, endpoint: Endpoint) -> N
 
 
 @every_endpoint
-def test_example_sends_required_values_and_defaults(
-    platform: Platform, endpoint: Endpoint
-) -> None:
+def test_example_sends_required_values_and_defaults(platform: Platform, endpoint: Endpoint) -> None:
     values = example_values(endpoint)
     for group in endpoint.one_of:
         assert len(values.keys() & set(group)) == 1
@@ -159,8 +157,8 @@ def test_example_sends_required_values_and_defaults(
         assert param.default is None or param.name in values
 
 
-def test_every_source_has_a_stand_in() -> None:
-    """Of a source that whole addresses lead to, the hosts of their examples have one."""
+def test_every_source_has_a_sandbox() -> None:
+    """For a source of whole URLs, the hosts of their examples have a stand-in."""
     hosts = load_routes()
     for platform in load_platforms():
         params = [param for endpoint in platform.endpoints for param in endpoint.params]
@@ -172,7 +170,7 @@ def test_every_source_has_a_stand_in() -> None:
 
 
 def small(path: str, *, optional: bool = False) -> tuple[Platform, Endpoint]:
-    """An endpoint of one call to GitHub's stand-in, which is told what came back."""
+    """An endpoint with one call to GitHub's stand-in, which records the answer."""
 
     def read(_args: Args) -> Steps:
         answer = yield Call(path, optional=optional)
@@ -189,7 +187,7 @@ def test_example_segment_is_decoded_once() -> None:
     assert result.record["body"]["login"] == "a/b%25"
 
 
-def test_stand_in_refusal_is_judged_by_the_platform() -> None:
+def test_sandbox_refusal_is_judged_by_the_platform() -> None:
     with pytest.raises(NotFound):
         rehearse(*small("/users/missing"), NOW_AT)
     with pytest.raises(UpstreamThrottled):

@@ -1,4 +1,4 @@
-"""Made stand-ins: which call a request is, how its list is paged, how it fails, and bodies that are no JSON."""
+"""Generated stand-ins: the selection of a call, the paging of lists, failures, and bodies that are not JSON."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ STYLES: Mapping[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("style", STYLES)
 def test_list_is_paged_to_its_end(style: str) -> None:
-    """Method: the paging object asks for each page and reads where the next one begins."""
+    """Method: the paging object requests each page and finds the start of the next one."""
     named, row = STYLES[style]
     call = {"call": "GET a.example/list", "rows": "items", "paging": named}
     call["body"] = {"items": [{"n": "$place", **row}]}  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Routes of the stand-ins: a pattern matches the path as it was sent, and its groups are decoded."""
+"""Routes of the stand-ins: a pattern matches the undecoded path, and its groups are decoded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_group_is_one_segment_decoded_once(path: str, found: dict[str, str] | No
     assert (reply.body["found"] if reply.status == 200 else None) == found
 
 
-def test_host_without_a_stand_in_is_not_found() -> None:
+def test_host_without_a_sandbox_is_not_found() -> None:
     assert answer(ROUTES, SandboxRequest("b.example", "/projects/one", {})).status == 404
 
 

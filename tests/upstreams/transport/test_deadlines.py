@@ -1,4 +1,4 @@
-"""Calls that end by their deadlines whatever a real peer does or does not."""
+"""Calls that end by their deadlines, whatever a real peer does."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from upstreams.transport.pooled import Transport, open_transport
 SOON_S = 0.1
 """A deadline on the real clock that a test waits for."""
 CONNECTED_S = 0.5
-"""By then a connection is there, though the machine be busy."""
+"""A time by which a connection is established even on a busy machine."""
 
 
 # A connection
 
 
 class LateWire:
-    """A wire on which the answer and the end of its time come in the same moment."""
+    """A wire on which the answer and the deadline arrive at the same moment."""
 
     def __init__(self) -> None:
         self.connection: UpstreamConnection | None = None
@@ -81,7 +81,7 @@ async def deaf(_peer: Peer) -> None:
 
 
 async def trickling(peer: Peer) -> None:
-    """An answer that goes on for ever, a byte at a time: no wait for a single byte is long."""
+    """An endless answer, one byte at a time: no wait for a single byte is long."""
     await peer.request()
     await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
@@ -190,7 +190,7 @@ async def test_source_with_retries_ends_by_its_deadline(
 
 
 class Stream(httpx.AsyncByteStream):
-    """A body that pauses before each of its pieces, and in its closing."""
+    """A body that pauses before each of its pieces, and while closing."""
 
     def __init__(self, pause_s: float, closing_s: float = 0.0) -> None:
         self.closed = False

@@ -1,5 +1,6 @@
-"""Goal: the quick reader and the careful one never read an answer differently. Method: both read the same bytes,
-ordinary and odd ones, in pieces and whole, with and without kept lines.
+"""Goal: `ordinary_head` and `careful_head` never parse an answer differently.
+
+Method: both parse the same bytes, ordinary and odd ones, in pieces and whole, with and without cached lines.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from upstreams.transport.ordinary_head import AnswerHead, AnswerHeadReader
 HEADER_BYTES_MAX = 400
 BODY_BYTES_MAX = 60
 ONE_READER = AnswerHeadReader()
-"""Keeps lines from example to example, as it does from answer to answer."""
+"""Keeps its cached lines between examples, as it does between answers."""
 
 STATUS_LINES = st.one_of(
     st.sampled_from([200, 201, 204, 205, 206, 299, 301, 304, 404, 429, 500, 503, 599]).map("HTTP/1.1 {} OK".format),
@@ -81,16 +82,16 @@ BODIES = st.one_of(
 
 
 class NoReader(AnswerHeadReader):
-    """Leaves every head to the careful reader."""
+    """Leaves every head to `careful_head`."""
 
     def read(self, data: bytes) -> AnswerHead | None:
-        """Nothing is ordinary."""
+        """Treats no head as ordinary."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The end of an answer; `failure` is the kind of the refusal."""
+    """The end of an answer; `failure` is the kind of refusal."""
 
     answer: HttpAnswer | None
     failure: type[Exception] | None
@@ -121,7 +122,7 @@ def cut(whole: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def check_alike(pieces: list[bytes], method: str = "GET") -> None:
-    """Both read the same answer, or refuse it alike, and both keep or close its connection."""
+    """Check that both parse the same answer, or refuse it alike, and that both keep or close its connection."""
     careful = read(NoReader(), pieces, method)
     for reader in (AnswerHeadReader(), ONE_READER, ONE_READER):
         assert read(reader, pieces, method) == careful

@@ -1,4 +1,4 @@
-"""The transport as one of httpx's, and httpx's transports in its place."""
+"""The transport as an httpx transport, and httpx's transports in its place."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def test_httpx_client_follows_redirects():
 
 
 class _Pieces:
-    """A request's body that is only known while it is read."""
+    """A request body that is only known while it is read."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._left = iter(pieces)
@@ -222,7 +222,7 @@ async def test_own_accept_encoding_is_kept_over_httpx():
 
 
 class _Endless(httpx.AsyncByteStream):
-    """A body without end that notes whether it was closed."""
+    """An endless body that records whether it was closed."""
 
     closed = False
 

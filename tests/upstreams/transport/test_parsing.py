@@ -1,4 +1,4 @@
-"""The pure parts: requests written, answers read from arbitrary pieces, bodies decoded."""
+"""The pure parts: writing requests, parsing answers from arbitrary pieces, decoding bodies."""
 
 import gzip
 import tracemalloc
@@ -174,7 +174,7 @@ def test_compression_bomb_stops_at_the_limit(coding: str, bomb: bytes):
 
 
 def test_stacked_codings_may_hardly_expand() -> None:
-    """Goal: codings one over the other cost no more than one. Method: one that packs its own kind a thousand times."""
+    """Goal: stacked codings cost no more than one. Method: one that compresses its own format a thousand times."""
     packed = gzip.compress(gzip.compress(b"\0" * 200_000_000))
     with pytest.raises(ResponseTooLarge):
         decode_body(packed, "gzip, gzip", body_bytes_max=300_000_000)

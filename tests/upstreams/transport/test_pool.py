@@ -1,4 +1,4 @@
-"""Places, kept connections, and what a cancellation leaves behind; over real sockets."""
+"""Slots, kept connections, and the effects of cancellation; over real sockets."""
 
 from itertools import count
 
@@ -22,7 +22,7 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:
-    """How many connections to the server are idle and busy, and how many calls wait."""
+    """The number of idle and busy connections to the server, and of waiting calls."""
     figures = transport.statistics().origins.get(server.origin)
     return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
 
@@ -240,7 +240,7 @@ class _CancelAtStep(trio.abc.Instrument):
 
 
 async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int) -> bool:
-    """Run one exchange that is cancelled after `step` steps; tells whether that came in time."""
+    """Run one exchange that is cancelled after `step` steps; return whether the cancellation came in time."""
     with trio.CancelScope() as scope:
         instrument = _CancelAtStep(trio.lowlevel.current_task(), scope, step)
         trio.lowlevel.add_instrument(instrument)
@@ -253,7 +253,7 @@ async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_call_cancelled_at_any_step_keeps_the_pool_consistent(kept: bool):
-    """Goal: no lost place, no mixed-up answer. Method: cancel at each step of a call that ends up waiting in turn."""
+    """Goal: no lost slot, no mixed-up answer. Method: cancel at each step of a call that waits for a slot."""
 
     async def script(peer: Peer) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The words of one exchange, over real sockets."""
+"""The bytes of one exchange, over real sockets."""
 
 import gzip
 
@@ -13,7 +13,7 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 async def _ask(*pieces: bytes, method: str = "GET", times: int = 1, **options: int) -> tuple[HttpAnswer, int]:
-    """Let a server answer with `pieces` and keep the connection; gives the last answer and how many were opened."""
+    """Let a server answer with `pieces` and keep the connection; return the last answer and the connection count."""
     with trio.fail_after(5):
         async with open_upstream_server(always(*pieces)) as server, open_transport(**options) as transport:
             for _ in range(times):
@@ -318,7 +318,7 @@ async def test_peer_that_closes_while_receiving_is_a_write_error():
 
 
 async def test_connecting_has_its_own_time_limit():
-    """A listener that accepts but never shakes hands: TLS is part of connecting."""
+    """A listener that accepts but never completes a handshake: TLS is part of connecting."""
 
     async def script(peer: Peer) -> None:
         await trio.sleep_forever()

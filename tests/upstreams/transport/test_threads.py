@@ -1,6 +1,6 @@
-"""Work in a thread: its result, its failure, and that nothing of a failure is left once it was caught.
+"""Work in a thread: its result, its failure, and no leftovers after a failure was caught.
 
-Method: with the garbage collector off an object lives on only where a cycle, or something that is alive, leads to it.
+Method: with garbage collection off, an object survives only if a cycle or a live object refers to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same exchange under TLS, and by way of an egress."""
+"""The same exchange under TLS, and through an egress."""
 
 import socket
 import ssl
@@ -37,9 +37,7 @@ def _server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContex
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_tls_calls_share_a_connection(
-    authority: trustme.CA, client_tls: ssl.SSLContext, version: ssl.TLSVersion
-):
+async def test_tls_calls_share_a_connection(authority: trustme.CA, client_tls: ssl.SSLContext, version: ssl.TLSVersion):
     server_tls = _server_tls(authority)
     server_tls.minimum_version = server_tls.maximum_version = version
     with trio.fail_after(5):
@@ -52,9 +50,7 @@ async def test_tls_calls_share_a_connection(
             assert server.connections == 1
 
 
-async def test_system_authority_is_trusted(
-    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_system_authority_is_trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Method: OpenSSL's own variable names a file instead of the system's."""
     trusted = tmp_path / "authority.pem"
     with trio.fail_after(5):
@@ -92,10 +88,8 @@ async def test_closed_tls_connection_is_replaced(authority: trustme.CA, client_t
             assert server.connections == 5
 
 
-async def test_surplus_bytes_under_tls_are_not_the_next_answer(
-    authority: trustme.CA, client_tls: ssl.SSLContext
-):
-    """The surplus travels in a TLS record of its own, in the same TCP segment or in a later one."""
+async def test_surplus_bytes_under_tls_are_not_the_next_answer(authority: trustme.CA, client_tls: ssl.SSLContext):
+    """The surplus is in its own TLS record, in the same TCP segment or in a later one."""
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(reply(b"real"), reply(b"surplus")), _server_tls(authority)) as server,
@@ -108,7 +102,8 @@ async def test_surplus_bytes_under_tls_are_not_the_next_answer(
 
 
 async def test_late_tls_records_keep_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
-    """Like a session ticket behind the answer; here a request for the client's certificate, which comes at will."""
+    """Like a session ticket after the answer; here a request for the client's certificate, which can be sent at any
+    time."""
     server_tls = _server_tls(authority)
     server_tls.verify_mode = ssl.CERT_OPTIONAL
     client = ssl.create_default_context()
@@ -228,9 +223,7 @@ async def test_egress_receives_calls_with_the_host_in_the_path(prefix: str, orig
             assert f"\r\nHost: 127.0.0.1:{server.origin.port}\r\n".encode() in server.requests[0]
 
 
-async def test_egress_can_use_tls_and_shares_connections(
-    authority: trustme.CA, client_tls: ssl.SSLContext
-):
+async def test_egress_can_use_tls_and_shares_connections(authority: trustme.CA, client_tls: ssl.SSLContext):
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target, _server_tls(authority)) as server,

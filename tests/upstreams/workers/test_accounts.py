@@ -1,4 +1,4 @@
-"""Two accounts at real worker processes: the one that keeps them busy makes the other neither wait nor be refused."""
+"""Two accounts with real worker processes: a busy account neither delays the other nor gets it refused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from upstreams.workers.pool import PROCESSES_MAX, ProcessPool, _counted
 
 HERE = __name__
 HOSTILE_S = 90.0
-"""The time that each hostile task would take; far more than the other account waits on the busiest machine."""
+"""The time of each hostile task; far more than the other account waits on the busiest machine."""
 WAIT_S_MAX = 30.0
-"""Of which a process that starts takes the most."""
+"""Mostly the start of a process."""
 
 
 def spin(cpu_s: float) -> float:
@@ -95,7 +95,7 @@ async def test_account_does_not_take_another_accounts_process() -> None:
 
 
 async def test_account_that_kills_processes_leaves_others_theirs() -> None:
-    """Method: a task that is cut short ends its process; the other account's has started and stays."""
+    """Method: a cancelled task ends its process; the process of the other account stays."""
     with open_workers() as workers:
 
         async def attack() -> None:

@@ -1,4 +1,4 @@
-"""The language of a text: what every sentence has tells it, and an unclear text has none."""
+"""Language detection: common words determine the language, and an unclear text has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apps of several stores, over recorded reviews and listings and over some that are made by hand."""
+"""Apps in several stores, over recorded reviews and listings and over handmade ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEED = f"{ITUNES}/us/rss/customerreviews/id=1404176564/sortby=mostrecent/json"
 
 
 def test_recorded_reviews_are_counted_like_their_feed() -> None:
-    """Goal: ratings, days and price over a recorded leg. Method: counted of the feed's own JSON."""
+    """Goal: ratings, days and price over a recorded leg. Method: count them in the feed's own JSON."""
     body = recorded("", "app_store/reviews_rss__50.json").body
     stars = [int(one["im:rating"]["label"]) for one in body["feed"]["entry"] if "im:rating" in one]
     result = compose("app-reviews", {"app_store_id": "1404176564"}, {FEED: "app_store/reviews_rss__50.json"})

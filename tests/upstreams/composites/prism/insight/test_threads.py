@@ -1,4 +1,4 @@
-"""Tools, launches, organizations, questions and leads, value by value over legs that are recorded or made by hand."""
+"""Tools, launches, organizations, questions and leads, value by value over recorded or handmade legs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_launch_echo_has_the_threads_with_most_points() -> None:
 
 
 def test_recorded_organization_is_rolled_up() -> None:
-    """Goal: the numbers of the recorded list. Method: they are counted of its JSON by themselves."""
+    """Goal: the figures of the recorded list. Method: count them separately in its JSON."""
     place = f"{API}/users/beaversoftware/repos"
     rows = recorded("", "github/org_repos__BeaverSoftware.json").body
     own = [row for row in rows if not row["fork"] and not row.get("archived")]

@@ -1,4 +1,4 @@
-"""Mentions and what is counted of them, against tables that were made by hand, and over recorded searches."""
+"""Mentions and their statistics, compared with handmade tables, and over recorded searches."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_daily_scores_match_the_table() -> None:
     ]  # fmt: skip
 
 
-def test_one_more_mention_of_a_quiet_brand_is_no_breach() -> None:
-    """Goal: the floor of the deviation. Method: seven days without any, then one, then three."""
+def test_one_mention_of_a_quiet_brand_does_not_breach() -> None:
+    """Goal: the minimum of the deviation. Method: seven days without mentions, then one, then three."""
     span = DaySpan(date(2025, 1, 1), date(2025, 1, 8))
     one, three = (judge(mentions_of({"2025-01-08": [NONE] * count}), span, 2.0) for count in (1, 3))
     assert (one["z_volume"], one["alert_level"], one["breached"]) == (1.0, "watch", False)
@@ -120,7 +120,7 @@ def test_alert_level_follows_from_both_scores(z_volume: float, z_share: float | 
 
 
 def test_trend_is_the_least_squares_slope() -> None:
-    """By hand: of 1 2 4 the slope is ((-1)(1) + 0 + (1)(4)) / 2 = 1.5; 0.05 of the mean is steady."""
+    """By hand: the slope of 1 2 4 is ((-1)(1) + 0 + (1)(4)) / 2 = 1.5; 0.05 of the mean is steady."""
     assert trend_of([1, 2, 4]) == {"slope": 1.5, "direction": "rising", "methodology_version": "1.0.0"}
     assert trend_of([4, 4, 4])["direction"] == "steady"
     assert trend_of([9, 3, 1]) == {"slope": -4.0, "direction": "falling", "methodology_version": "1.0.0"}
@@ -194,7 +194,7 @@ def test_brand_mentions_match_hand_counted_values() -> None:
 
 
 def test_brand_search_is_limited_by_site_type() -> None:
-    """Goal: message boards are the platforms without followers; there are no others to search."""
+    """Goal: message boards are the platforms without followers, and no others are searched."""
     values = {"keyword": "Acme", "date_from": "2025-01-05"}
     result: Any = compose("brand-mentions", {**values, "page_type": "message-boards"}, LISTED)
     assert {one["platform"] for one in result.record["sources"]} == {
@@ -210,7 +210,7 @@ def test_brand_search_is_limited_by_site_type() -> None:
 
 
 def test_recorded_mentions_contain_the_phrase() -> None:
-    """Goal: over a recorded leg. Method: the phrase is looked for in the recorded titles and bodies by another way."""
+    """Goal: a recorded leg. Method: search the phrase in the recorded titles and bodies in a different way."""
     answers = {"api.stackexchange.com/2.3/search/advanced": "stackexchange/search__stackapi_merged.json"}
     items = recorded("", answers["api.stackexchange.com/2.3/search/advanced"]).body["items"]
     expected = {
@@ -303,7 +303,8 @@ def test_severity_parts_are_shares_of_twice_the_sensitivity() -> None:
 
 
 def test_incomplete_source_is_not_counted() -> None:
-    """Goal: days that were not read are no quiet days. Method: a search whose only page is full, and goes on."""
+    """Goal: days that were not read do not count as quiet days. Method: a search whose only page is full and not the
+    last."""
     rows = [hit(place, "2025-01-10", "Acme crashed") for place in range(500)]
     body = {"hits": rows, "nbHits": 9_000, "nbPages": 90, "page": 0}
     told = record("crisis-radar", {"brand": "Acme", **ON_HN}, {"hn.algolia.com/api/v1/search_by_date": body})
@@ -356,9 +357,7 @@ def test_campaign_is_compared_with_days_before_and_after() -> None:
         ("campaign", {"phrase": "Acme", "window_start": "2025-02-01", "window_end": "2025-03-01"}, "window_start"),
     ],
 )
-def test_invalid_days_and_numbers_are_refused_before_any_call(
-    resource: str, values: Json, param: str
-) -> None:
+def test_invalid_days_and_numbers_are_refused_before_any_call(resource: str, values: Json, param: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         compose(resource, values, {})
     assert refusal.value.param == param
