@@ -129,7 +129,7 @@ def instant(value: Json, name: str, *others: str) -> str | None:
 _ATTRIBUTES = r"""(?:>|(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?)"""
 _MARKUP = re.compile(
     rf"""<(?:
-      [sS](?P<hidden>(?i:cript|tyle))\b{_ATTRIBUTES}.*?(?=</(?i:s(?P=hidden))|\Z)  # what is no text, up to its end tag
+      [sS](?P<hidden>(?i:cript|tyle))\b{_ATTRIBUTES}.*?(?=</(?i:s(?P=hidden))|\Z)  # hidden text, to its end tag
     | (?P<tag>/?[a-zA-Z][a-zA-Z0-9]*+){_ATTRIBUTES}
     | !--(?:-?>|.*?(?:-->|\Z))
     | [!?][^>]*+>?

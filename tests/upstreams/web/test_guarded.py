@@ -1,4 +1,4 @@
-"""Pages of private space: no spelling, redirect, sitemap or name server leads a node there (issue 21)."""
+"""Pages in private space: no spelling, redirect, sitemap or name server leads a node there (issue 21)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONG_S = 60.0
 
 @asynccontextmanager
 async def open_web(exchange: ScriptedExchange, resolve: Any) -> AsyncIterator[Site]:
-    """The web as a node runs it, over this exchange."""
+    """The web platform of a node, over this exchange."""
 
     @asynccontextmanager
     async def open_exchange(**_settings: Any) -> AsyncIterator[Any]:
@@ -69,7 +69,7 @@ def addresses(exchange: ScriptedExchange) -> list[str]:
 
 
 async def test_private_target_is_never_called_in_any_spelling() -> None:
-    """Slips behind a public host are mended, as browsers do; then that host is called, and no other."""
+    """Errors after a public host are repaired as in browsers; then only that host is called."""
     for evasion, reason in EVASIONS.items():
         for url in (evasion, evasion.replace("https:", "http:", 1)):
             exchange = ScriptedExchange(*[ABSENT] * 9)
@@ -92,7 +92,7 @@ async def test_name_with_a_private_address_is_not_called(found: Sequence[str]) -
 
 
 async def test_connection_goes_to_the_checked_address() -> None:
-    """Goal: DNS rebinding. Method: each further look-up of the name leads inside; robots file and page go to the first."""
+    """Goal: DNS rebinding. Method: later lookups return a private address; robots file and page use the first one."""
     exchange, resolver = ScriptedExchange(ABSENT, PAGE), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
         await read(site, "http://a.example.org/")
@@ -101,7 +101,7 @@ async def test_connection_goes_to_the_checked_address() -> None:
 
 
 async def test_name_that_becomes_private_is_refused_then(autojump_clock: Any) -> None:
-    """Method: the page redirects to itself, so that no worker process is in play while the clock jumps."""
+    """Method: the page redirects to itself, so that no worker process is involved while the clock jumps."""
     circle = HttpAnswer(302, {"location": "/"}, b"")
     exchange, resolver = ScriptedExchange(ABSENT, *[circle] * 20), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
@@ -148,7 +148,7 @@ def robots(*lines: str) -> HttpAnswer:
 
 
 def targets(*outside: str) -> list[str]:
-    """Every writing of a private target, each private address, and these."""
+    """Every spelling of a private target, each private address, and these."""
     private = [f"http://[{one}]/" if ":" in one else f"http://{one}/" for one in PRIVATE]
     return [*EVASIONS, *private, *outside]
 
@@ -179,7 +179,7 @@ async def test_sitemap_cannot_lead_to_private_space() -> None:
 
 
 async def test_crawl_link_cannot_lead_to_private_space() -> None:
-    """Method: each evasion as a link, in the spelling that a crawl would keep, is read as its steps are."""
+    """Method: each evasion as a link, in the spelling that a crawl would keep, is read like the steps of a crawl."""
     bounds, kept = CrawlBounds("https://a.example.org/", 1_000, external=True, backward=True), 0
     for link in targets("http://inside.example.org/"):
         page = LinkRules(bounds).page_of(link)

@@ -1,4 +1,5 @@
-"""web/map over HTTP: a site's pages by its sitemaps, of each form and bounded, and by the links of its page."""
+"""web/map over HTTP: the pages of a site from its sitemaps, in every format and bounded, and from the links of its
+page."""
 
 from __future__ import annotations
 

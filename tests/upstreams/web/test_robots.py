@@ -1,4 +1,4 @@
-"""Robots files that are remembered: counted by the memory that their rules take, and bounded."""
+"""Cached robots files: counted by the memory of their rules, and bounded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = {
 
 
 def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
-    """Whether a file allows a page; the tasks for a worker process are done here, and noted."""
+    """Return whether a file allows a page; tasks for a worker process run here, and are recorded."""
     steps = file.allows(url)
     try:
         wanted = next(steps)
@@ -47,7 +47,7 @@ def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
 
 @pytest.mark.critical
 def test_file_with_many_wildcards_is_checked_by_a_worker() -> None:
-    """Goal: such a look, which takes up to 80 ms, holds up no other request. Its verdicts are those of any other."""
+    """Goal: such a check, which takes up to 80 ms, does not block other requests. Its verdicts are the same."""
     short = (
         "User-agent: sluice/1.0\nDisallow: /*private\nAllow: /*private/open$\nCrawl-delay: 2\n"
         "Sitemap: https://a.example/s.xml\n"

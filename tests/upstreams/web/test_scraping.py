@@ -1,4 +1,4 @@
-"""web/scrape over HTTP: a page of any host, its price, its refusals, and what stands in the way of it (decisions 21)."""
+"""web/scrape over HTTP: a page of any host, its price, its refusals, and obstacles such as walls (decisions 21)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page(html: str = PAGE, status: int = 200, **headers: str) -> Told:
 
 
 def serve(node: OpenNode, answers: Mapping[str, Told]) -> None:
-    """Answer these paths of the host; everything else is absent."""
+    """Answer these paths of the host; all others are not found."""
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
     node.upstream.requests.clear()
 

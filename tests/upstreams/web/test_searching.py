@@ -1,4 +1,4 @@
-"""web/search over HTTP: the configured engines in turn, each with its own form, priced by what came."""
+"""web/search over HTTP: the configured engines in turn, each with its own format, priced by the number of results."""
 
 from __future__ import annotations
 
@@ -140,9 +140,7 @@ async def test_without_an_engine_the_missing_credential_is_named(tmp_path: Path)
 
 
 @pytest.mark.parametrize("setting", [*ALL, None])
-async def test_examples_exist_for_any_configured_engine(
-    setting: str | None, tmp_path: Path
-) -> None:
+async def test_examples_exist_for_any_configured_engine(setting: str | None, tmp_path: Path) -> None:
     engines = ALL if setting is None else {setting: ALL[setting]}
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": engines}) as node:
         guide = await node.get("/v1/utility/endpoint?id=web/search")

@@ -125,7 +125,7 @@ def point(
 
 def series(
     *,
-    subject: Annotated[str | None, "What is measured."],
+    subject: Annotated[str | None, "The measured subject."],
     unit: Annotated[str | None, "The unit of the values."],
     points: Annotated[list[Record] | None, Of(point), "The values, oldest first."] = None,
 ) -> Record:

@@ -1,4 +1,4 @@
-"""Pages that look for private space: no way out of a real Chromium leads there, nor anywhere but through the guard."""
+"""Pages that try to reach private space: a real Chromium has no way out except through the guard."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ for (const kind of ["prefetch", "preconnect", "prerender", "dns-prefetch", "modu
 
 
 class Net:
-    """An exchange that answers by path, and remembers each call."""
+    """An exchange that answers by path, and records each call."""
 
     def __init__(self, pages: dict[str, HttpAnswer]) -> None:
         self.pages = pages
@@ -87,7 +87,7 @@ class Net:
 
 
 class Listeners:
-    """Sockets of private space; `reached` has what came to them."""
+    """Sockets in private space; `reached` has what they received."""
 
     def __init__(self) -> None:
         self.reached: list[bytes] = []
@@ -199,7 +199,7 @@ async def test_page_that_navigates_to_private_space_is_refused(chromium: Chromiu
 
 
 async def test_dns_rebinding_has_no_effect(chromium: Chromium) -> None:
-    """Goal: DNS rebinding. Method: each further look-up leads inside; the page calls its own host again and again."""
+    """Goal: DNS rebinding. Method: later lookups return a private address; the page calls its own host repeatedly."""
     script = "for (let n = 0; n < 5; n++) setTimeout(() => fetch('/again?' + n), 100 * n)"
     net = Net({"/": document(f"<script>{script}</script>")})
     resolver = Resolver([PUBLIC], ["127.0.0.1"])

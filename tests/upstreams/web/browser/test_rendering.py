@@ -1,4 +1,4 @@
-"""web/scrape in a real Chromium: JavaScript, pictures, telephones, prices, and a browser that dies (decisions 21)."""
+"""web/scrape in a real Chromium: JavaScript, screenshots, mobile, prices, and a browser that dies (decisions 21)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_javascript_page_is_read_after_its_scripts(tmp_path: Path, chromiu
 
 
 async def test_long_page_and_script_reach_the_browser_complete(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: a browser takes messages of many frames. Method: a script of 3 MB in a page of 1 MB says how long both are."""
+    """Goal: a browser accepts messages of many frames. Method: a 3 MB script in a 1 MB page reports both lengths."""
     text, letters = "Wörter einer langen Seite. " * 40_000, "ä€" * 600_000
     long = f"const s = '{letters}'; document.title = 'long'; n.textContent = s.length + ' ' + m.textContent.length"
     async with open_node(tmp_path, chromium) as node:
@@ -152,7 +152,7 @@ async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path
 
 
 async def test_browser_without_its_required_flag_is_a_permanent_503(tmp_path: Path) -> None:
-    """Goal: the operator learns of it, and nobody retries. Method: more calls than would open a circuit."""
+    """Goal: the operator is informed, and nothing is retried. Method: more calls than would open a circuit."""
     with open_chromium(("--headless", "--no-sandbox", "--disable-gpu", "about:blank")) as browser:
         async with open_node(tmp_path, browser) as node:
             serve(node, SCRIPTS)

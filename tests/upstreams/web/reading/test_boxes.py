@@ -1,4 +1,4 @@
-"""What is a box beside the text, and what is only named like one."""
+"""Detection of boilerplate boxes next to the text, and of text that is only named like one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = "A sentence that is long enough to be the text of an article, and then so
 
 
 def left(inner: str) -> str:
-    """The text of a page of which this is a part, behind the dropping of boxes."""
+    """Return the text of a page that contains this part, after boxes were removed."""
     tree = page_tree(f"<body><p>{TEXT}</p>{inner}<p>{TEXT}</p></body>")
     drop_boxes(tree)
     return as_text(tree).replace(TEXT.strip(), "").strip()

@@ -1,4 +1,4 @@
-"""What a worker reads of a body: by its kind, in the formats that are wanted, and never a wall for content."""
+"""A worker's reading of a body: by its kind, in the requested formats, and never a wall as content."""
 
 from __future__ import annotations
 

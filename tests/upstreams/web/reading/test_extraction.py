@@ -1,4 +1,4 @@
-"""Values out of a page by a schema of selectors, and schemas that cannot be used."""
+"""Extraction of values from a page by a schema of selectors, and invalid schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main content of pages of our own making, whose text is known: ten layouts in three scripts."""
+"""The main content of generated pages, whose text is known: ten layouts in three scripts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def theirs(page: Labelled) -> str:
 
 
 def scores(read: Callable[[Labelled], str]) -> tuple[Score, dict[str, Score]]:
-    """The scores of all pages and of each layout; a title in front counts neither way."""
+    """Return the scores of all pages and of each layout; a title at the start does not count."""
     whole, by_layout = Score(), defaultdict[str, Score](Score)
     for page in PAGES:
         first, _, rest = read(page).lstrip().partition("\n")
@@ -48,7 +48,7 @@ def scores(read: Callable[[Labelled], str]) -> tuple[Score, dict[str, Score]]:
 
 
 def test_main_content_beats_the_library_in_every_layout() -> None:
-    """Goal: F1 of runs of four words, each page counting alike (issue 21: at least 0.93)."""
+    """Goal: F1 of runs of four words, with equal weight for each page (issue 21: at least 0.93)."""
     assert len(PAGES) == 4 * len(LAYOUTS) * len(SCRIPTS) >= 100
     mine, by_layout = scores(ours)
     alone, _ = scores(theirs)
@@ -163,7 +163,7 @@ def test_book_length_page_is_read_completely() -> None:
 
 
 def test_recorded_pages_are_read_as_well_as_by_the_library() -> None:
-    """Goal: nothing that is cleaned away costs recall. Method: the recorded pages, by both measures of theirs."""
+    """Goal: cleaning does not reduce the recall. Method: the recorded pages, with both of their measures."""
     recordings_dir()
     found = quality.quality(quality.recorded())
     mine, alone = found["as here"], found["Trafilatura, without comments"]
@@ -172,7 +172,7 @@ def test_recorded_pages_are_read_as_well_as_by_the_library() -> None:
 
 
 def test_benchmark_folder_is_read_and_a_wrong_reader_scores_less(tmp_path: Path) -> None:
-    """Goal: the figures can fall."""
+    """Goal: the scores can fall."""
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "a.html.gz").write_bytes(
         gzip.compress(f"<html><body><article><p>{TEXT}</p></article></body></html>".encode())

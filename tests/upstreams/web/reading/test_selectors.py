@@ -1,4 +1,4 @@
-"""CSS selectors: the same elements as XPath finds, in time that grows with the page and not with its square."""
+"""CSS selectors: the same elements as with XPath, in time that is linear in the size of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = f"<p class='a b' id=x>{'<p class=a>text</p>' * 20_000}"
 
 
 def trees(depth: int = 3) -> st.SearchStrategy[Element]:
-    """Small trees of few tags and classes, so that selectors find some."""
+    """Small trees with few tags and classes, so that selectors match some elements."""
 
     def made(tag: str, classes: str, children: list[Element]) -> Element:
         element = html.Element(tag)
