@@ -123,7 +123,7 @@ class Endpoint:
     fallbacks: tuple[Fallback, ...] = ()
     collect: Collect | None = None
     never: tuple[str, ...] = ()
-    """Fields that the records never fill, with dots: `engagement.views`. A map already knows its own unfilled fields."""
+    """Fields that the records never fill, with dots: `engagement.views`. A map knows its own unfilled fields."""
     record: RecordMap | None = None
     """The map of the records, if a map reads them."""
     role: Role | None = None

@@ -146,7 +146,7 @@ async def test_unknown_name_is_invalid_and_silent_name_servers_fail() -> None:
         raise socket.gaierror(errors[0], "no")
 
     scene = Scene(resolve=unknown)
-    with pytest.raises(InvalidArgument, match="example.com does not"):
+    with pytest.raises(InvalidArgument, match=r"example\.com does not"):
         await scene.get("typo.example.com")
     errors.pop(0)
     with pytest.raises(UpstreamFailed):
