@@ -105,9 +105,7 @@ def story(
         Of(discussion),
         ("The comments of the thread; null if they could not be read or were not requested."),
     ],
-    tone: Annotated[
-        Record | None, Of(tones), ("The tone of the comments, from a word list; null without comments.")
-    ],
+    tone: Annotated[Record | None, Of(tones), ("The tone of the comments, from a word list; null without comments.")],
 ) -> Record:
     """A thread about a launch."""
     return locals()
